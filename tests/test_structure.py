@@ -1,10 +1,16 @@
 """The package as a whole: what it exports, what importing it costs, and which way its imports point."""
 
 import ast
+import functools
+import importlib
+import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import keras
 
 import keras_bert
 from keras_bert.tasks.task import BertTask
@@ -14,6 +20,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 # Data walks through the house one way: a part may import from those before it, never from those after it.
 ORDER = [
     "extras",
+    "undocumented",
     "files",
     "processes",
     "choices",
@@ -162,6 +169,123 @@ def test_the_page_on_the_architecture_names_files_that_exist():
     assert [name for name in sorted(named) if not (PACKAGE / name).exists()] == []
     rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     assert rooms <= {name.rstrip("/") for name in named}
+
+
+def test_what_is_undocumented_stands_in_one_file():
+    """Private and experimental names of Keras and TensorFlow, and modules that they do not document."""
+    names, classes = {path: set(_private_names(_tree(path))) for path in PACKAGE.rglob("*.py")}, _names_of_keras()
+    elsewhere = set().union(*names.values()) - _private_names_of_keras(*KERAS_CLASSES)
+    found = []
+    for path in sorted(names):
+        if path.name != "undocumented.py":
+            ours = {name: private for (module, name), private in classes.items() if module == _module_name(path)}
+            calls = sorted(set(_undocumented(_tree(path), names[path] | elsewhere, ours)))
+            found += [f"{path.relative_to(PACKAGE)}, line {line}: {name}" for line, name in calls]
+    assert not found, f"only keras_bert/undocumented.py may call it: {'; '.join(found)}"
+    assert len(classes) > 40
+
+
+def test_the_test_for_what_is_undocumented_sees_it():
+    source = """
+import keras.src.losses
+from tensorflow.python.framework import ops
+from tensorflow_text.python.ops import sentencepiece_tokenizer
+from tensorflow.core.protobuf import saved_model_pb2
+class Model(keras.Model):
+    def _symbolic_build(self):
+        self._jit_compile = self._ours = row._replace(a=1)
+tf.data.experimental.assert_cardinality(2)
+strategy.experimental_local_results(tf.__internal__.x)
+variable._initializer = layer._ours._flatten_layers()
+vars(model)["_loss_tracker"] = None
+"""
+    tree = ast.parse(source)
+    classes = {"Model": _private_names_of_keras(keras.Model)}
+    found = sorted(set(_undocumented(tree, set(_private_names(tree)), classes)))
+    assert found == [
+        (2, "keras.src.losses"),
+        (3, "tensorflow.python.framework"),
+        (4, "tensorflow_text.python.ops"),
+        (7, "_symbolic_build in Model"),
+        (8, "_jit_compile in Model"),
+        (9, "tf.data.experimental"),
+        (10, "strategy.experimental_local_results"),
+        (10, "tf.__internal__"),
+        (11, "layer._ours._flatten_layers"),
+        (11, "variable._initializer"),
+        (12, "'_loss_tracker'"),
+    ]
+
+
+KERAS_CLASSES = (keras.Layer, keras.Model, keras.Variable, keras.Loss, keras.Metric, keras.optimizers.Optimizer)
+# `tensorflow.core` has formats of files, which TensorFlow keeps readable.
+_MODULES = re.compile(r"keras\.src\b|tensorflow\.(?!core\.)|tensorflow_text\.")
+
+
+def _undocumented(tree, own, classes):
+    """The undocumented calls of a module, as lines and names.
+
+    Args:
+        tree: the module.
+        own: private names that are not Keras's.
+        classes: the names of the module's classes that are of Keras -> the private names that Keras itself uses there.
+    """
+    keras_names = _private_names_of_keras(*KERAS_CLASSES)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, each.name) for each in node.names if _MODULES.match(each.name))
+        if isinstance(node, ast.ImportFrom) and _MODULES.match(node.module):
+            yield node.lineno, node.module
+        if isinstance(node, ast.Attribute) and re.match("experimental|__internal__", node.attr):
+            yield node.lineno, ast.unparse(node)
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
+            of_object = ast.unparse(node.value) not in ("self", "cls")  # for these, see below
+            if of_object and node.attr not in own | {"_replace", "_asdict", "_fields", "_exit"}:
+                yield node.lineno, ast.unparse(node)
+        if isinstance(node, ast.Constant) and node.value in keras_names:
+            yield node.lineno, repr(node.value)
+        if isinstance(node, ast.ClassDef):
+            for each in ast.walk(node):
+                is_self = isinstance(each, ast.Attribute) and ast.unparse(each.value) in ("self", "cls", "super()")
+                name = each.attr if is_self else getattr(each, "name", None)
+                if isinstance(name, str) and name in classes.get(node.name, ()):
+                    yield each.lineno, f"{name} in {node.name}"
+
+
+def _private_names(tree):
+    """The private names that a module defines: functions, methods, attributes of classes and of `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr
+
+
+def _names_of_keras():
+    """Classes of the package that are classes of Keras, or bases of one -> the private names that Keras uses there."""
+    classes = set()
+    for each in pkgutil.walk_packages([str(PACKAGE)], "keras_bert."):
+        if "__main__" not in each.name:
+            module = importlib.import_module(each.name)
+            classes.update(each for each in vars(module).values() if inspect.isclass(each))
+    names = {}
+    for each in classes:
+        bases = [base for base in each.__mro__ if str(base.__module__).startswith("keras.")]
+        for part in each.__mro__ if bases else ():
+            if part.__module__.startswith("keras_bert."):
+                key = part.__module__, part.__name__
+                names[key] = names.get(key, set()) | _private_names_of_keras(*bases)
+    return names
+
+
+@functools.cache
+def _private_names_of_keras(*classes):
+    """The private methods and attributes of classes of Keras."""
+    bases = {base for each in classes for base in each.__mro__ if base.__module__.startswith("keras.")}
+    names = {name for base in bases for name in (*vars(base), *re.findall(r"self\.(\w+)", inspect.getsource(base)))}
+    return {name for name in names if re.match("_[a-z]", name)}
 
 
 def test_only_tasks_know_which_task_it_is():

@@ -60,6 +60,8 @@ class Dropout(keras.layers.Dropout):
 class RMSNorm(keras.layers.Layer):
     """`x / sqrt(mean(x^2) + epsilon) * gamma` over the last axis, computed in float32 under any dtype policy.
 
+    `keras.layers.RMSNormalization` computes the same, but names its weight `scale`, and files hold `gamma`.
+
     Args:
         epsilon: added to the mean.
 
@@ -78,9 +80,7 @@ class RMSNorm(keras.layers.Layer):
         self.gamma = self.add_weight(shape=input_shape[-1:], initializer="ones", name="gamma", autocast=False)
 
     def call(self, x: Any) -> Any:
-        x = ops.cast(x, "float32")
-        scale = ops.rsqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + self.epsilon)
-        return ops.cast(x * scale * ops.cast(self.gamma, "float32"), self.compute_dtype)
+        return ops.rms_normalization(x, self.gamma, axis=-1, epsilon=self.epsilon)
 
 
 # -- The activation functions of the feed-forward network, with and without a gate.

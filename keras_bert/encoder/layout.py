@@ -12,6 +12,8 @@ import keras
 import ml_dtypes
 from keras import ops
 
+from keras_bert import undocumented
+
 if TYPE_CHECKING:
     from keras_bert.encoder.disentangled import Distances
 
@@ -38,9 +40,7 @@ def shapes_may_vary() -> bool:
     """Whether shapes may depend on values: only in TensorFlow, outside XLA and `fixed_shapes`."""
     if keras.backend.backend() != "tensorflow" or _are_fixed.get():
         return False
-    import tensorflow as tf
-
-    return tf.__internal__.get_enclosing_xla_context() is None
+    return not undocumented.is_in_xla()
 
 
 def gathered(rows: Any, indices: Any) -> Any:

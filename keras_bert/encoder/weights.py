@@ -8,34 +8,9 @@ from typing import Any, TypeVar
 
 import keras
 import numpy as np
-from keras import ops
 
+from keras_bert import undocumented
 from keras_bert.formats import Checkpoint, storage
-
-
-def change(dense: keras.layers.Dense) -> Any:
-    """LoRA's change to the kernel `[inputs, units]`: `alpha / rank * A B`, in float32."""
-    return dense.lora_alpha / dense.lora_rank * ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
-
-
-def merge(dense: keras.layers.Dense) -> None:
-    """Adds LoRA's change to the kernel, and removes LoRA from the layer; the kernel stays frozen.
-
-    Example:
-        >>> dense = keras.layers.Dense(3)
-        >>> dense.build((None, 2))
-        >>> dense.enable_lora(rank=1)
-        >>> merge(dense)
-        >>> [variable.name for variable in dense.variables]
-        ['kernel', 'bias']
-    """
-    added = change(dense)
-    dense.lora_kernel_b.assign(ops.zeros_like(dense.lora_kernel_b))  # graphs traced before still add it
-    dense.lora_enabled = False
-    dense.lora_rank = dense.lora_alpha = None
-    del dense.lora_kernel_a, dense.lora_kernel_b
-    dense.kernel.assign_add(added)
-
 
 _MAY_BE_NEW = "pooler/"  # is drawn at random if a checkpoint lacks it
 Layer = TypeVar("Layer", bound=keras.Layer)
@@ -49,10 +24,12 @@ def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
 def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
     """The values of a layer's weights by the same names; kernels include LoRA's change."""
     values = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
-    for dense in layer._flatten_layers():
-        if getattr(dense, "lora_enabled", False):
+    for dense in undocumented.flatten_layers(layer):
+        if undocumented.has_lora(dense):
             path = dense.path.removeprefix(f"{layer.path}/")
-            values[f"{path}/kernel"] = values[f"{path}/kernel"] + keras.ops.convert_to_numpy(change(dense))
+            values[f"{path}/kernel"] = values[f"{path}/kernel"] + keras.ops.convert_to_numpy(
+                undocumented.lora_change(dense)
+            )
             del values[f"{path}/lora_kernel_a"], values[f"{path}/lora_kernel_b"]
     return values
 
@@ -110,7 +87,7 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
         layer = make()
         for name, variable in variables_by_name(layer).items():
             if name in values or not name.startswith(_MAY_BE_NEW):
-                variable._initializer = functools.partial(first_value, name)
+                undocumented.set_initializer(variable, functools.partial(first_value, name))
     if errors:
         raise errors[0]
     return layer
@@ -123,6 +100,4 @@ def _as_tensor(values: np.ndarray, dtype: str) -> Any:
     """
     if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not storage.is_aligned(values):
         return values
-    import tensorflow as tf
-
-    return tf.experimental.dlpack.from_dlpack(values.__dlpack__())
+    return undocumented.share_memory(values)

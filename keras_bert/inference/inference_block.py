@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import AttentionHeads
@@ -242,14 +243,9 @@ class InferenceBlock:
         gamma = weights[f"{name}/gamma"]
         scale, epsilon = tf.constant(gamma, tf.float32), self.config.layer_norm_epsilon
         if self.config.norm == "rms_norm":
-            return lambda x: _rms_norm(x, scale, epsilon)
+            return lambda x: ops.rms_normalization(x, scale, axis=-1, epsilon=epsilon)
         shift = tf.constant(weights.get(f"{name}/beta", np.zeros_like(gamma)), tf.float32)
         return lambda x: onednn.layer_norm(x, scale, shift, epsilon)
-
-
-def _rms_norm(x: tf.Tensor, gamma: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """See `RMSNorm`."""
-    return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), axis=-1, keepdims=True) + epsilon) * gamma
 
 
 def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""TensorFlow's fused oneDNN operations, which have no public Python function.
+"""TensorFlow's fused oneDNN operations, which have no public Python function: see `add_private_operation`.
 
 They are in TensorFlow's stock wheel for x86 Linux. They work inside traced functions only.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.framework import ops
+
+from keras_bert.undocumented import add_private_operation
 
 # Operations that `tf.raw_ops` lacks.
 OPERATIONS = (
@@ -63,7 +61,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
         bias: `[units]`, a constant.
         activation: of `config.ACTIVATIONS`, or None.
     """
-    (y,) = _operation(
+    (y,) = add_private_operation(
         "_MklNativeFusedMatMul",
         [x, kernel, bias],
         [x.dtype],
@@ -87,7 +85,7 @@ def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tenso
     """
     if mask is None:
         return tf.matmul(query, key, transpose_b=True)
-    (y,) = _operation(
+    (y,) = add_private_operation(
         "_MklFusedBatchMatMulV2",
         [query, key, tf.constant(1, query.dtype), mask],
         [query.dtype],
@@ -102,13 +100,13 @@ def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tenso
 
 def silu(x: tf.Tensor) -> tf.Tensor:
     """`x sigmoid(x)` (Elfwing et al. 2017), in one operation."""
-    (y,) = _operation("_MklSwish", [x], [x.dtype], T=x.dtype)
+    (y,) = add_private_operation("_MklSwish", [x], [x.dtype], T=x.dtype)
     return y
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     """Layer normalization over the last axis, in one operation; sums are float32 for bfloat16, too."""
-    (y,) = _operation("_MklLayerNorm", [x, gamma, beta], [x.dtype], T=x.dtype, epsilon=float(epsilon))
+    (y,) = add_private_operation("_MklLayerNorm", [x, gamma, beta], [x.dtype], T=x.dtype, epsilon=float(epsilon))
     return y
 
 
@@ -143,7 +141,7 @@ def quantized_dense(
     if not is_float:
         ranges += [tf.constant(-output), tf.constant(output)]
     range_outputs = [] if is_float else [tf.float32, tf.float32]
-    product = _operation(
+    product = add_private_operation(
         "_QuantizedMatMul",
         [x, tf.bitcast(kernel.values, INT8), bias, *ranges],
         [out, *range_outputs],
@@ -194,23 +192,3 @@ def _fused(activation: str | None) -> list[str]:
 def _unfused(activation: str | None, y: tf.Tensor) -> tf.Tensor:
     """Activations that oneDNN does not compute within a product."""
     return y if activation is None or activation in FUSED else {"silu": silu}[activation](y)
-
-
-def _operation(name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: Any) -> list[Any]:
-    attrs = {key: _attribute(value) for key, value in attributes.items()}
-    graph = ops.get_default_graph()
-    return graph._create_op_internal(name, list(inputs), list(dtypes), attrs=attrs, name=name.strip("_")).outputs
-
-
-def _attribute(value: Any) -> attr_value_pb2.AttrValue:
-    made = attr_value_pb2.AttrValue
-    if isinstance(value, bool):
-        return made(b=value)
-    if isinstance(value, list):
-        types = [each.as_datatype_enum for each in value if isinstance(each, tf.DType)]
-        return made(list=made.ListValue(type=types, s=[each.encode() for each in value if isinstance(each, str)]))
-    if isinstance(value, tf.DType):
-        return made(type=value.as_datatype_enum)
-    if isinstance(value, str):
-        return made(s=value.encode())
-    return made(i=value) if isinstance(value, int) else made(f=value)

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert import undocumented
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -41,7 +43,7 @@ class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class AdamW(keras.optimizers.Optimizer):
+class AdamW(undocumented.ReplicaOptimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), BERT's optimizer.
 
     Weights of one dimension (biases, layer normalization) do not decay. Epsilon is added to the square root of the
@@ -76,6 +78,7 @@ class AdamW(keras.optimizers.Optimizer):
         if layer_decay != 1.0 and num_layers is None:
             raise ValueError(f"layer_decay is {layer_decay}, but num_layers is missing; pass it, too")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self._schedule = _schedule_or_none(learning_rate)
         self.decay = weight_decay
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -103,27 +106,30 @@ class AdamW(keras.optimizers.Optimizer):
                 depth = int(part.removeprefix("block_")) + 1
         return self.layer_decay ** (self.num_layers + 1 - depth)
 
-    def _get_current_learning_rate(self) -> Any:
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate of the next update: a variable, or the value of the schedule."""
         # Keras calls a schedule with the number of batches; with gradient accumulation, an update takes several
         # batches.
-        is_schedule = isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
-        return self._learning_rate(self.iterations) if is_schedule else super()._get_current_learning_rate()
+        return super().learning_rate if self._schedule is None else self._schedule(self.iterations)
 
-    def _backend_apply_gradients(self, grads: list[Any], trainable_variables: list[Any]) -> None:
-        if keras.backend.backend() == "tensorflow":
-            from keras_bert.optimizers.all_reduce import apply_on_replicas, on_replicas
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        keras.optimizers.Optimizer.learning_rate.fset(self, value)
+        self._schedule = _schedule_or_none(value)
 
-            if on_replicas():
-                return apply_on_replicas(self, grads, trainable_variables)
-        return super()._backend_apply_gradients(grads, trainable_variables)
+    def _apply_on_replicas(self, gradients: list[Any], variables: list[Any]) -> bool:
+        if keras.backend.backend() != "tensorflow":
+            return False
+        from keras_bert.optimizers.all_reduce import apply_on_replicas, on_replicas
 
-    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[Any]:
-        # With one replica, there is nothing to sum. Keras would call TensorFlow's all_reduce, which keeps the graph of
-        # the training step, the model and its moments in memory until the process ends.
-        return list(grads_and_vars)
+        if on_replicas():
+            apply_on_replicas(self, gradients, variables)
+            return True
+        return False
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        index = self._get_variable_index(variable)
+        index = undocumented.variable_index(self, variable)
         momentum, velocity = (moments[index] for moments in self._moments)
         rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
         step = ops.cast(self.iterations + 1, variable.dtype)
@@ -154,3 +160,7 @@ class AdamW(keras.optimizers.Optimizer):
     def get_config(self) -> dict[str, Any]:
         names = ("beta_1", "beta_2", "epsilon", "layer_decay", "num_layers")
         return {**super().get_config(), "weight_decay": self.decay, **{name: getattr(self, name) for name in names}}
+
+
+def _schedule_or_none(learning_rate: Any) -> Any:
+    return learning_rate if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule) else None

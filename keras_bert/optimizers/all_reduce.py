@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert import undocumented
+
 
 def on_replicas() -> bool:
     """Whether this code runs in one of several replicas."""
@@ -27,10 +29,10 @@ def apply_on_replicas(optimizer: Any, gradients: list[Any], variables: list[Any]
     steps = optimizer.gradient_accumulation_steps or 1
     accumulators = []
     if steps > 1:
-        accumulators = [optimizer._accumulated_gradients[optimizer._get_variable_index(each)] for each in variables]
+        accumulators = [undocumented.accumulated_gradient(optimizer, each) for each in variables]
         sums = [here + before.value for here, before in zip(sums, accumulators, strict=True)]
-    means = optimizer._clip_gradients([each / steps for each in sums])
-    is_update = tf.equal((optimizer._iterations.value + 1) % steps, 0)
+    means = undocumented.clip_gradients(optimizer, [each / steps for each in sums])
+    is_update = tf.equal((undocumented.batches_seen(optimizer).value + 1) % steps, 0)
     rate = optimizer.learning_rate
 
     def update(strategy: tf.distribute.Strategy, means: list[Any], sums: list[Any]) -> None:

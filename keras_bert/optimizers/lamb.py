@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert import undocumented
 from keras_bert.optimizers.adamw import AdamW
 
 
@@ -15,6 +16,8 @@ class LAMB(AdamW):
     """Adam, with the step of each weight matrix scaled to the norm of the matrix (You et al. 2020, algorithm 2).
 
     Biases and the weights of layer normalization do not decay, and their steps are not scaled, as in the authors' code.
+    `keras.optimizers.Lamb` scales these, too, and lets matrices decay outside of the scaled step. Like all of Keras's
+    optimizers, it keeps a trained model in memory.
 
     Args:
         learning_rate: a number or a schedule: the norm of a matrix's step as a share of the matrix's norm, about 1e-3.
@@ -28,7 +31,7 @@ class LAMB(AdamW):
         super().__init__(learning_rate, epsilon=epsilon, name=name, **kwargs)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        index = self._get_variable_index(variable)
+        index = undocumented.variable_index(self, variable)
         momentum, velocity = (moments[index] for moments in self._moments)
         rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
         step = ops.cast(self.iterations + 1, variable.dtype)

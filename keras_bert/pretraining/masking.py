@@ -67,7 +67,7 @@ class MaskedLMMasking:
 
     def __call__(self, packed: dict[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
         ids = packed["input_word_ids"]
-        seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
+        seeds = tf.unstack(tf.random.split(seed, 3))
         chosen = self._chosen(ids, seeds[0])  # bool [batch, seq_length]
         replaced = tf.where(chosen, self._replaced(ids, seeds[1], seeds[2]), ids)
         return {**packed, "input_word_ids": replaced, **self._predictions(ids, chosen)}

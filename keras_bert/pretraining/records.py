@@ -9,6 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from keras_bert import undocumented
 from keras_bert.pipelines import UNTUNED, as_written
 
 SETTINGS = "records.json"  # the settings, and the complete files
@@ -64,7 +65,7 @@ class Records:
         """
         batches = -(-self.count // batch_size)
         dataset = self._batches(tf.data.TFRecordDataset(self.files), batch_size)
-        return dataset.apply(tf.data.experimental.assert_cardinality(batches))
+        return undocumented.with_cardinality(dataset, batches)
 
     def shuffled(self, batch_size: int, seed: int, start: int = 0) -> tf.data.Dataset:
         """Endless batches: every epoch has each record once, in another order.
@@ -76,11 +77,11 @@ class Records:
         """
 
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
-            order = tf.random.experimental.stateless_shuffle(tf.constant(self.files), [seed, number])
+            order = undocumented.shuffle_by_seed(tf.constant(self.files), [seed, number])
             files_in_order = tf.data.Dataset.from_tensor_slices(order)
             records = files_in_order.interleave(tf.data.TFRecordDataset, cycle_length=min(8, len(self.files)))
             windows = records.batch(_SHUFFLED)
-            return windows.map(lambda each: tf.random.experimental.stateless_shuffle(each, [seed, number])).unbatch()
+            return windows.map(lambda each: undocumented.shuffle_by_seed(each, [seed, number])).unbatch()
 
         epochs = tf.data.Dataset.range(start * batch_size // self.count, 2**31 - 1)
         return self._batches(epochs.flat_map(as_written(epoch)).skip(start * batch_size % self.count), batch_size)

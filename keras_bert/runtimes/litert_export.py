@@ -15,9 +15,8 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tensorflow as tf
-from tensorflow.lite.python import schema_py_generated as schema
-from tensorflow.lite.tools import flatbuffer_utils
 
+from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
@@ -40,7 +39,7 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
         vocabulary: the tokens of its WordPiece tokenizer.
         labels: the names of outputs with labels on the last axis -> the labels.
     """
-    model = flatbuffer_utils.read_model(str(path))
+    model = undocumented.litert_files().read_model(str(path))
     graph, signature = model.subgraphs[0], model.signatureDefs[0]
     inputs, outputs = (
         {each.tensorIndex: each.name.decode() for each in maps} for maps in (signature.inputs, signature.outputs)
@@ -61,12 +60,13 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
     }
     builder = flatbuffers.Builder()
     builder.Finish(_built(builder, metadata), _IDENTIFIER)
+    schema = undocumented.litert_schema()
     buffer, entry = schema.BufferT(), schema.MetadataT()
     buffer.data = bytes(builder.Output())
     model.buffers.append(buffer)
     entry.name, entry.buffer = _FIELD, len(model.buffers) - 1
     model.metadata = [*(model.metadata or []), entry]
-    path.write_bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+    path.write_bytes(undocumented.litert_files().convert_object_to_bytearray(model))
     named = {f"{output}.txt": names for output, names in labels.items() if output in outputs.values()}
     files = {VOCABULARY: vocabulary, **named}
     with zipfile.ZipFile(path, "a") as archive:  # not compressed: MediaPipe maps it

@@ -13,8 +13,8 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras.src.saving.serialization_lib import in_safe_mode  # Keras has no public name for it
 
+from keras_bert import undocumented
 from keras_bert.saved_model import reusable
 from keras_bert.saved_model.reusable import ReusableSavedModel
 
@@ -117,7 +117,7 @@ class HubLayer(keras.layers.Layer):
         ]
         self._describe(_Description(saved_model.supports_jit, weights, []))
         for ours, theirs in zip(self.weights, saved_model.variables.values(), strict=True):
-            ours._initialize(theirs)  # Keras's variable wraps the SavedModel's
+            undocumented.wrap_variable(ours, theirs)  # Keras's variable wraps the SavedModel's
         self._use(saved_model)
 
     def _describe(self, description: _Description) -> None:
@@ -181,7 +181,7 @@ class HubLayer(keras.layers.Layer):
 
         Raises ValueError if a model is loaded without `safe_mode=False`.
         """
-        if in_safe_mode():
+        if undocumented.in_safe_mode():
             raise ValueError(
                 "this model has a HubLayer with a SavedModel, a program that could do anything on this computer. If "
                 "you trust the file, pass safe_mode=False to keras.models.load_model"

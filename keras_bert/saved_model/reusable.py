@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
+from keras_bert import undocumented
 from keras_bert.extras import needed
 from keras_bert.formats.saved_model import MODEL
 
@@ -144,8 +145,7 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
         with tf.name_scope(""):  # variables keep their names, even while a layer is built
             if not variables:
                 return tf.saved_model.load(directory)
-            # The only way to load a SavedModel with existing variables; tf_keras uses it, too.
-            return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
+            return undocumented.load_with_variables(directory, variables)
     except Exception as error:
         # TensorFlow raises any kind of exception here, even KeyError and AssertionError.
         raise ValueError(f"{directory} cannot be loaded, it may be damaged: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert import files
+from keras_bert import files, undocumented
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.saved_model import MODEL
 
@@ -87,7 +87,7 @@ class StoredWeights:
         self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
         self._weights = model.weights
         # `variables` are weights, and the states of seeds and metrics.
-        self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
+        self._seeds = undocumented.seed_states(model)
         self.variables = self.copies(model)
 
     def copies(self, part: keras.Layer) -> list[tf.Variable]:
@@ -119,7 +119,7 @@ def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
     return tf.Variable(value, name=name, trainable=value.dtype.is_floating)
 
 
-def variables_read(function: tf.types.experimental.ConcreteFunction, variables: list[tf.Variable]) -> list[tf.Variable]:
+def variables_read(function: Any, variables: list[tf.Variable]) -> list[tf.Variable]:
     """Leaves out variables that a traced function does not read: in low precision, most weights are constants."""
     read = {id(variable) for variable in function.variables}
     return [variable for variable in variables if id(variable) in read]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.tasks.training_step import Gradients, TrainingStep
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class _Passes:
 
     def __init__(self, model: keras.Model, columns: list[Column], mini_batch_size: int) -> None:
         self._weights = model.trainable_variables
-        self._seeds = [each for each in model.variables if each.name == "seed_generator_state"]
+        self._seeds = undocumented.seed_states(model)
         self._first_seeds = [tf.identity(each) for each in self._seeds]
         self._columns = columns
         self._parts = [_Parts(column.packed, mini_batch_size) for column in columns]
@@ -154,8 +155,8 @@ class _Passes:
 
 
 def _draws_of(first: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
-    """The state of a `SeedGenerator`, (seed, draws so far), where a mini-batch begins."""
-    return first + tf.stack([tf.zeros([], first.dtype), tf.cast(number * _DRAWS, first.dtype)])
+    """The state of a `SeedGenerator` where a mini-batch begins."""
+    return undocumented.seed_after(first, number * _DRAWS)
 
 
 class _Parts:

@@ -11,10 +11,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras import ops
-from keras.src.losses.losses import LossFunctionWrapper  # Keras does not export it
+
+from keras_bert import undocumented
 
 
-class Replicated:
+class Replicated(undocumented.BuiltFromOneReplica):
     """A mixin for Keras 3 models. Under `tf.distribute`, many replicas then train as one would.
 
     Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
@@ -45,7 +46,7 @@ class Replicated:
         super().compile(optimizer, loss, *args, **kwargs)
         with self.distribute_strategy.scope():
             if (metric := self._loss_metric()) is not None:
-                vars(self)["_loss_tracker"] = metric  # in place of Keras's; an attribute would be a second metric
+                undocumented.replace_loss_tracker(self, metric)
 
     def _loss_metric(self) -> keras.metrics.Metric | None:
         """The mean loss of an epoch; None: Keras's."""
@@ -62,21 +63,6 @@ class Replicated:
         if isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        # Keras averages the replicas' batches, but only needs their shapes. Strings have no mean, and batches of
-        # several workers differ in shape.
-        if self._distribute_strategy is None:
-            return
-        if iterator is not None:
-            for _, _, batches in iterator:
-                data_batch = next(batches)
-                break
-        first = keras.tree.map_structure(
-            lambda each: self._distribute_strategy.experimental_local_results(each)[0], data_batch
-        )
-        with self._distribute_strategy.scope():
-            self._symbolic_build(data_batch=first)
 
     def make_train_function(self, force: bool = False) -> Any:
         """Keras's, but the optimizer makes its variables first: a step that makes variables is traced twice."""
@@ -162,7 +148,7 @@ def _global_mean(loss: Any) -> Any:
         return loss
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "loss")
     loss = keras.losses.get(loss)
-    return GlobalMean(loss if isinstance(loss, keras.losses.Loss) else LossFunctionWrapper(loss, name=name))
+    return GlobalMean(loss if isinstance(loss, keras.losses.Loss) else undocumented.loss_from_function(loss, name))
 
 
 class _LossOfReplicas(keras.metrics.Mean):

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
@@ -169,7 +170,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     @jit_compile.setter
     def jit_compile(self, value: Any) -> None:
-        self._jit_compile = value
+        undocumented.set_jit_compile(self, value)
 
     def compile(self, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
         """Keras's `compile`; the optimizer is by default `AdamW()`, with the paper's highest rate of fine-tuning."""
@@ -378,7 +379,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         gradients, parts, y_pred = self._step.gradients(self, x, y, sample_weight)
         if steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
             gradients = self._accumulable(gradients, parts)
-        self._loss_tracker.update_state(parts)
+        undocumented.loss_tracker(self).update_state(parts)
         if gradients:
             weights = self.trainable_weights
             self._updating(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
@@ -400,7 +401,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def test_step(self, data: Any) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
-        self._loss_tracker.update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
+        undocumented.loss_tracker(self).update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
         return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     # -- Answers, and measures of them

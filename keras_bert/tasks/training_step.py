@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_bert import undocumented
 from keras_bert.tasks.replicas import divisor_of, over_all, replicas
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def weighted(optimizer: Any, gradients: list[Any], variables: list[Any], count: 
     inner, window, steps = _inner(optimizer), _count(optimizer), steps_of(optimizer)
     if count is None:
         return [gradient if gradient is None else steps * tf.convert_to_tensor(gradient) for gradient in gradients]
-    is_first = inner._iterations.value % steps == 0
+    is_first = undocumented.batches_seen(inner).value % steps == 0
     so_far = tf.where(is_first, 0.0, window.value) + count
     window.assign(so_far)
     share = tf.math.divide_no_nan(count, so_far)
@@ -211,7 +212,7 @@ def weighted(optimizer: Any, gradients: list[Any], variables: list[Any], count: 
     def of_batch(gradient: Any, variable: keras.Variable) -> Any:
         if gradient is None:
             return None
-        accumulated = inner._accumulated_gradients[inner._get_variable_index(variable)].value
+        accumulated = undocumented.accumulated_gradient(inner, variable).value
         return share * (steps * tf.convert_to_tensor(gradient) - scale * accumulated)
 
     return [of_batch(*each) for each in zip(gradients, variables, strict=True)]
@@ -226,7 +227,7 @@ def fill_window(model: keras.Model) -> None:
         optimizer.apply_gradients([(tf.zeros(each.shape, each.dtype), each) for each in weights])
 
     of_nothing = tf.function(lambda: strategy.run(step), autograph=False)
-    while _inner(optimizer)._iterations.numpy() % steps:
+    while undocumented.batches_seen(_inner(optimizer)).numpy() % steps:
         of_nothing()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert import files
+from keras_bert import files, undocumented
 from keras_bert.formats import Preset
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, IDS, VOCABULARY
 from keras_bert.text.bytepair import BytePairTokenizer
@@ -160,7 +160,7 @@ class BertPreprocessor(keras.layers.Layer):
             return super().__call__(texts, **kwargs)
 
     def call(self, texts: tf.Tensor | Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
-        if tf.__internal__.get_enclosing_xla_context() is not None:
+        if undocumented.is_in_xla():
             raise ValueError(
                 "XLA has no strings: give the model packed inputs, which a preprocessor makes of texts in a tf.data "
                 "pipeline, or compile it with jit_compile=False"

@@ -14,9 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
-from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from keras_bert import files
+from keras_bert import files, undocumented
 from keras_bert.text.sentencepiece_files import (
     BYTE,
     FAMILIES,
@@ -32,7 +31,7 @@ from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize
 from keras_bert.text.tokenizer import Tokenizer, Tokens
 from keras_bert.text.words import begins_run, shifted
 
-_ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+_ops = undocumented.sentencepiece_operations()
 # False for white space, and for other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
 _IS_TEXT = np.ones(0x10000, bool)
 _IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import keras
 
+from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import merge
 from keras_bert.tasks.task import BertTask
 
 
@@ -52,7 +52,7 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
             afterwards.callback(setattr, variable, "trainable", True)
         for dense in adapted:
             dense.enable_lora(lora_rank)
-            afterwards.callback(merge, dense)
+            afterwards.callback(undocumented.merge_lora, dense)
         model.retrace()
         yield
 
@@ -76,5 +76,5 @@ def _check_lora(rank: int, adapted: list[keras.layers.Dense]) -> None:
         raise ValueError(f"lora_rank is {rank}; expected 1 or more, or None for no LoRA")
     if not adapted:
         raise ValueError(f"lora_rank is {rank}, but all layers are frozen, so LoRA has no layer to change")
-    if any(dense.lora_enabled for dense in adapted):
+    if any(map(undocumented.has_lora, adapted)):
         raise ValueError("LoRA is already enabled; train it with lora_rank=None, or merge it first")

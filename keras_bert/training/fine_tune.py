@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
 from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
 from keras_bert.tasks.gradient_cache import MiniBatches
@@ -257,6 +258,6 @@ def packing(model: BertTask, examples: TokenizedExamples) -> Callable[[tf.Tensor
 def dataset_of(pack: Callable[[tf.Tensor], tuple[Any, Any]], batches: list[np.ndarray]) -> tf.data.Dataset:
     """A dataset of the batches; they are packed ahead of the training step."""
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
-    dataset = rows.apply(tf.data.experimental.assert_cardinality(len(batches)))
+    dataset = undocumented.with_cardinality(rows, len(batches))
     packed = dataset.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
     return packed.with_options(workers.DATA_OPTIONS)

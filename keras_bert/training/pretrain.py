@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
@@ -113,7 +114,7 @@ def pretrain(
 
         def dataset(start: int) -> tf.data.Dataset:
             examples = _to_learn(found[i], phases[i], recipe, first + start).take(batches - start)
-            return examples.apply(tf.data.experimental.assert_cardinality(batches - start))
+            return undocumented.with_cardinality(examples, batches - start)
 
         is_last = first + batches == phases[i].steps
         return Epoch(batches, dataset, lambda: _measures(model, measured_by[i], phases[i].batch_size), is_last)

@@ -8,6 +8,7 @@ import sys
 
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.choices import STRATEGIES
 
 _, _ONE, _MIRRORED, _MULTI_WORKER, _TPU = STRATEGIES
@@ -60,8 +61,7 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
         tf.random.set_seed(0)  # the same in all processes: each shuffles all examples and takes its part
     elif kind == _TPU:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
+        undocumented.connect_to_tpu(resolver)
         found = tf.distribute.TPUStrategy(resolver)
     elif kind == _MIRRORED:
         found = tf.distribute.MirroredStrategy()

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.pipelines import UNTUNED
 
 # Options of training datasets. Batches are global: every process reads all batches, and takes its part of each.
 DATA_OPTIONS = UNTUNED.merge(tf.data.Options())
-DATA_OPTIONS.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+undocumented.split_rows_between_workers(DATA_OPTIONS)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -52,6 +53,6 @@ def _summing(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tenso
         def add(here: tf.Tensor) -> tf.Tensor:
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(here))
 
-        return strategy.experimental_local_results(strategy.run(add, args=(here,)))[0]
+        return undocumented.local_results(strategy, strategy.run(add, args=(here,)))[0]
 
     return over_all
