@@ -163,6 +163,8 @@ def train_on_text(
         devices = training_options.devices(strategy)
         steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
         told_before = {**vars(recipe), "steps": steps}
+        if recipe.learning_rate is None:
+            del told_before["learning_rate"]  # the size of the model decides it
         del told_before["batch_size"]  # of both phases
         runs.begin(directory, devices, len(ends), after, told_before, overwrite)
         with runs.finishing(directory, devices) as finish:
@@ -184,6 +186,12 @@ def train_on_text(
                 first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
                 if longer is not None:
                     then, _ = phase(run / _THEN, longer, second.then_steps, second.then_batch_size)
+            if recipe.learning_rate is None:
+                recipe = recipe.for_width(config.hidden_size)
+                if workers.is_chief(devices):
+                    click.echo(
+                        f"learning rate {recipe.learning_rate:g}, as hidden_size is {config.hidden_size}", err=True
+                    )
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make()

@@ -104,7 +104,7 @@ def finishing(directory: Path, trainers: tf.distribute.Strategy) -> Iterator[Cal
     Raises:
         Misuse: for an ImportError or a ValueError of the run, and for a finished run whose model is missing.
     """
-    from keras_bert.training import run_files, workers
+    from keras_bert.training import report, run_files, workers
 
     measures: dict[str, float] = {}
 
@@ -121,8 +121,9 @@ def finishing(directory: Path, trainers: tf.distribute.Strategy) -> Iterator[Cal
     except (ImportError, ValueError) as error:
         raise _misuse(error, directory) from error
     if workers.is_chief(trainers):
-        for name, value in measures.items():
-            click.echo(f"{name}\t{value:.4f}")
+        for name, value, baseline in report.with_baselines(measures):
+            beside = "" if baseline is None else f"\t(by frequency alone: {baseline:.4f})"
+            click.echo(f"{name}\t{value:.4f}{beside}")
 
 
 def _check_model(directory: Path, finished: FinishedError) -> None:
