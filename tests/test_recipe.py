@@ -71,7 +71,20 @@ def test_what_is_not_given():
     assert (found.batch_size, found.class_weight, found.learning_rate, found.warmup) == (32, {}, 5e-5, 0.1)
     assert recipe.FineTuningRecipe(batch_tokens=64).batch_size is None
     found = recipe.PretrainingRecipe(steps=1)
-    assert (found.learning_rate, found.warmup, found.weight_decay) == (1e-4, 0.01, 0.01)
+    assert (found.learning_rate, found.warmup, found.weight_decay) == (None, 0.01, 0.01)
+
+
+def test_smaller_models_are_pre_trained_at_higher_rates():
+    for kind, settings in ((recipe.PretrainingRecipe, {}), (recipe.PretrainingWithTeacher, {"temperature": 3.0})):
+        default = kind(steps=1, **settings)
+        widths = (64, 128, 256, 384, 512, 768, 1024, 4096)
+        rates = [default.for_width(width).learning_rate for width in widths]
+        assert sorted(rates, reverse=True) == rates
+        assert rates[1] > rates[2] > rates[4] > rates[5]
+        assert rates[5:] == [1e-4] * 3  # the paper's, for BERT-Base and BERT-Large
+        assert vars(default.for_width(128)) == {**vars(default), "learning_rate": rates[1]}
+        chosen = kind(steps=1, learning_rate=3e-5, **settings)
+        assert chosen.for_width(128) == chosen
 
 
 @pytest.mark.parametrize(

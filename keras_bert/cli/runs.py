@@ -85,5 +85,8 @@ def run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> Non
         raise click.ClickException(
             "another process of this run has ended; all resume from its last checkpoint"
         ) from error
-    for name, value in measures.items():
-        click.echo(f"{name}\t{value:.4f}")
+    with quiet_imports():
+        from keras_bert.training import report
+    for name, value, baseline in report.with_baselines(measures):
+        beside = "" if baseline is None else f"\t(by frequency alone: {baseline:.4f})"
+        click.echo(f"{name}\t{value:.4f}{beside}")

@@ -5,12 +5,13 @@ from keras_bert.pretraining.masked_examples import make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.pretraining.record_writing import write_records
-from keras_bert.pretraining.records import Records
+from keras_bert.pretraining.records import Records, baselines
 
 __all__ = [
     "BertPretrainer",
     "MaskedLMMasking",
     "Records",
+    "baselines",
     "documents",
     "make_examples",
     "parts_of",

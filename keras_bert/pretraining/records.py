@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
@@ -89,6 +91,47 @@ class Records:
     def _batches(self, records: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
         parse = as_written(functools.partial(_parsed, features=self._features))
         return records.batch(batch_size).map(parse, num_parallel_calls=2, deterministic=True).with_options(UNTUNED)
+
+
+def baselines(records: Records) -> dict[str, float]:
+    """Measures the constant answer to records: the most frequent token, and the more frequent label of pairs.
+
+    The losses are those of the frequencies themselves as probabilities: `-sum p log p`. A model that does not read its
+    text cannot do better.
+
+    Returns:
+        `masked_lm_loss`, `masked_lm_accuracy`, `masked_lm_perplexity`, and for pairs `next_sentence_loss` and
+        `next_sentence_accuracy`.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertPreprocessor
+        >>> from keras_bert.pretraining import write_records
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "text.txt").write_text("rain rain rain rain rain rain")
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=16)
+        >>> _ = write_records([folder / "text.txt"], folder / "records", preprocessor, objective="sentences")
+        >>> baselines(Records(folder / "records"))["masked_lm_accuracy"]
+        1.0
+    """
+    tokens, labels = np.zeros(1), np.zeros(2)
+    for batch in records.in_order(_ROWS_AT_A_TIME):
+        ids, weights = (batch[name].numpy().ravel() for name in ("masked_lm_ids", "masked_lm_weights"))
+        counts = np.bincount(ids, weights, minlength=len(tokens))
+        tokens = counts + np.pad(tokens, (0, len(counts) - len(tokens)))
+        if LABELS in batch:
+            labels += np.bincount(batch[LABELS].numpy(), minlength=2)
+    loss, accuracy = _of_frequencies(tokens)
+    measures = {"masked_lm_loss": loss, "masked_lm_accuracy": accuracy, "masked_lm_perplexity": math.exp(loss)}
+    if labels.any():
+        measures["next_sentence_loss"], measures["next_sentence_accuracy"] = _of_frequencies(labels)
+    return measures
+
+
+def _of_frequencies(counts: np.ndarray) -> tuple[float, float]:
+    """The entropy and the largest share of counts."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-np.sum(shares * np.log(shares))), float(np.max(shares, initial=0.0))
 
 
 def _files_of(records: str | Path | Sequence[str | Path]) -> list[str]:

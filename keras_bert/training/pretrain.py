@@ -16,11 +16,12 @@ from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_TOTALS, BertPretrainer
-from keras_bert.pretraining.records import Records
+from keras_bert.pretraining.records import Records, baselines
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
 from keras_bert.training import run_files, workers
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
+from keras_bert.training.report import BASELINE
 from keras_bert.training.run_files import Run
 
 
@@ -81,7 +82,8 @@ def pretrain(
     Returns:
         For each `measure_every` steps: `epoch`, from 1; `loss`; and the measures of the validation records:
         `masked_lm_loss`, `masked_lm_accuracy`, `masked_lm_perplexity`, and for pairs `next_sentence_loss` and
-        `next_sentence_accuracy`.
+        `next_sentence_accuracy`. The last entry of each phase also has the measures of always giving the most frequent
+        answer, `masked_lm_accuracy_baseline` and so on; see `pretraining.baselines`.
 
     Raises:
         FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the loss is not finite, or the
@@ -100,7 +102,7 @@ def pretrain(
         >>> [entry["epoch"] for entry in history]
         [1, 2]
     """
-    recipe = PretrainingWithTeacher.of(steps=steps, **recipe)
+    recipe = PretrainingWithTeacher.of(steps=steps, **recipe).for_width(model.encoder.config.hidden_size)
     phases = [Phase(records, steps, recipe.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
         dataclasses.replace(recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both
@@ -117,7 +119,7 @@ def pretrain(
             return undocumented.with_cardinality(examples, batches - start)
 
         is_last = first + batches == phases[i].steps
-        return Epoch(batches, dataset, lambda: _measures(model, measured_by[i], phases[i].batch_size), is_last)
+        return Epoch(batches, dataset, lambda: _measures(model, measured_by[i], phases[i].batch_size, is_last), is_last)
 
     epochs = [
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, recipe.measure_every)
@@ -182,7 +184,9 @@ def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
     return inputs, targets, weights
 
 
-def _measures(model: BertPretrainer, records: Records | None, batch_size: int) -> dict[str, float]:
+def _measures(
+    model: BertPretrainer, records: Records | None, batch_size: int, with_baselines: bool = False
+) -> dict[str, float]:
     """The measures of the validation records, if there are any."""
     if records is None:
         return {}
@@ -192,6 +196,8 @@ def _measures(model: BertPretrainer, records: Records | None, batch_size: int) -
     else:  # with one objective, Keras leaves its name out
         measures = {f"{MASKED_LM}_{name}": value for name, value in measures.items()}
     measures[f"{MASKED_LM}_perplexity"] = math.exp(measures[f"{MASKED_LM}_loss"])
+    if with_baselines:
+        measures |= {f"{name}{BASELINE}": value for name, value in baselines(records).items()}
     return measures
 
 

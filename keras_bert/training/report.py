@@ -17,6 +17,7 @@ from keras_bert.extras import needed
 REPORT = "report.md"
 CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
+BASELINE = "_baseline"  # ends the name of what the most frequent answer gives, beside a measure of this name
 _LARGEST = 40.0  # inches, of a confusion matrix
 _LONGEST = 40  # characters of a label
 _MANY = 30  # classes; a larger matrix has no zeros
@@ -67,11 +68,12 @@ def write_report(
         with files.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
         pictures.append(name)
+    names = [name for name in _names(history) if not name.endswith(BASELINE)]
     parts = [
         "# Training report",
-        _table(["measure", "value"], [[name, f"{value:.4f}"] for name, value in measures.items()]),
+        _measures(measures),
         f"## {next(iter(history[0])).capitalize()}s",
-        _table(_names(history), [[_number(each.get(name)) for name in _names(history)] for each in history]),
+        _table(names, [[_number(each.get(name)) for name in names] for each in history]),
         *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),
         "## Settings",
         _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
@@ -79,9 +81,23 @@ def write_report(
     files.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
 
 
+def with_baselines(measures: Mapping[str, float]) -> list[tuple[str, float, float | None]]:
+    """The names, values and baselines (None: it has none) of measures."""
+    names = [name for name in measures if not name.endswith(BASELINE)]
+    return [(name, measures[name], measures.get(f"{name}{BASELINE}")) for name in names]
+
+
 def shares(counts: np.ndarray) -> np.ndarray:
     """A confusion matrix, int `[classes, classes]` -> the share of each class that was predicted as each, 0 to 1."""
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+
+def _measures(measures: Mapping[str, float]) -> str:
+    rows = with_baselines(measures)
+    columns = 2 if all(baseline is None for *_, baseline in rows) else 3
+    header = ["measure", "value", "by frequency alone"]
+    cells = [[name, _number(float(value)), _number(baseline)] for name, value, baseline in rows]
+    return _table(header[:columns], [row[:columns] for row in cells])
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

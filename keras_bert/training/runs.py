@@ -279,6 +279,8 @@ def pretrain_files(
     with _running(directory, dtype, strategy, log, place) as run:
         before = {**vars(recipe), "steps": steps}
         del before["batch_size"]  # of both phases
+        if recipe.learning_rate is None:
+            del before["learning_rate"]  # the size of the model decides it
         if teacher is None:
             del before["temperature"]
         run.begin(before, len(ends))
@@ -300,6 +302,11 @@ def pretrain_files(
             phase, counts = first.write(learned, measured, recipe.steps, recipe.batch_size, log)
             if then is not None:
                 then, _ = then.write(learned, measured, second.then_steps, second.then_batch_size, log)
+        if recipe.learning_rate is None:
+            width = start.config.hidden_size
+            recipe = recipe.for_width(width)
+            if run.is_chief:
+                log(f"learning rate {recipe.learning_rate:g}, as hidden_size is {width}")
         keras.utils.set_random_seed(recipe.seed)
         with run.devices.scope():
             model, more = start.make()
@@ -313,6 +320,7 @@ def pretrain_files(
                 {"vocab": vocab, "size": size} if teacher is None else {"teacher": teacher, "num_layers": num_layers}
             )
             about |= {**vars(rows), **before, "steps": recipe.steps, "batch_size": recipe.batch_size}
+            about["learning_rate"] = recipe.learning_rate
             if then is not None:
                 about |= vars(second)
             about |= {"dtype": dtype, **counts}

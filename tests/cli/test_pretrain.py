@@ -14,6 +14,7 @@ from keras_bert.formats import open_checkpoint, read_config, write_config
 from keras_bert.pretraining import BertPretrainer, Records
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.processes import KilledError
+from keras_bert.recipe import PretrainingRecipe
 from keras_bert.text import BytePairTokenizer, load_tokenizer
 from keras_bert.text.vocabulary import byte_symbols
 from keras_bert.training import runs
@@ -30,21 +31,31 @@ TOKENS = small.VOCABULARY
 def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     folder, options = corpus
     options |= {"--copies": "2", "--masked-unit": "word", "--steps": "4"}
+    rate = PretrainingRecipe(steps=4).for_width(SIZES["hidden_size"]).learning_rate
     command = ("pretrain", str(folder / "texts"), *flat(options))
     result = run(*command)
     assert result.exit_code == 0, result.output
-    first, second, *steps = result.stderr.splitlines()
+    first, second, said, *steps = result.stderr.splitlines()
+    assert said == f"learning rate {rate:g}, as hidden_size is {SIZES['hidden_size']}"
     assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens")
     assert second.startswith("validation: ")
     assert second.endswith(f"from {folder}/held.txt")
     assert [line.split(":")[0] for line in steps] == ["step 2 of 4", "step 4 of 4"]
-    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    measures, beside = {}, {}
+    for line in result.stdout.splitlines():
+        name, measures[name], *beside[name] = line.split("\t")
     names = {"masked_lm_loss", "masked_lm_accuracy", "masked_lm_perplexity", "next_sentence_accuracy"}
     assert names <= set(measures)
+    baselines = pretraining.baselines(Records(folder / "model/training/validation"))
+    expected = {name: [f"(by frequency alone: {value:.4f})"] for name, value in baselines.items()}
+    assert beside == {"loss": [], **expected}
+    assert not any("baseline" in line for line in steps[:-1])
     assert float(measures["masked_lm_perplexity"]) == pytest.approx(np.exp(float(measures["masked_lm_loss"])), rel=1e-3)
     model = folder / "model"
     report = (model / "report.md").read_text()
-    assert f"| masked_lm_loss | {measures['masked_lm_loss']} |" in report
+    assert f"| masked_lm_loss | {measures['masked_lm_loss']} | {baselines['masked_lm_loss']:.4f} |" in report
+    assert f"| learning_rate | {rate} |" in report
+    assert "baseline" not in report
     assert "## Steps" in report
     assert "| masked_unit | word |" in report
     assert (model / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
@@ -59,7 +70,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     again = run(*command)  # it is over, so nothing is trained
     assert (again.exit_code, again.stdout) == (0, result.stdout)
     finished = f"the run in {model} is finished, after step 4 of 4; nothing is trained"
-    assert again.stderr.splitlines() == [finished, first, second]
+    assert again.stderr.splitlines() == [finished, first, second, said]
     for changes, message in (("--steps", "5"), "other steps"), (("--seed", "1"), "other seed"):
         other = run(*command, *changes)
         assert other.exit_code == 2
@@ -77,7 +88,7 @@ def test_longer_rows_at_the_end(run, corpus):
     assert keras.config.dtype_policy().name == "float32"  # as before
     said = result.stderr.splitlines()
     assert [line.rpartition(", in ")[2] for line in said[:3:2]] == ["rows of 12 tokens", "rows of 20 tokens"]
-    steps = [line.split(":")[0] for line in said[4:]]
+    steps = [line.split(":")[0] for line in said[5:]]
     assert steps == ["step 2 of 6", "step 3 of 6", "step 5 of 6", "step 6 of 6"]
     records = Records(folder / "model/training/then/records")
     assert next(iter(records.in_order(1)))["input_word_ids"].shape == (1, 20)
@@ -228,7 +239,7 @@ def test_vocab_pretrain_fill(run, corpus):
     options |= {"--vocab": str(folder / "learned"), "--steps": "600", "--measure-every": "300", "--batch-size": "32"}
     result = run("pretrain", str(folder / "texts"), *flat(options), "--learning-rate", "3e-3", "--warmup", "0.1")
     assert result.exit_code == 0, result.output
-    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
     assert float(measures["masked_lm_accuracy"]) > 0.3, measures
     texts = ["b0 b1 b2 [MASK] b0 b1.", "c2 [MASK] c0 c1 c2 c3."]
     lines = run("fill", options["--output"], "--format", "jsonl", "--top-k", "1", *texts).stdout.splitlines()

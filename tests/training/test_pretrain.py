@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor
-from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, write_records
+from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, baselines, write_records
+from keras_bert.recipe import PretrainingRecipe
 from keras_bert.training import LAMB, Phase, pretrain
 from keras_bert.training.pretrain import _measures
 
@@ -147,8 +148,10 @@ def test_a_run(tmp_path, records, monkeypatch):
     recipe = {"steps": 4, "measure_every": 2, "accumulate": 2, "optimizer": "lamb"}
     history = run(model, records, tmp_path, **recipe)
     assert [entry.pop("epoch") for entry in history] == [1, 2]
-    measures = ["loss", "masked_lm_accuracy", "masked_lm_loss", "masked_lm_perplexity"]
-    assert sorted(history[0]) == [*measures, "next_sentence_accuracy", "next_sentence_loss"]
+    measures = {"masked_lm_accuracy", "masked_lm_loss", "masked_lm_perplexity"}
+    measures |= {"next_sentence_accuracy", "next_sentence_loss"}
+    assert history[0].keys() == {"loss", *measures}
+    assert history[1].keys() == {"loss", *measures, *(f"{name}_baseline" for name in measures)}
     assert history[1]["masked_lm_perplexity"] == pytest.approx(np.exp(history[1]["masked_lm_loss"]))
     assert (type(model.optimizer), int(model.optimizer.iterations)) == (LAMB, 2)
     assert float(model.optimizer.learning_rate) == 0  # the schedule is at its end
@@ -262,6 +265,41 @@ def test_mixed_precision(tmp_path, records):
             np.testing.assert_array_equal(found, wanted)
     finally:
         keras.config.set_dtype_policy(before)
+
+
+def test_the_rate_follows_the_size(tmp_path, records, monkeypatch):
+    """A run at the default rate is one with that rate: either resumes the other, at no other rate."""
+    model = new(dropout=0.0)
+    model.encoder.trainable = False
+    rate = PretrainingRecipe(steps=2).for_width(model.encoder.config.hidden_size).learning_rate
+    settings = {"batch_size": 4, "progress": False}
+    history = pretrain(model, records / "train", 2, tmp_path, **settings)
+    assert model.optimizer._learning_rate.get_config()["peak"] == rate
+    monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
+    assert pretrain(model, records / "train", 2, tmp_path, learning_rate=rate, **settings) == history
+    with pytest.raises(ValueError, match=rf"other learning_rate \({rate}, now 0.0001\)"):
+        pretrain(model, records / "train", 2, tmp_path, learning_rate=1e-4, **settings)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 4096])
+def test_baselines_are_of_the_most_frequent_answer(records, monkeypatch, batch):
+    monkeypatch.setattr("keras_bert.pretraining.records._ROWS_AT_A_TIME", batch)
+    ids, labels = [], []
+    for row in Records(records / "validation").in_order(1):
+        labels += row["next_sentence_labels"].numpy().tolist()
+        ids += row["masked_lm_ids"].numpy()[row["masked_lm_weights"].numpy() > 0].tolist()
+    expected = {}
+    for name, answers in (("masked_lm", ids), ("next_sentence", labels)):
+        constant = max(answers.count(each) for each in set(answers))
+        shares = np.array([answers.count(each) / len(answers) for each in answers])
+        expected |= {f"{name}_accuracy": constant / len(answers), f"{name}_loss": np.mean(-np.log(shares))}
+    expected["masked_lm_perplexity"] = np.exp(expected["masked_lm_loss"])
+    assert baselines(Records(records / "validation")) == pytest.approx(expected)
+
+
+def test_baselines_of_rows_without_pairs(tmp_path, corpus):
+    write_records(corpus[:1], tmp_path, preprocessor(), objective="sentences", progress=False)
+    assert baselines(Records(tmp_path)).keys() == {f"masked_lm_{name}" for name in ("loss", "accuracy", "perplexity")}
 
 
 def test_no_such_optimizer(tmp_path, untrained, records):
