@@ -1,4 +1,4 @@
-"""Compares a model in another runtime with the same model in Keras, on a few texts."""
+"""Compares a model in another runtime with Keras's on a few texts, before the export is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # inputs under t
 _TEXTS = 6
 _FLOAT = 1e-4  # the largest difference in float32, for outputs up to 1; relative for larger ones
 _COSINES = {"float16": 0.9999, "int8": 0.95}
-_OF_TOKENS = ("start_logits", "end_logits")  # these outputs for tokens have two axes, others three
+_TOKEN_LOGITS = ("start_logits", "end_logits")  # outputs for tokens with two axes; others have three
 
 
 class Difference(NamedTuple):
@@ -72,7 +72,7 @@ def _random(model: PackedModel, length: int) -> dict[str, np.ndarray]:
 
 
 def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
-    """The differences of each output from Keras's, for the same inputs.
+    """Measures the difference of each output from Keras's, for the same inputs.
 
     Args:
         model: computes the expected outputs.
@@ -83,15 +83,15 @@ def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> 
         ValueError: an output is missing in the runtime, has another shape, or is not finite.
     """
     expected = {name: ops.convert_to_numpy(each) for name, each in model.computed(dict(packed)).items()}
-    found = run({model.names_of_inputs[name]: each for name, each in packed.items()})
+    actual = run({model.names_of_inputs[name]: each for name, each in packed.items()})
     is_token = packed["input_mask"] > 0
     differences = []
     for name, right in expected.items():
-        if name not in found or found[name].shape != right.shape:
-            shape = found[name].shape if name in found else "missing"
+        if name not in actual or actual[name].shape != right.shape:
+            shape = actual[name].shape if name in actual else "missing"
             raise ValueError(f"the runtime's output {name} has shape {shape}, but Keras's has {right.shape}")
-        of_tokens = right.ndim == 3 or name in _OF_TOKENS
-        one, other = (np.float64(each[is_token] if of_tokens else each).ravel() for each in (right, found[name]))
+        has_tokens = right.ndim == 3 or name in _TOKEN_LOGITS
+        one, other = (np.float64(each[is_token] if has_tokens else each).ravel() for each in (right, actual[name]))
         if not np.isfinite(other).all():
             raise ValueError(f"the runtime's output {name} is not finite")
         lengths = np.linalg.norm(one) * np.linalg.norm(other)

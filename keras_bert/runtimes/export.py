@@ -24,11 +24,11 @@ from keras_bert.text import BertPreprocessor
 TRANSFORMERS_NAMES = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
 # An output -> the output that it is computed from.
-_MADE_OF = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
+_SOURCES = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
 
 
 class PackedModel(keras.Model):
-    """A model that takes ids, under a runtime's names and types, for Keras's exporters.
+    """Takes ids under a runtime's names and types, for Keras's exporters.
 
     Padding is computed like tokens, so that shapes depend on the shapes of the inputs only, as runtimes need.
 
@@ -50,62 +50,50 @@ class PackedModel(keras.Model):
     ) -> None:
         super().__init__(name="packed")
         self.model = model
-        self.config = config_of(model)
-        self.names_of_inputs = {ours: theirs for ours, theirs in names.items() if ours in input_names(model)}
+        self.config = encoder_of(model).config
+        inputs = NAMES if self.config.type_vocab_size > 1 else NAMES[:2]
+        self.names_of_inputs = {name: names[name] for name in inputs}
         self.ids_dtype = dtype
         self.only_answers = only_answers
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        packed = {ours: inputs[theirs] for ours, theirs in self.names_of_inputs.items()}
+        packed = {hub_name: inputs[name] for hub_name, name in self.names_of_inputs.items()}
         with fixed_shapes():
             return self.computed(packed)
 
     def computed(self, packed: dict[str, Any]) -> dict[str, Any]:
-        """The outputs for inputs under TF Hub's names, computed as in Keras."""
+        """Computes the outputs as in Keras, from inputs under TF Hub's names."""
         outputs = self.model.serve_packed(packed)
-        unwanted = {_MADE_OF.get(name) for name in outputs} if self.only_answers else ()
+        unwanted = {_SOURCES.get(name) for name in outputs} if self.only_answers else ()
         return {name: ops.cast(each, "float32") for name, each in outputs.items() if name not in unwanted}
 
     def signature(self, shape: tuple[int | None, int | None] = (None, None)) -> list[dict[str, keras.InputSpec]]:
-        """The specs of the inputs, for `export`; by default, any `[batch, seq_length]`."""
+        """Makes the specs of the inputs, for `export`; by default, any `[batch, seq_length]`."""
         names = self.names_of_inputs.values()
         return [{name: keras.InputSpec(shape=shape, dtype=self.ids_dtype, name=name) for name in names}]
 
 
-def config_of(model: BertTask | BertEncoder) -> Any:
-    """The `BertConfig` of a task or an encoder."""
-    return (model if isinstance(model, BertEncoder) else model.encoder).config
-
-
-def input_names(model: BertTask | BertEncoder) -> tuple[str, ...]:
-    """TF Hub's names of the inputs that change a model's outputs."""
-    return NAMES if config_of(model).type_vocab_size > 1 else NAMES[:2]
+def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
+    return model if isinstance(model, BertEncoder) else model.encoder
 
 
 # -- The directory: the model, its tokenizer, settings and README, after a comparison with Keras.
 
-FILE = "README.md"
+LABELS = "labels.txt"
 _ATTRIBUTES = ("ids", "attention_mask", "type_ids")  # of an encoding of `tokenizers`, in the order of the inputs
 
 _TEXTS = ("I love pizza", "It rains")
 _PAIRS = (("I love pizza", "pizza is food"), ("It rains", "the sun shines"))
 
 
-def text(
+def _readme(
     model: BertTask | BertEncoder,
     preprocessor: BertPreprocessor | None,
     names: Mapping[str, str],
     program: str,
     length: int | None,
 ) -> str:
-    """The text of the README.
-
-    Args:
-        names: TF Hub's names of the inputs -> the runtime's.
-        program: Python for the runtime: `inputs`, lists by name -> `outputs`, arrays by name.
-        length: the length of the rows; None: any.
-    """
     kind = type(model).__name__
     inputs = ", ".join(names.values())
     shape = f"[1, {length}]" if length else "[batch, seq_length]"
@@ -150,12 +138,9 @@ def _program(
     )
 
 
-LABELS = "labels.txt"
-
-
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime, as data and functions.
+    """Describes a runtime.
 
     Attributes:
         file: the model's path in the directory.
@@ -165,7 +150,7 @@ class Runtime:
         refused: a precision that is not supported -> the reason.
         convert: the model, a path and a precision -> writes the file.
         load: the file -> a function from inputs by the runtime's names; None if the runtime is not installed.
-        program: Python for the card: `inputs` -> `outputs`.
+        program: Python for the README: `inputs`, lists by name -> `outputs`, arrays by name. The first line imports.
     """
 
     file: str
@@ -203,8 +188,8 @@ def write(
         packed_model = PackedModel(model, runtime.names, runtime.ids_dtype, runtime.only_answers)
         runtime.convert(packed_model, path, precision)
         _write_settings(model, preprocessor, unfinished)
-        card = text(model, preprocessor, packed_model.names_of_inputs, runtime.program, length)
-        files.write_texts(unfinished, {FILE: card})
+        readme = _readme(model, preprocessor, packed_model.names_of_inputs, runtime.program, length)
+        files.write_texts(unfinished, {"README.md": readme})
         run = runtime.load(path)
         if run is None:
             return []
@@ -226,7 +211,7 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
                 f"label {label!r} has a line end, such as a line feed or U+2028, and {LABELS} has a label a line; "
                 "rename it, for instance in id2label of the model's config.json"
             )
-    encoder = model if isinstance(model, BertEncoder) else model.encoder
+    encoder = encoder_of(model)
     if encoder.inference is not None or encoder.compute_dtype != "float32":
         raise ValueError(
             "the model is in low precision; load it in float32, and pass the precision to the export instead"
@@ -243,5 +228,5 @@ def _write_settings(model: BertTask | BertEncoder, preprocessor: BertPreprocesso
         if labels := getattr(model, "labels", None):
             files.write_texts(directory, {LABELS: "".join(f"{label}\n" for label in labels)})
     else:
-        values = hugging_face.values_of(config_of(model))
+        values = hugging_face.values_of(model.config)
         files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})

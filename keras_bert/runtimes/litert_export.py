@@ -21,7 +21,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 from keras_bert.runtimes.comparison import Difference, Run
-from keras_bert.runtimes.export import PackedModel, Runtime, config_of, write
+from keras_bert.runtimes.export import PackedModel, Runtime, encoder_of, write
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 
@@ -32,13 +32,7 @@ _LABELS_FILE, _VOCABULARY_FILE, _FEATURE, _BERT_TOKENIZER = 2, 5, 1, 4
 
 
 def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]) -> None:
-    """Adds metadata to a model of three inputs.
-
-    Args:
-        path: the path of the model, with inputs under TF Hub's names.
-        vocabulary: the tokens of its WordPiece tokenizer.
-        labels: the names of outputs with labels on the last axis -> the labels.
-    """
+    """Adds metadata to a model of three inputs. `labels`: an output with labels on the last axis -> the labels."""
     model = undocumented.litert_files().read_model(str(path))
     graph, signature = model.subgraphs[0], model.signatureDefs[0]
     inputs, outputs = (
@@ -75,7 +69,7 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
 
 
 def _tensor(name: str, labels: str = "") -> dict[int, Any]:
-    """TensorMetadata: its name, content and associated_files."""
+    """Makes a TensorMetadata: its name, content and associated_files."""
     file = {6: [{0: labels, 2: _LABELS_FILE}]} if labels else {}
     return {0: name, 3: {0: _FEATURE, 1: {}}, **file}
 
@@ -124,11 +118,12 @@ def export_litert(
 ) -> list[Difference]:
     """Writes `directory/model.tflite` for LiteRT, on phones and in browsers, with its tokenizer and a README.
 
-    It has LiteRT's own operations only, and needs no Flex delegate. The inputs are int32 under TF Hub's names, and the
-    outputs float32, see the model's `serve_packed`, but without the logits of probabilities and the hidden states of
-    vectors. The other files are those of `export_onnx`. A model with a WordPiece vocabulary and segments includes
-    metadata, vocabulary and labels for MediaPipe's TextClassifier and TextEmbedder. (They lower-case, and read rows of
-    a fixed `sequence_length`.)
+    The model has LiteRT's own operations only, and needs no Flex delegate. The inputs are int32 under TF Hub's names.
+    The outputs are float32, see the model's `serve_packed`, but without the logits of probabilities and the hidden
+    states of vectors. The other files are those of `export_onnx`.
+
+    A model with a WordPiece vocabulary and segments includes metadata, vocabulary and labels for MediaPipe's
+    TextClassifier and TextEmbedder. (They lower-case, and read rows of a fixed `sequence_length`.)
 
     Args:
         model, directory, overwrite, preprocessor: see `export_onnx`.
@@ -150,7 +145,7 @@ def export_litert(
         ['embedding']
     """
     if sequence_length is not None:
-        positions = config_of(model).max_positions
+        positions = encoder_of(model).config.max_positions
         if not 3 <= sequence_length <= positions:
             raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {positions}, the model's positions")
     shape = (None, None) if sequence_length is None else (1, sequence_length)
@@ -194,8 +189,8 @@ def _load(path: Path) -> Run:
         if rows < 0:
             return run(**inputs)
         count = len(next(iter(inputs.values())))
-        found = [run(**{name: each[i : i + 1] for name, each in inputs.items()}) for i in range(count)]
-        return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        outputs = [run(**{name: each[i : i + 1] for name, each in inputs.items()}) for i in range(count)]
+        return {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
 
     return run_all
 

@@ -17,7 +17,7 @@ from keras_bert.runtimes.export import TRANSFORMERS_NAMES, PackedModel, Runtime,
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
-# Our names of outputs -> the names that transformers, sentence-transformers and optimum look for.
+# Names of outputs -> the second names that transformers, sentence-transformers and optimum look for.
 ALIASES = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
 _OPSET = 18
 
@@ -96,7 +96,7 @@ def _add_erfc() -> None:
     class Erfc:
         @classmethod
         def version_9(cls, graph: Any, node: Any, **kwargs: Any) -> None:
-            """`erfc(-x c)` as `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; else `1 - erf(x)`."""
+            """Writes `erfc(-x c)` as `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; else `1 - erf(x)`."""
             dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
             one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
             name, operation, inside = node.output[0], "Sub", node.input[0]
@@ -120,17 +120,17 @@ def _name(model: Any, packed: PackedModel) -> None:
             if not dims[axis].dim_value:
                 dims[axis].dim_param = name
     outputs = {value.name: value for value in model.graph.output}
-    for ours, theirs in ALIASES.items():
-        if ours in outputs:
-            model.graph.node.append(helper.make_node("Identity", [ours], [theirs]))
-            copy = type(outputs[ours])()
-            copy.CopyFrom(outputs[ours])
-            copy.name = theirs
+    for name, alias in ALIASES.items():
+        if name in outputs:
+            model.graph.node.append(helper.make_node("Identity", [name], [alias]))
+            copy = type(outputs[name])()
+            copy.CopyFrom(outputs[name])
+            copy.name = alias
             model.graph.output.append(copy)
 
 
 def _quantize(path: Path) -> None:
-    """Weights in int8, a scale for each column; inputs of products become int8 when the model runs."""
+    """Quantizes weights, with a scale for each column; inputs of products become int8 when the model runs."""
     quantization = needed("onnxruntime.quantization", "onnxruntime", "runtimes")
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         prepared = Path(directory) / "prepared.onnx"

@@ -84,8 +84,8 @@ def _load(path: Path) -> Run | None:
     model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        found = model({name: np.asarray(each, np.int64) for name, each in inputs.items()})
-        return {name: found[output] for output in model.outputs for name in output.get_names()}
+        values = model({name: np.asarray(each, np.int64) for name, each in inputs.items()})
+        return {name: values[output] for output in model.outputs for name in output.get_names()}
 
     return run
 

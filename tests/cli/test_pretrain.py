@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertConfig
+from keras_bert import BertConfig, pretraining
 from keras_bert.formats import open_checkpoint, read_config, write_config
 from keras_bert.pretraining import BertPretrainer, Records
 from keras_bert.pretraining.records import SETTINGS
