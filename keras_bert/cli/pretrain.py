@@ -82,8 +82,9 @@ def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> 
     \b
     Example:
       $ keras-bert vocab books/ --size 8000 --output vocab.txt
-      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --steps 10000 --output my-bert
-      $ keras-bert fill my-bert "It was a dark and [MASK] night."
+      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --objective sentences --sequence-length 32 \\
+          --steps 10000 --output my-bert
+      $ keras-bert fill my-bert "he looked at [MASK] and said nothing ."
     """
 
     def prepare(sequence_length: int, pairs: bool) -> Prepared:
