@@ -53,7 +53,7 @@ def main() -> None:
     model = BertPretrainer(BertEncoder(config), preprocessor)
     masking = MaskedLMMasking(tokenizer, predictions=20)
     every = max(1, arguments.steps // 10)
-    options = {"learning_rate": 5e-4, "masking": masking, "measure_every": every, "checkpoint_seconds": 60}
+    options = {"masking": masking, "measure_every": every, "checkpoint_seconds": 60}
     for entry in pretrain(model, output / "records", arguments.steps, output / "run", **options):
         print(f"step {min(entry['epoch'] * every, arguments.steps):,}: loss {entry['loss']:.3f}")
     model.save_preset(output / "model", overwrite=True)  # transformers.BertForPreTraining reads it too

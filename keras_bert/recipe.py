@@ -168,7 +168,7 @@ class PretrainingRecipe(Recipe):
     learning_rate: float | None = _field(
         None, "a number above 0", "The highest learning rate, by default by the size of the model, 2e-3 to 1e-4"
     )
-    warmup: float = _with_default("warmup", 0.01)
+    warmup: float = _with_default("warmup", 0.05)
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
 
     def for_width(self, hidden_size: int) -> "PretrainingRecipe":

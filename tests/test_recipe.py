@@ -71,7 +71,7 @@ def test_what_is_not_given():
     assert (found.batch_size, found.class_weight, found.learning_rate, found.warmup) == (32, {}, 5e-5, 0.1)
     assert recipe.FineTuningRecipe(batch_tokens=64).batch_size is None
     found = recipe.PretrainingRecipe(steps=1)
-    assert (found.learning_rate, found.warmup, found.weight_decay) == (None, 0.01, 0.01)
+    assert (found.learning_rate, found.warmup, found.weight_decay) == (None, 0.05, 0.01)
 
 
 def test_smaller_models_are_pre_trained_at_higher_rates():

@@ -38,7 +38,8 @@ def pretrain(**options: Any) -> None:
     \b
     Example:
       $ keras-bert vocab books/ --size 8000 --output vocab.txt
-      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --steps 10000 --output my-bert
-      $ keras-bert fill my-bert "It was a dark and [MASK] night."
+      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --objective sentences --sequence-length 32 \\
+          --steps 10000 --output my-bert
+      $ keras-bert fill my-bert "he looked at [MASK] and said nothing ."
     """
     runs.run("pretrain_files", **options)

@@ -5,6 +5,7 @@ Also reads the vocabulary and the configuration of a new model.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,21 @@ def read_vocabulary(path: str | Path) -> Tokenizer:
 def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
     """The configuration of a size ("tiny" to "large") or of a `config.json`, for a tokenizer.
 
+    A size gets new weights that suit its width, and BERT-Tiny no dropout: it is too small to learn its text by heart.
+    Both were measured: see "Rates" in benchmarks/RESULTS.md.
+
     Raises:
         FileNotFoundError, ValueError: there is no such size or file, the configuration does not fit the tokenizer, or
             it is for pairs, and its family has no head for them.
     """
     tokens, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
     if f"bert-{size}" in SIZES:
-        return BertConfig.named(f"bert-{size}", vocab_size=tokens, pad_token_id=padding)
+        named = BertConfig.named(f"bert-{size}", vocab_size=tokens, pad_token_id=padding)
+        # The variance of a layer's output is hidden_size * range^2, as large as BERT-Base's for all sizes.
+        changes: dict[str, Any] = {"initializer_range": round(0.02 * (768 / named.hidden_size) ** 0.5, 2)}
+        if named.hidden_size <= 128:
+            changes |= {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+        return dataclasses.replace(named, **changes)
     if not size.endswith(".json"):
         names = ", ".join(name.removeprefix("bert-") for name in SIZES if name.startswith("bert-"))
         raise ValueError(f"there is no size {size!r}; the sizes are {names}; or give a config.json")

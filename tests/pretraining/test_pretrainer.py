@@ -6,6 +6,7 @@ import pytest
 
 from keras_bert import BertMaskedLM, BertNextSentence
 from keras_bert.pretraining import BertPretrainer
+from keras_bert.pretraining.pretrainer import config_of
 
 from ..support.corpus import encoder
 from ..support.small import shaken
@@ -25,6 +26,16 @@ def cross_entropy(logits, labels):
     logits = logits - logits.max(-1, keepdims=True)
     chosen = np.take_along_axis(logits, np.asarray(labels)[..., None], -1)[..., 0]
     return np.log(np.exp(logits).sum(-1)) - chosen
+
+
+@pytest.mark.parametrize("size", ["tiny", "mini", "small", "medium", "base", "large"])
+def test_new_weights_of_all_sizes_keep_the_scale_of_a_vector(preprocessor, size):
+    """As large as BERT-Base's leave it, within rounding. Only BERT-Tiny goes without dropout."""
+    config = config_of(size, preprocessor.tokenizer, pairs=True)
+    scale = config.initializer_range * config.hidden_size**0.5
+    assert scale == pytest.approx(0.02 * 768**0.5, rel=0.2)
+    dropout = 0.0 if size == "tiny" else 0.1
+    assert (config.hidden_dropout, config.attention_dropout) == (dropout, dropout)
 
 
 def test_the_loss_is_the_papers(model, batch):
