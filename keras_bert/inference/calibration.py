@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.inference.inference_block import InferenceBlock, TokenTable
 from keras_bert.inference.ranges import InputRange
 
 # The built-in texts for calibration: many kinds of sentences, of many lengths.
@@ -60,47 +61,52 @@ _SHARES = np.linspace(0.1, 1.0, 19)
 
 
 def input_ranges(
-    encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[str, Any]]
+    encoder: BertEncoder, blocks: Sequence[InferenceBlock], batches: Iterable[dict[str, tf.Tensor]]
 ) -> list[dict[str, InputRange]]:
     """Finds the ranges of each block's products.
 
     Args:
-        encoder: gives the hidden states.
+        encoder: the encoder.
         blocks: one for each block of the encoder; their products are `RecordingProducts`.
-        batches: inputs for the encoder.
+        batches: inputs of the encoder.
+
+    Returns:
+        For each block, the range of each product's input, by name.
 
     Raises:
         ValueError: there are no batches.
     """
-    largest, samples = _seen(encoder, blocks, batches)
+    largest, samples = _record(encoder, blocks, batches)
     ranges = []
     for i, block in enumerate(blocks):
-        of_block = {}
-        for name in block.products.seen:
+        block_ranges = {}
+        for name in block.products.recorded:
             rows, kernel = np.concatenate(samples[i, name]), block.products.kernel(name)
             divisors = None
             if name not in block.gets_int8:
                 divisors = _divisors(largest[i, name], kernel)
                 rows, kernel = rows / divisors, kernel * divisors[:, None]
-            of_block[name] = InputRange(_best_limit(rows, kernel) * _WIDENED.get(name, 1.0), divisors)
-        ranges.append(of_block)
+            block_ranges[name] = InputRange(_best_limit(rows, kernel) * _WIDENED.get(name, 1.0), divisors)
+        ranges.append(block_ranges)
     return ranges
 
 
-def _seen(encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[str, Any]]) -> tuple[dict, dict]:
-    """For each block and product: the largest absolute value of each input, and rows of inputs."""
+def _record(
+    encoder: BertEncoder, blocks: Sequence[InferenceBlock], batches: Iterable[dict[str, tf.Tensor]]
+) -> tuple[dict[tuple[int, str], np.ndarray], dict[tuple[int, str], list[np.ndarray]]]:
+    """Records, for each block and product, the largest absolute value of each input, and rows of inputs."""
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def seen(inputs: dict[str, Any]) -> list[dict[str, tuple[tf.Tensor, tf.Tensor]]]:
+    def record(inputs: dict[str, tf.Tensor]) -> list[dict[str, tuple[tf.Tensor, tf.Tensor]]]:
         for block in blocks:
-            block.products.seen = {}
+            block.products.recorded = {}
         encoder.run(inputs, blocks)
-        return [dict(block.products.seen) for block in blocks]
+        return [dict(block.products.recorded) for block in blocks]
 
-    largest: dict = {}
-    samples: dict = {}
+    largest: dict[tuple[int, str], np.ndarray] = {}
+    samples: dict[tuple[int, str], list[np.ndarray]] = {}
     for batch in batches:
-        for i, products in enumerate(seen(batch)):
+        for i, products in enumerate(record(batch)):
             for name, (most, rows) in products.items():
                 largest[i, name] = np.maximum(largest.get((i, name), 0.0), most.numpy())
                 samples.setdefault((i, name), []).append(rows.numpy())
@@ -110,13 +116,13 @@ def _seen(encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[st
 
 
 def _divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    of_kernel = np.abs(kernel).max(axis=1)
-    divisors = np.maximum(largest, 1e-3) ** _SMOOTHING / np.maximum(of_kernel, 1e-5) ** (1 - _SMOOTHING)
+    largest_weight = np.abs(kernel).max(axis=1)
+    divisors = np.maximum(largest, 1e-3) ** _SMOOTHING / np.maximum(largest_weight, 1e-5) ** (1 - _SMOOTHING)
     return divisors.astype(np.float32)
 
 
 def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
-    """The limit that changes the rows of the product least, relative to their lengths.
+    """Finds the limit that changes the rows of the product least, relative to their lengths.
 
     The largest values belong to a few rows, such as those of `[SEP]`. Keeping them unclipped would cost the others
     precision.
@@ -136,37 +142,41 @@ def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
 Block = Callable[..., Any]
 
 
-class _Beside:
-    """A block that returns float32, and compares it with the output of its int8 version for the same input."""
+class _ComparingBlock:
+    """Returns float32, and compares it with the output of the block's int8 version for the same input."""
 
     def __init__(self, exact: Block, lower: Block) -> None:
         self._exact, self._lower = exact, lower
         self.losses: list[tf.Tensor] = []
 
-    def __call__(self, hidden: Any, **settings: Any) -> Any:
+    def __call__(self, hidden: tf.Tensor, **settings: Any) -> tf.Tensor:
         exact = self._exact(hidden, **settings)
         self.losses.append(tf.reshape(1 - _cosines(exact, self._lower(hidden, **settings)), [-1]))  # [tokens]
         return exact
 
 
-def losses_of_blocks(encoder: BertEncoder, lower: Sequence[Block], batches: Iterable[dict[str, Any]]) -> np.ndarray:
-    """float32 `[blocks]`: 1 - the mean cosine of what each block gives to what the encoder's own gives, from the hidden
-    states of the latter."""
+def block_losses(encoder: BertEncoder, lower: Sequence[Block], batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
+    """Measures, as float32 `[blocks]`, 1 - the mean cosine of each block's output to that of the encoder's own block.
+
+    Both get the hidden states of the encoder's own blocks.
+    """
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def losses(inputs: dict[str, Any]) -> tf.Tensor:
-        both = [_Beside(one, other) for one, other in zip(encoder.blocks, lower, strict=True)]
+    def losses(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+        both = [_ComparingBlock(one, other) for one, other in zip(encoder.blocks, lower, strict=True)]
         encoder.run(inputs, both)
         return tf.stack([tf.concat(block.losses, axis=0) for block in both])  # [blocks, tokens]
 
     return np.concatenate([losses(batch).numpy() for batch in batches], axis=1).mean(axis=1)
 
 
-def mean_cosine(encoder: BertEncoder, lower: Sequence[Block], words: Any, batches: Iterable[dict[str, Any]]) -> float:
-    """The mean cosine of the tokens' last hidden states, with these blocks and embeddings, to the encoder's own."""
+def mean_cosine(
+    encoder: BertEncoder, lower: Sequence[Block], words: TokenTable, batches: Iterable[dict[str, tf.Tensor]]
+) -> float:
+    """Measures the mean cosine of the tokens' last hidden states, with these blocks and embeddings, to float32."""
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def cosines(inputs: dict[str, Any]) -> tf.Tensor:
+    def cosines(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         one = encoder.run(inputs, encoder.blocks)["sequence_output"]
         other = encoder.run(inputs, lower, words=words)["sequence_output"]
         return tf.boolean_mask(_cosines(one, other), tf.not_equal(inputs["input_mask"], 0))  # [tokens]
@@ -174,6 +184,6 @@ def mean_cosine(encoder: BertEncoder, lower: Sequence[Block], words: Any, batche
     return float(np.concatenate([cosines(batch).numpy() for batch in batches]).mean())
 
 
-def _cosines(one: Any, other: Any) -> tf.Tensor:
+def _cosines(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
     one, other = (tf.math.l2_normalize(tf.cast(each, tf.float32), axis=-1) for each in (one, other))
     return tf.reduce_sum(one * other, axis=-1)

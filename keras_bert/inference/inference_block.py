@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +16,9 @@ from keras_bert.encoder.layout import Layout
 from keras_bert.inference import onednn
 from keras_bert.inference.ranges import InputRange
 
-_LEVELS = 127  # int8 from -127 to 127
-
 
 class TokenTable:
-    """Token embeddings in bfloat16, or in int8 with a scale for each row.
+    """Looks up token embeddings in bfloat16, or in int8 with a scale for each row.
 
     Args:
         table: float32 `[tokens, width]`.
@@ -39,13 +36,13 @@ class TokenTable:
         if precision == "bfloat16":
             self._values = tf.constant(table, tf.bfloat16)
             return
-        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / _LEVELS
+        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / onednn.LEVELS
         self._values = tf.constant(np.rint(table / scales).astype(np.int8))
         self._scales = tf.constant(scales, tf.float32)
 
     def __call__(self, ids: tf.Tensor) -> tf.Tensor:
-        found = tf.cast(tf.gather(self._values, ids), tf.float32)
-        return found if self._scales is None else found * tf.gather(self._scales, ids)
+        vectors = tf.cast(tf.gather(self._values, ids), tf.float32)
+        return vectors if self._scales is None else vectors * tf.gather(self._scales, ids)
 
 
 Weights = Mapping[str, np.ndarray]
@@ -54,7 +51,7 @@ FACTOR = "factor"  # the half of a gated "intermediate" without activation; both
 
 
 def beside_int8() -> tf.DType:
-    """The type of all computations other than products, if the products are int8."""
+    """Chooses the type of all computations other than products, if the products are int8."""
     return tf.bfloat16 if onednn.has_bfloat16() else tf.float32
 
 
@@ -73,7 +70,7 @@ class FloatProducts:
     def __call__(
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
-        """`activation(x kernel + bias)` of the dense layer `name`.
+        """Computes `activation(x kernel + bias)` of the dense layer `name`.
 
         Args:
             name: "qkv", ...
@@ -88,26 +85,26 @@ class FloatProducts:
         return tf.cast(onednn.dense(tf.cast(x, self.dtype), kernel, bias, activation), dtype or self.dtype)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
-        """The activation of the dense layer `name`, times its factor, which has no activation."""
+        """Multiplies the activation of the dense layer `name` by its factor, which has no activation."""
         x = tf.cast(x, self.dtype)
         return self(name, x, activation) * FloatProducts.__call__(self, FACTOR, x)
 
 
 class RecordingProducts(FloatProducts):
-    """Float32 products that record their inputs, for calibration.
+    """Computes float32 products, and records their inputs for calibration.
 
     Attributes:
-        seen: name -> the largest absolute value of each input, float32 `[inputs]`; and some rows, `[n, inputs]`.
+        recorded: name -> the largest absolute value of each input, float32 `[inputs]`; and some rows, `[n, inputs]`.
     """
 
     ROWS = 32  # roughly the most rows to record of a batch
 
     def __init__(self, weights: Weights) -> None:
         super().__init__(weights, tf.float32)
-        self.seen: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
+        self.recorded: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def kernel(self, name: str) -> np.ndarray:
-        """float32 `[inputs, units]`: all kernels that this input is multiplied with."""
+        """Joins all kernels that this input is multiplied with: float32 `[inputs, units]`."""
         names = [name, FACTOR] if name == "intermediate" and f"{FACTOR}/kernel" in self._constants else [name]
         return np.concatenate([self._constants[f"{each}/kernel"].numpy() for each in names], axis=1)
 
@@ -115,10 +112,10 @@ class RecordingProducts(FloatProducts):
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
         largest, rows = tf.reduce_max(tf.abs(x), axis=0), x[:: tf.maximum(tf.shape(x)[0] // self.ROWS, 1)]
-        if name in self.seen:  # layers may share their weights
-            largest = tf.maximum(largest, self.seen[name][0])
-            rows = tf.concat([rows, self.seen[name][1]], axis=0)
-        self.seen[name] = largest, rows
+        if name in self.recorded:  # layers may share their weights
+            largest = tf.maximum(largest, self.recorded[name][0])
+            rows = tf.concat([rows, self.recorded[name][1]], axis=0)
+        self.recorded[name] = largest, rows
         return super().__call__(name, x, activation, dtype)
 
 
@@ -175,7 +172,7 @@ class Int8Products:
 
 
 def _with_divided_values(weights: Weights, divisors: np.ndarray) -> Weights:
-    """The weights with attention's values divided. Means of divided values are divided means."""
+    """Divides attention's values. Means of divided values are divided means."""
     factors = np.concatenate([np.ones(2 * len(divisors), np.float32), 1 / divisors])
     return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}
 
@@ -214,30 +211,30 @@ class InferenceBlock:
 
     @property
     def gets_int8(self) -> tuple[str, ...]:
-        """The products whose input is int8 already, if the product before computes the activation in between."""
+        """Names the products whose input is int8 already: the product before computes the activation in between."""
         is_fused = not self.config.gated and self.config.activation in onednn.FUSED
         return ("output",) if is_fused else ()
 
-    def __call__(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
-        """float32 `[rows, hidden]` -> the same."""
+    def __call__(self, hidden: tf.Tensor, layout: Layout, training: bool | None = None) -> tf.Tensor:
+        """Transforms float32 `[rows, hidden]` into the same shape."""
         attention = lambda x: self._attention(x, layout)  # noqa: E731
         return residual(self.config, hidden, attention, self._attention_norm, self._feed_forward, self._output_norm)
 
-    def _attention(self, hidden: Any, layout: Layout) -> Any:
+    def _attention(self, hidden: tf.Tensor, layout: Layout) -> tf.Tensor:
         mask = layout.added_mask(self._heads.is_local, self.products.dtype.name)
 
-        def weights(query: Any, key: Any) -> Any:
+        def weights(query: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
             return tf.nn.softmax(onednn.scores(query, key, mask))  # the query is already scaled
 
         context = self._heads.attend(self.products("qkv", hidden), layout, weights)
         return self.products("context", context, dtype=tf.float32)
 
-    def _feed_forward(self, hidden: Any) -> Any:
+    def _feed_forward(self, hidden: tf.Tensor) -> tf.Tensor:
         compute = self.products.gated if self.config.gated else self.products
         return self.products("output", compute("intermediate", hidden, self.config.activation), dtype=tf.float32)
 
-    def _norm(self, name: str, weights: Weights) -> Callable[[Any], Any] | None:
-        """A normalization layer, or None if there is none."""
+    def _norm(self, name: str, weights: Weights) -> Callable[[tf.Tensor], tf.Tensor] | None:
+        """Makes a normalization layer, or None if there is none."""
         if f"{name}/gamma" not in weights:
             return None
         gamma = weights[f"{name}/gamma"]
@@ -249,20 +246,20 @@ class InferenceBlock:
 
 
 def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray]:
-    """The weights of the products; biases that the architecture lacks are zero.
+    """Collects the weights of the products; biases that the architecture lacks are zero.
 
     The query's weights are divided by sqrt(head size), so that scores need no scaling.
     """
-    found = {}
+    dense = {}
     for name, path in _PATHS.items():
         kernel = np.asarray(weights[f"{path}/kernel"])
-        found[f"{name}/kernel"] = kernel
-        found[f"{name}/bias"] = np.asarray(weights.get(f"{path}/bias", np.zeros(kernel.shape[1], np.float32)))
+        dense[f"{name}/kernel"] = kernel
+        dense[f"{name}/bias"] = np.asarray(weights.get(f"{path}/bias", np.zeros(kernel.shape[1], np.float32)))
     scale = np.ones(sum(config.qkv_sizes), np.float32)
     scale[: config.hidden_size] = 1 / math.sqrt(config.head_size)
     for part in ("kernel", "bias"):
-        found[f"qkv/{part}"] = found[f"qkv/{part}"] * scale
+        dense[f"qkv/{part}"] = dense[f"qkv/{part}"] * scale
         if config.gated:
-            halves = np.split(found[f"intermediate/{part}"], 2, axis=-1)
-            found[f"intermediate/{part}"], found[f"{FACTOR}/{part}"] = map(np.ascontiguousarray, halves)
-    return found
+            halves = np.split(dense[f"intermediate/{part}"], 2, axis=-1)
+            dense[f"intermediate/{part}"], dense[f"{FACTOR}/{part}"] = map(np.ascontiguousarray, halves)
+    return dense

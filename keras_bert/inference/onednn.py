@@ -24,12 +24,12 @@ OPERATIONS = (
 )
 
 INT8 = tf.qint8
-_LEVELS = 127  # int8 from -127 to 127
+LEVELS = 127  # int8 from -127 to 127
 
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Whether oneDNN can compute in bfloat16 on this processor. Without AVX-512, it would end the process."""
+    """Checks whether oneDNN can compute in bfloat16 on this processor. Without AVX-512, it would end the process."""
     try:
         return bool(re.search(r"^flags\b.* avx512bw\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
     except OSError:
@@ -38,7 +38,7 @@ def has_bfloat16() -> bool:
 
 @functools.cache
 def has_int8() -> bool:
-    """Whether this build of TensorFlow has int8 products, and computes them correctly on this processor."""
+    """Checks whether this build of TensorFlow has int8 products, and computes them correctly on this processor."""
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
 
     @tf.function(autograph=False)
@@ -53,7 +53,7 @@ def has_int8() -> bool:
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | None = None) -> tf.Tensor:
-    """`activation(x kernel + bias)`: float `[rows, inputs]` -> `[rows, units]`, of the type of `x`.
+    """Computes `activation(x kernel + bias)`: float `[rows, inputs]` -> `[rows, units]`, of the type of `x`.
 
     Args:
         x: float32 or bfloat16.
@@ -77,7 +77,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
 
 
 def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """`query key^T + mask`: float `[batch, heads, queries, keys]`, rounded only after the sum.
+    """Computes `query key^T + mask`: float `[batch, heads, queries, keys]`, rounded only after the sum.
 
     Args:
         query, key: float32 or bfloat16 `[batch, heads, queries or keys, size]`.
@@ -99,19 +99,19 @@ def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tenso
 
 
 def silu(x: tf.Tensor) -> tf.Tensor:
-    """`x sigmoid(x)` (Elfwing et al. 2017), in one operation."""
+    """Computes `x sigmoid(x)` (Elfwing et al. 2017), in one operation."""
     (y,) = add_private_operation("_MklSwish", [x], [x.dtype], T=x.dtype)
     return y
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Layer normalization over the last axis, in one operation; sums are float32 for bfloat16, too."""
+    """Normalizes the last axis (layer normalization) in one operation; sums are float32 for bfloat16, too."""
     (y,) = add_private_operation("_MklLayerNorm", [x, gamma, beta], [x.dtype], T=x.dtype, epsilon=float(epsilon))
     return y
 
 
 def quantize(x: tf.Tensor, limit: float) -> tf.Tensor:
-    """float32 -> int8: `limit` becomes 127, and `-limit` -127; numbers beyond are clipped."""
+    """Converts float32 to int8: `limit` becomes 127, and `-limit` -127; numbers beyond are clipped."""
     return tf.raw_ops.QuantizeV2(
         input=x, min_range=-limit, max_range=limit, T=INT8, mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True
     ).output
@@ -125,7 +125,7 @@ def quantized_dense(
     activation: str | None = None,
     output: tf.DType | float = tf.float32,
 ) -> tf.Tensor:
-    """`activation(x kernel + bias)`, with an int8 product.
+    """Computes `activation(x kernel + bias)`, with an int8 product.
 
     Args:
         x: int8 `[rows, inputs]`, from `quantize` with `limit`.
@@ -178,7 +178,7 @@ class QuantizedKernel:
 
     def __init__(self, kernel: np.ndarray) -> None:
         self.limits = np.maximum(np.abs(kernel).max(axis=0), np.finfo(np.float32).tiny).astype(np.float32)
-        self.values = tf.constant(np.rint(kernel / self.limits * _LEVELS).astype(np.int8))
+        self.values = tf.constant(np.rint(kernel / self.limits * LEVELS).astype(np.int8))
 
 
 # Activations that oneDNN computes within a product -> its names.
@@ -190,5 +190,5 @@ def _fused(activation: str | None) -> list[str]:
 
 
 def _unfused(activation: str | None, y: tf.Tensor) -> tf.Tensor:
-    """Activations that oneDNN does not compute within a product."""
+    """Computes an activation that oneDNN does not compute within a product."""
     return y if activation is None or activation in FUSED else {"silu": silu}[activation](y)

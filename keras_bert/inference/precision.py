@@ -16,7 +16,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest, values_by_name
 from keras_bert.inference import onednn
-from keras_bert.inference.calibration import input_ranges, losses_of_blocks, mean_cosine
+from keras_bert.inference.calibration import block_losses, input_ranges, mean_cosine
 from keras_bert.inference.inference_block import (
     FloatProducts,
     InferenceBlock,
@@ -41,7 +41,8 @@ def set_precision(
 ) -> None:
     """Sets the precision of an encoder's layers, with its current weights.
 
-    Training needs "float32". Sums of embeddings, and the pooler, stay float32.
+    Use it on an x86 processor where bfloat16 or int8 is faster. Training needs "float32". Sums of embeddings, and the
+    pooler, stay float32.
 
     Args:
         encoder: the encoder.
@@ -73,25 +74,25 @@ def set_precision(
 def _calibrated(
     encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, Any]]
 ) -> tuple[Int8Ranges, list[InferenceBlock]]:
-    """Ranges for all blocks; if int8 loses too much, the blocks that lose most are left out."""
-    found = input_ranges(encoder, _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense)), batches)
-    ranges = Int8Ranges(tuple(found), digest(encoder), is_built_in=False)
+    """Calibrates all blocks; if int8 loses too much, the blocks that lose most are left out."""
+    chosen = input_ranges(encoder, _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense)), batches)
+    ranges = Int8Ranges(tuple(chosen), digest(encoder), is_built_in=False)
     blocks = _int8_blocks(encoder.config, weights, ranges)
     some = batches[:_BATCHES]
     if mean_cosine(encoder, blocks, words, some) < _LEAST_COSINE:
         in_float = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, beside_int8()))
-        for worst in np.argsort(-losses_of_blocks(encoder, blocks, some)):
-            found[worst], blocks[worst] = None, in_float[worst]
+        for worst in np.argsort(-block_losses(encoder, blocks, some)):
+            chosen[worst], blocks[worst] = None, in_float[worst]
             if mean_cosine(encoder, blocks, words, some) >= _LEAST_COSINE:
                 break
-        ranges = dataclasses.replace(ranges, blocks=tuple(found))
+        ranges = dataclasses.replace(ranges, blocks=tuple(chosen))
     return ranges, blocks
 
 
 def _int8_blocks(config: BertConfig, weights: Weights, ranges: Int8Ranges) -> list[InferenceBlock]:
     def products(i: int, dense: Weights) -> FloatProducts | Int8Products:
-        of_block = ranges.blocks[i]
-        return FloatProducts(dense, beside_int8()) if of_block is None else Int8Products(dense, of_block)
+        own = ranges.blocks[i]
+        return FloatProducts(dense, beside_int8()) if own is None else Int8Products(dense, own)
 
     return _blocks(config, weights, products)
 

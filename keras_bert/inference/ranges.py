@@ -48,7 +48,7 @@ class Int8Ranges:
 
     @property
     def left_out(self) -> list[int]:
-        """The indices of the blocks that are not computed in int8, because they would lose too much."""
+        """Lists the indices of the blocks that are not computed in int8, because they would lose too much."""
         return [i for i, block in enumerate(self.blocks) if block is None]
 
 
@@ -60,13 +60,13 @@ def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
             tensors[f"block_{i}/{name}/limit"] = np.float32([limit])
             if divisors is not None:
                 tensors[f"block_{i}/{name}/divisors"] = np.ascontiguousarray(divisors, np.float32)
-    told = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
+    metadata = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
     with files.written_whole(Path(directory) / FILE) as unfinished:
-        save_file(tensors, unfinished, told)
+        save_file(tensors, unfinished, metadata)
 
 
 def read_ranges(directory: str | Path) -> Int8Ranges | None:
-    """The ranges of a preset, or None if it has no such file.
+    """Reads the ranges of a preset; None if it has no such file.
 
     Raises:
         ValueError: the file is damaged.
@@ -76,10 +76,10 @@ def read_ranges(directory: str | Path) -> Int8Ranges | None:
         return None
     try:
         with safe_open(path, framework="numpy") as file:
-            told = file.metadata() or {}
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a dict)
-        blocks = tuple(_block(tensors, f"block_{i}/") for i in range(int(told["blocks"])))
-        return Int8Ranges(blocks, told["weights"], told["built_in"] == "True")
+        blocks = tuple(_block(tensors, f"block_{i}/") for i in range(int(metadata["blocks"])))
+        return Int8Ranges(blocks, metadata["weights"], metadata["built_in"] == "True")
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}); remove it, and calibrate again") from None
 
@@ -87,7 +87,7 @@ def read_ranges(directory: str | Path) -> Int8Ranges | None:
 def _block(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, InputRange] | None:
     if not any(name.startswith(prefix) for name in tensors):
         return None
-    found = {}
+    ranges = {}
     for name in PRODUCTS:
         key = f"{prefix}{name}/divisors"
         divisors = tensors[key] if name in _SCALED or key in tensors else None
@@ -95,5 +95,5 @@ def _block(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, InputRan
         for values in (np.array(limit), divisors):
             if values is not None and not (np.isfinite(values).all() and (values > 0).all()):
                 raise ValueError(f"{prefix}{name} is not positive")
-        found[name] = InputRange(limit, divisors)
-    return found
+        ranges[name] = InputRange(limit, divisors)
+    return ranges

@@ -33,7 +33,7 @@ _FRAME_STYLE = "body { font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem
 
 
 def plain_page(title: str, body: str, style: str = "") -> str:
-    """A page.
+    """Makes a page that needs no scripts.
 
     Args:
         title: any text.
@@ -49,7 +49,7 @@ def plain_page(title: str, body: str, style: str = "") -> str:
 
 
 def source_hash(source: str) -> str:
-    """The hash of a script or a style sheet in a Content-Security-Policy."""
+    """Hashes a script or a style sheet for a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
@@ -67,10 +67,10 @@ class ExampleAnswer(NamedTuple):
 
     Attributes:
         texts: name -> what the model read: a text, or a list of words.
-        rows: label and answer side by side, as `BertTask.compared` gives them.
+        rows: label and answer side by side, from `BertTask.compared`.
     """
 
-    texts: Mapping[str, Any]
+    texts: Mapping[str, str | list[str]]
     rows: Sequence[Mapping[str, Any]]
 
 
@@ -80,9 +80,9 @@ def page(
     details: Mapping[str, float],
     confusion: tuple[Sequence[str], np.ndarray] | None,
     worst: Sequence[ExampleAnswer],
-    told: str,
+    heading: str,
 ) -> str:
-    """An HTML page: the measures, the measures of each class, the confusion matrix, and some examples.
+    """Makes an HTML page: the measures, the measures of each class, the confusion matrix, and some examples.
 
     Args:
         title: the title of the page.
@@ -91,7 +91,7 @@ def page(
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
             the predicted classes. None if there are no such.
         worst: the examples to show.
-        told: the text above the examples.
+        heading: the text above the examples.
 
     Example:
         >>> shown = [ExampleAnswer({"text": "<b>"}, [{"label": "good", "answer": "bad", "probability": 0.75}])]
@@ -101,26 +101,26 @@ def page(
     """
     overall = {**measures, **{name: value for name, value in details.items() if " of " not in name}}
     parts = [_table(["measure", "value"], [[name, value] for name, value in overall.items()])]
-    if of_classes := _by_class(details):
-        kinds = list(dict.fromkeys(kind for found in of_classes.values() for kind in found))
-        rows = [[name, *(found.get(kind, "") for kind in kinds)] for name, found in of_classes.items()]
+    if classes := _by_class(details):
+        kinds = list(dict.fromkeys(kind for values in classes.values() for kind in values))
+        rows = [[name, *(values.get(kind, "") for kind in kinds)] for name, values in classes.items()]
         parts += ["<h2>Classes</h2>", _table(["class", *kinds], rows)]
     if confusion is not None:
         parts += ["<h2>Confusion matrix</h2>", "<p>Rows: class of the example. Columns: given by the model.</p>"]
         parts.append(_matrix(*confusion))
     if worst:
-        parts += ["<h2>Worst answers</h2>", f"<p>{escape(told)}</p>", _answers(worst)]
+        parts += ["<h2>Worst answers</h2>", f"<p>{escape(heading)}</p>", _answers(worst)]
     return plain_page(title, "\n".join(parts), _STYLE)
 
 
 def _by_class(details: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Class -> measure -> value."""
-    found: dict[str, dict[str, float]] = {}
+    """Sorts measures named "measure of class": class -> measure -> value."""
+    classes: dict[str, dict[str, float]] = {}
     for name, value in details.items():
-        kind, of, label = name.partition(" of ")
-        if of:
-            found.setdefault(label, {})[kind] = value
-    return found
+        kind, separator, label = name.partition(" of ")
+        if separator:
+            classes.setdefault(label, {})[kind] = value
+    return classes
 
 
 def _matrix(labels: Sequence[str], counts: np.ndarray) -> str:
@@ -141,7 +141,7 @@ def _answers(worst: Sequence[ExampleAnswer]) -> str:
     rows = []
     for each in worst:
         span = f' rowspan="{len(each.rows)}"' if len(each.rows) > 1 else ""
-        texts = "".join(f"<td{span}>{escape(_told(each.texts[name]))}</td>" for name in names)
+        texts = "".join(f"<td{span}>{escape(_text(each.texts[name]))}</td>" for name in names)
         for i, row in enumerate(each.rows):
             rows.append(("" if i else texts) + "".join(_cell(row.get(kind, "")) for kind in kinds))
     return _rows([*names, *kinds], rows)
@@ -152,7 +152,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _rows(header: Sequence[str], rows: Sequence[str]) -> str:
-    """A table of rows of cells that are HTML already."""
+    """Makes a table of rows of cells that are HTML already."""
     lines = ["".join(f"<th>{escape(name)}</th>" for name in header), *rows]
     return "<div><table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>"
 
@@ -160,10 +160,10 @@ def _rows(header: Sequence[str], rows: Sequence[str]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f'<td class="number">{value:.4f}</td>'
-    return f"<td>{escape(_told(value))}</td>"
+    return f"<td>{escape(_text(value))}</td>"
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:  # a truncated word has no answer
         return ""
     return " ".join(value) if isinstance(value, list) else str(value)

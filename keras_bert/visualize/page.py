@@ -30,12 +30,12 @@ _LONGEST_TITLE = 60
 
 
 def page(weights: Weights, layer: int, head: int) -> str:
-    """The HTML page that shows the weights.
+    """Makes the HTML page that shows the weights.
 
-    It holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It also
-    holds the queries, the keys and the distance terms, with a relative error of 1 / 2048, and computes products and
-    softmax from them, to show how a weight is computed. Its policy allows only its own script and style sheet, by their
-    hashes, and loads nothing.
+    The page holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It
+    also holds the queries, the keys and the distance terms, with a relative error of 1 / 2048. From these it computes
+    products and softmax, to show how a weight is computed. The page's policy allows only its own script and style
+    sheet, by their hashes, and loads nothing.
 
     Args:
         weights: the weights of one text, or of a pair.

@@ -31,7 +31,7 @@ class Senses:
     """A word's occurrences and their vectors.
 
     Attributes:
-        word: as given.
+        word: the word, in the case of the call.
         occurrences: in the order of the text.
         vectors: float32 `[occurrences, hidden]`: the means of the word's hidden states in the last layer.
         static: float32 `[hidden]`: the mean of its tokens' rows in the embedding table, which do not depend on context.
@@ -77,6 +77,8 @@ def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
 
 def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str, paragraphs: Iterable[str]) -> Senses:
     """Encodes a text sentence by sentence: a vector and a point for each occurrence of a word.
+
+    Use it to see how many senses of a word an encoder separates.
 
     Args:
         encoder: the encoder.

@@ -21,7 +21,7 @@ _RINGS = (1, 1.8, 2.6)  # distances, as multiples of the smallest
 def label_places(
     points: np.ndarray, numbers: Sequence[str], size: tuple[float, float]
 ) -> list[tuple[float, float] | None]:
-    """The centre of each label: the nearest free place around its point.
+    """Finds the centre of each label: the nearest free place around its point.
 
     Args:
         points: `[points, 2]`, in pixels. The n-th number belongs to the n-th point.
@@ -36,7 +36,7 @@ def label_places(
         [(36.5, 50.0), (77.5, 50.0)]
     """
     taken, halves = points, np.full(points.shape, float(RADIUS))  # rectangles: their centres, and half their sizes
-    found: list[tuple[float, float] | None] = []
+    places: list[tuple[float, float] | None] = []
     for point, number in zip(points, numbers, strict=False):
         half = np.array([0.6 * len(number) + 0.4, 1.0]) * LETTERS / 2  # with a gap between two numbers
         around = np.concatenate([point + ring * _DIRECTIONS * (half + RADIUS + 2) for ring in _RINGS])
@@ -44,12 +44,12 @@ def label_places(
         covers = (np.abs(around[:, None] - taken) < half + halves).all(axis=2).any(axis=1)
         free = around[inside & ~covers][:1]
         taken, halves = np.concatenate([taken, free]), np.concatenate([halves, np.tile(half, (len(free), 1))])
-        found.append((round(float(free[0, 0]), 1), round(float(free[0, 1]), 1)) if len(free) else None)
-    return found
+        places.append((round(float(free[0, 0]), 1), round(float(free[0, 1]), 1)) if len(free) else None)
+    return places
 
 
 def is_far(label: Sequence[float], point: Sequence[float]) -> bool:
-    """Whether a label is so far from its point that a line must join them."""
+    """Checks whether a label is so far from its point that a line must join them."""
     return float(np.hypot(label[0] - point[0], label[1] - point[1])) > 3 * RADIUS + LETTERS
 
 
@@ -72,7 +72,7 @@ context. Point at an occurrence to read its sentence; numbers without room are l
 
 
 def page(senses: Senses) -> str:
-    """An HTML page: a plot, in which each point has its sentence as a tooltip, and a list of the sentences.
+    """Makes an HTML page: a plot, in which each point has its sentence as a tooltip, and a list of the sentences.
 
     Args:
         senses: from `find_senses`.
@@ -107,7 +107,7 @@ def page(senses: Senses) -> str:
 
 
 def picture(senses: Senses) -> bytes:
-    """A PNG of the same points, with their numbers.
+    """Draws a PNG of the same points, with their numbers.
 
     Raises:
         ImportError: matplotlib is not installed.

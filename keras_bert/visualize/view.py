@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 _DOTS_PER_INCH = 200
-_OF_A_HEAD = 0.8  # inches, in a grid
-_OF_A_TOKEN = 0.17  # inches, in a picture of one head
+_HEAD_SIZE = 0.8  # inches, in a grid
+_TOKEN_SIZE = 0.17  # inches, in a picture of one head
 _BAR = 2.5  # inches, the colour bar
 _LETTERS = 8  # points
 
 
 def picture(weights: Weights, layer: int | None = None, head: int | None = None) -> bytes:
-    """A heat map of one head, with its tokens, or of several heads in a grid: a row per layer, a column per head.
+    """Draws a heat map of one head, with its tokens, or of several heads in a grid: a row per layer, a column per head.
 
     Args:
         weights: the weights of one text, or of a pair.
@@ -43,12 +43,12 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
     layers = range(len(weights.scores)) if layer is None else [layer]
     heads = range(weights.scores.shape[1]) if head is None else [head]
     if len(layers) == len(heads) == 1:
-        height = max(4.0, _OF_A_TOKEN * len(weights.tokens) + 1.2)
+        height = max(4.0, _TOKEN_SIZE * len(weights.tokens) + 1.2)
         figure, axes = new_figure(1.15 * height, height)
         image = _one(axes, weights, layers[0], heads[0])
     else:
-        height = max(2.0, _OF_A_HEAD * len(layers) + 0.7)
-        figure, axes = new_figure(max(3.0, _OF_A_HEAD * len(heads) + 1.2), height)
+        height = max(2.0, _HEAD_SIZE * len(layers) + 0.7)
+        figure, axes = new_figure(max(3.0, _HEAD_SIZE * len(heads) + 1.2), height)
         image = _grid(axes, weights, layers, heads)
     ticks = [0, 0.01, 0.05, 0.2, 0.5, 1]
     bar = figure.colorbar(image, ticks=ticks, format="%g", shrink=min(1.0, _BAR / height), aspect=20)
@@ -58,14 +58,14 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
 
 
 def new_figure(width: float, height: float) -> tuple[Any, Any]:
-    """An empty figure of matplotlib, of this size in inches, and its axes."""
+    """Makes an empty figure of matplotlib, of this size in inches, and its axes."""
     # Not pyplot, which keeps figures in memory and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 
 def png(figure: Any) -> bytes:
-    """The bytes of a PNG file of a figure."""
+    """Writes a figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH)
     return buffer.getvalue()
@@ -86,7 +86,7 @@ def _one(axes: Any, weights: Weights, layer: int, head: int) -> Any:
 
 
 def _grid(axes: Any, weights: Weights, layers: Any, heads: Any) -> Any:
-    """One image of all heads: hundreds of axes would take a minute."""
+    """Draws one image of all heads: hundreds of axes would take a minute."""
     size = len(weights.tokens)
     gap = max(1, size // 10)
     step = size + gap
@@ -106,7 +106,7 @@ def _grid(axes: Any, weights: Weights, layers: Any, heads: Any) -> Any:
 
 
 def _heat(axes: Any, weights: np.ndarray) -> Any:
-    """Shades follow the square root of the weight, so that small weights stay visible."""
+    """Shades by the square root of the weight, so that small weights stay visible."""
     norm = needed("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
     return axes.imshow(weights, cmap="Blues", norm=norm, interpolation="nearest")
 
@@ -189,7 +189,7 @@ class AttentionView:
             unfinished.write_bytes(content)
 
     def rendered(self, path: str | Path, layer: int | None = None, head: int | None = None) -> bytes:
-        """The bytes that `save` would write to `path`. Arguments and errors are those of `save`."""
+        """Makes the bytes that `save` would write to `path`. Arguments and errors are those of `save`."""
         suffix = check_path(path)
         for name, number, count in zip(("layer", "head"), (layer, head), self.weights.scores.shape, strict=False):
             if number is not None and not 0 <= number < count:
@@ -199,7 +199,7 @@ class AttentionView:
         return page(self.weights, *clearest_head(self.weights, layer, head)).encode()
 
     def _repr_html_(self) -> str:
-        """The page in a sandboxed frame, which cannot touch the notebook around it."""
+        """Puts the page into a sandboxed frame, which cannot touch the notebook around it."""
         source = html.escape(page(self.weights, *clearest_head(self.weights)))
         return (
             f'<iframe srcdoc="{source}" sandbox="allow-scripts" title="Attention" '
@@ -212,7 +212,7 @@ class AttentionView:
 
 
 def check_path(path: str | Path) -> str:
-    """The suffix of a path that `save` can write.
+    """Checks that `save` can write a path, and returns its suffix.
 
     Raises:
         ImportError: it is a picture's, and matplotlib is not installed.

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
 from keras_bert.inference import onednn, precision, read_ranges, set_precision
-from keras_bert.inference.calibration import SAMPLE_TEXTS, losses_of_blocks, mean_cosine
+from keras_bert.inference.calibration import SAMPLE_TEXTS, block_losses, mean_cosine
 from keras_bert.inference.ranges import FILE
 
 from ..support import small
@@ -179,7 +179,7 @@ def test_losses_are_means_over_the_tokens_of_all_batches():
     assert abs(expected - np.mean(of_texts)) > 1e-3
     for batches in (whole, parts):
         assert mean_cosine(exact, other.blocks, None, batches) == pytest.approx(expected, abs=1e-5)
-    np.testing.assert_allclose(*(losses_of_blocks(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)
+    np.testing.assert_allclose(*(block_losses(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)
 
 
 def test_texts_that_are_too_few_are_warned_of():
