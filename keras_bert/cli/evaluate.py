@@ -87,7 +87,7 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
     examples = read_columns(file, text_columns=texts, score_column=columns.score, **rows)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
-        from keras_bert.data.rows import read_corpus
+        from keras_bert.data.tables import read_corpus
     prompts = (columns.query_prompt, columns.positive_prompt)
     settings = {} if prompts == (None, None) else {"column_prompts": prompts}
     make = functools.partial(BertSentenceEncoder.from_preset, **settings)

@@ -11,7 +11,7 @@ from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
 from keras_bert.cli import runs
 from keras_bert.cli.options import column_options, format_options, preset_option
 from keras_bert.cli.terminal import Misuse
-from keras_bert.data.tables import LABEL_KINDS
+from keras_bert.data.texts import LABEL_KINDS
 from keras_bert.recipe import FineTuningRecipe
 
 

@@ -85,7 +85,7 @@ def mine(
     table = {"header": not rules.pop("no_header"), "format": rules.pop("format"), "delimiter": rules.pop("delimiter")}
     learned = read_columns(pairs, text_columns=[query_column, positive_column], **table)
     with quiet_imports():
-        from keras_bert.data.rows import read_corpus
+        from keras_bert.data.tables import read_corpus
         from keras_bert.search import NegativeRules, mine_negatives
         from keras_bert.tasks.table import load_reranker
     unfinished = Path(f"{output}.unfinished")

@@ -14,7 +14,7 @@ from keras_bert import data, files, presets
 from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
-from keras_bert.data import rows
+from keras_bert.data import tables
 from keras_bert.fields import FieldType, types_of
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def load_in_precision(from_preset: Callable[[Path], Any], preset: Path, precisio
     if calibration is not None and precision != "int8":
         raise Misuse("--calibration is for --precision int8")
     with misuse(OSError):
-        if calibration is not None and rows.format_of(calibration) is None:
+        if calibration is not None and tables.format_of(calibration) is None:
             files.read_text(calibration)  # raises before the model is loaded
         model = from_preset(preset)
         if calibration is not None:
@@ -242,8 +242,8 @@ def load_in_precision(from_preset: Callable[[Path], Any], preset: Path, precisio
 
 def _calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
     """The texts in a file; for a model of pairs, both columns. Raises ValueError or Misuse."""
-    if rows.format_of(path) is not None:
-        found = [row for _, row in rows.text_rows(path, names)]
+    if tables.format_of(path) is not None:
+        found = [row for _, row in tables.text_rows(path, names)]
         columns = [[row[name] for row in found] for name in names]
     elif len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
@@ -255,7 +255,7 @@ def _calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[lis
 format_options = together(
     click.option(
         "--format",
-        type=click.Choice(rows.NAMES),
+        type=click.Choice(tables.NAMES),
         help="The format of the file; by default that of its first bytes or its extension.",
     ),
     click.option(

@@ -1,7 +1,7 @@
 """Reads files of examples, and checks them before any work starts, without models or TensorFlow.
 
-    rows.py       the one reader of tables: CSV, TSV, JSON lines, Parquet and Excel files as rows
-    tables.py     texts, pairs and labels from the columns of a table, or from a directory per class
+    tables.py     the one reader of tables: CSV, TSV, JSON lines, Parquet and Excel files as rows
+    texts.py      texts, pairs and labels from the columns of a table, or from a directory per class
     conll.py      words and labels, one per line
     squad.py      questions, contexts and answers
     examples.py   the results: dataclasses of parallel lists
@@ -15,7 +15,7 @@ numbers of the first ten. With `skip_bad=True`, bad rows are left out, with a Us
 from keras_bert.data.conll import read_conll
 from keras_bert.data.examples import Answer, ColumnExamples, QuestionExamples, TextExamples, WordExamples
 from keras_bert.data.squad import read_squad
-from keras_bert.data.tables import read_columns, read_folders, read_table
+from keras_bert.data.texts import read_columns, read_folders, read_table
 
 __all__ = [
     "Answer",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keras_bert.data.examples import WordExamples
 from keras_bert.data.problems import Problems
-from keras_bert.data.tables import checked_name
+from keras_bert.data.texts import checked_name
 from keras_bert.files import lines_of, read_text
 
 _COMMENT = re.compile(r"# |#[^\t]* [^\t]*$")

@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_bert.data.examples import Answer, QuestionExamples
 from keras_bert.data.problems import Problems, one_text
-from keras_bert.data.rows import Table, format_of
+from keras_bert.data.tables import Table, format_of
 from keras_bert.files import parse_json, read_lines, read_text
 
 

@@ -1,298 +1,551 @@
-"""Reads texts, pairs and labels from tables, by column, and from a directory per class."""
+"""The one reader of tables: CSV, TSV, JSON lines, Parquet and Excel files as numbered rows, of any size."""
 
 from __future__ import annotations
 
-import math
+import csv
+import datetime
+import difflib
+import itertools
 import re
-from collections.abc import Sequence
+import threading
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert.data.examples import ColumnExamples, TextExamples
-from keras_bert.data.problems import Problems, characters, one_text
-from keras_bert.data.rows import Rows, missing_column, read_rows, text_in
-from keras_bert.files import read_text
+from keras_bert.data.problems import Problems, json_object, one_text, whole_row
+from keras_bert.extras import needed
+from keras_bert.files import open_bytes, read_lines
 
-# -- Parses the labels in the cells of a table.
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
 
-KINDS = ("class", "number", "multi_label")
-LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
-    "single_label_classification": "class",
-    "multi_label_classification": "multi_label",
-    "regression": "number",
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".xlsx": "xlsx",
 }
+NAMES = tuple(dict.fromkeys(FORMATS.values()))
+# The first bytes of the formats that have some of their own.
+_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\xd0\xcf\x11\xe0": "xls"}
+_DELIMITERS = (",", ";", "\t")  # that a CSV file may have
+_LOOKED_AT = 20  # rows of a CSV file, to recognise its delimiter
+_CELL_LIMIT = threading.Lock()
+PARQUET_ROWS = 16384  # to read at a time
+_PARQUET_BUFFER = 2**20  # bytes of a column to read at a time, instead of whole row groups
+# What pyarrow raises for a cell; UnicodeDecodeError and ArrowInvalid are ValueErrors.
+_NO_VALUE = (ValueError, OverflowError, IndexError, KeyError, TypeError, NotImplementedError)
+
+# A row: its cells as a list (CSV, TSV, Excel) or by column (JSON lines, Parquet), or a message that says what is wrong
+# with it. A cell of Parquet that Python cannot hold is a ValueError.
+Row = list[str] | dict[str, Any] | str
 
 
-def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
-    """Parses the label in a cell: a string in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is
-    bad.
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table, in memory.
+
+    Attributes:
+        names: the names of the columns; for JSON lines, the keys of all rows; None without a header line.
+        width: the number of columns.
+        rows: each row with its number from 1, that of its first line.
+        unit: the unit of the numbers: "line", or "row" in Parquet and Excel files.
+    """
+
+    names: list[str] | None
+    width: int
+    rows: list[tuple[int, Row]]
+    unit: str
+
+
+def format_of(path: str | Path, format: str | None = None) -> str | None:
+    """Returns the format of a table: by the first bytes of the file, `format`, or its extension; None if unknown.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: `format` is unknown or contradicts the file.
+    """
+    if format is not None and format not in NAMES:
+        raise ValueError(f"format is {format!r}; expected {', '.join(map(repr, NAMES))}")
+    with open_bytes(path) as file:
+        begin = file.read(4)
+    seen = _MAGIC.get(begin)
+    if seen == "xls":
+        raise ValueError(f"{path} is an Excel file of the old kind, .xls; save it as .xlsx or CSV")
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
+    stated = format or FORMATS.get(suffixes[-1] if suffixes else "")
+    if seen and format not in (None, seen):
+        raise ValueError(f"format is {format!r}, but {path} is {seen}; leave format out")
+    if stated in _MAGIC.values() and not seen:
+        raise ValueError(f"{path} is not a {stated} file: it begins with {begin!r}")
+    return seen or stated
+
+
+def known_format(path: str | Path, format: str | None) -> str:
+    """Returns the format of a table. Raises as `format_of`, and ValueError if it is unknown."""
+    known = format_of(path, format)
+    if known is None:
+        *names, last = map(repr, NAMES)
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; choose the format {', '.join(names)} or {last}")
+    return known
+
+
+def read_rows(path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None) -> Rows:
+    """Reads a table into memory. Arguments and errors are those of `read_table`."""
+    table = Table(path, format, header, delimiter)
+    rows, names = list(table), table.names
+    if not rows:
+        raise table.empty()
+    if names is None and table.format == "jsonl":
+        names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
+    if names is not None:
+        return Rows(names, len(names), rows, table.unit)
+    # Without a header, the width is that of most rows, because the first row may be bad.
+    lengths = Counter(len(cells) for _, cells in rows if isinstance(cells, list))
+    width = lengths.most_common(1)[0][0] if lengths else 0
+    return Rows(None, width, [(number, _of_width(cells, width)) for number, cells in rows], table.unit)
+
+
+class Table:
+    """Reads a table row by row: iterating gives `(number, row)`, each time from the beginning.
+
+    Attributes:
+        format: one of `NAMES`.
+        delimiter: of a CSV or TSV.
+        names: the columns; None without a header, and for JSON lines.
+        unit: the unit of the numbers, "line" or "row".
+    """
+
+    def __init__(
+        self, path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None
+    ) -> None:
+        self.path, self.format, self._header = path, known_format(path, format), header
+        if delimiter is not None and self.format != "csv":
+            raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; it is for CSV")
+        if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise ValueError(f"delimiter is {delimiter!r}; expected one character, such as ';'")
+        self.unit = "row" if self.format in ("parquet", "xlsx") else "line"
+        self.delimiter = "\t" if self.format == "tsv" else delimiter
+        self._skipped = 0  # lines before the table
+        if self.format == "csv" and delimiter is None:
+            self.delimiter, self._skipped = _recognised(path, header)
+        self.names: list[str] | None = None
+        if self.format == "parquet":
+            self.names = _parquet_names(path)
+        elif self.format != "jsonl" and header:
+            self.names = self._names(next(self._cells(), None))
+
+    def empty(self) -> ValueError:
+        """Returns the error for a table without rows."""
+        has_header = self.names is not None and self.format != "parquet"
+        return ValueError(f"{self.path} {'has a header line and no rows' if has_header else 'is empty'}")
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
+        if self.format == "jsonl":
+            yield from ((number, json_row(line)) for number, line in json_lines(self.path))
+        elif self.format == "parquet":
+            numbers = itertools.count(1)
+            for batch in parquet_batches(self.path, PARQUET_ROWS):
+                columns = (parquet_cells(*each) for each in zip(batch.columns, self.names, strict=True))
+                for cells in zip(*columns, strict=True):
+                    yield next(numbers), dict(zip(self.names, cells, strict=True))
+        else:
+            yield from self._checked(_without_last_blanks(self._cells()))
+
+    def _cells(self) -> Iterator[tuple[int, list[str] | str]]:
+        """Yields the cells of each row, an empty list for a blank row, and a message for a malformed one."""
+        if self.format == "xlsx":
+            return _excel_cells(self.path)
+        if self.format == "tsv":
+            return ((number, line.split("\t") if line else []) for number, line in _numbered(self.path))
+        return _csv_cells(self.path, self.delimiter, self._skipped)
+
+    def _names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
+        number, cells = first or (1, [])
+        if isinstance(cells, str) or not "".join(cells).strip():
+            if not any(True for _ in _without_last_blanks(self._cells())):
+                raise self.empty()
+            what = cells if isinstance(cells, str) else "blank"
+            raise ValueError(f"{self.path}: {self.unit} {number}, which should name the columns, is {what}")
+        return [name.strip() for name in cells]
+
+    def _checked(self, rows: Iterator[tuple[int, list[str] | str]]) -> Iterator[tuple[int, list[str] | str]]:
+        """Leaves out the header, also where it is repeated, and says which rows have another width."""
+        if self.names is None:
+            yield from ((number, cells or "blank") for number, cells in rows)
+            return
+        next(rows, None)
+        repeated = []
+        for number, cells in rows:
+            if isinstance(cells, list) and len(self.names) > 1 and [cell.strip() for cell in cells] == self.names:
+                repeated.append(number)
+            else:
+                yield number, _of_width(cells, len(self.names))
+        if repeated:
+            warnings.warn(
+                f"{self.path} repeats its header in {self.unit} {', '.join(map(str, repeated[:10]))}"
+                f"{' and others' if len(repeated) > 10 else ''}; {len(repeated):,} rows are left out for it",
+                stacklevel=4,
+            )
+
+
+def _of_width(cells: list[str] | str, width: int) -> list[str] | str:
+    """Returns the cells of a row, or a message if there are too few or too many."""
+    if not cells:
+        return "blank"
+    if isinstance(cells, list) and len(cells) != width:
+        return f"{len(cells)} cell{'s' if len(cells) > 1 else ''} instead of {width}"
+    return cells
+
+
+def _without_last_blanks(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Leaves out the blank rows at the end."""
+    blanks: list[tuple[int, Any]] = []
+    for number, row in rows:
+        if not "".join(row).strip():
+            blanks.append((number, row))
+            continue
+        yield from blanks
+        blanks = []
+        yield number, row
+
+
+def json_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yields the lines of a file with their numbers, without the blank ones at the end."""
+    return _without_last_blanks(_numbered(path))
+
+
+def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yields each line with its number, without its end."""
+    for number, line in enumerate(read_lines(path), start=1):
+        yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def json_row(line: str) -> dict[str, Any] | str:
+    """Returns the object in a line, or a message that says what is wrong with it."""
+    try:
+        return json_object(line)
+    except ValueError as error:
+        return str(error)
+
+
+def missing_column(path: str | Path, column: str | int, names: list[str], may_be_example: bool = False) -> ValueError:
+    """Returns the error for a column that a table lacks, with the name that was probably meant.
 
     Args:
-        value: the cell.
-        kind: "class": one name, stripped of white space, or in JSON a whole number, true or false. "number": a finite
-            number. "multi_label": any number of names: a string with separators, or a JSON list.
-        separator: the string between names.
-
-    Example:
-        >>> parse_label(" good", "class"), parse_label("4.5", "number"), parse_label("war|love", "multi_label")
-        ('good', 4.5, ('war', 'love'))
+        path: the table.
+        column: the column.
+        names: the columns that there are.
+        may_be_example: whether the names come from a first line that may be an example instead.
     """
-    if kind != "multi_label":
-        return _number(value) if kind == "number" else _name(value)
-    if isinstance(value, str):
-        value = value.split(separator) if value.strip() else []
-    if not isinstance(value, list):
-        raise ValueError(f"label is {value!r:.60}; expected a list of names")
-    return tuple(dict.fromkeys(_name(name) for name in value))
+    listed = ", ".join(repr(shortened(name)) for name in names)
+    meant = [name for name in names if _folded(name) == _folded(str(column))]
+    meant = meant or difflib.get_close_matches(str(column), names, 1, 0.8)
+    advice = f"; did you mean {meant[0]!r}?" if meant else ""
+    looks_so = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
+    if may_be_example and not meant and (looks_so or len(set(names)) < len(names)):
+        advice = "; if its first line is an example already, read it without a header, by number"
+    return ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
 
 
-def _name(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise ValueError("label is empty")
-    if not isinstance(value, str):
-        raise ValueError(f"label is {value!r:.60}, which is not the name of a class")
-    return checked_name(value.strip())
+def _folded(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()
 
 
-def checked_name(label: str) -> str:
-    """Returns a label. Raises ValueError if the tables of labels and measures cannot hold it."""
-    if re.search(r"[\t\n\r]", label):
-        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures cannot hold")
-    return characters(label, "label")
+def shortened(text: str) -> str:
+    """Returns a text of at most 40 characters, for a message."""
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _number(value: Any) -> float:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise ValueError("label is empty")
-    try:
-        if isinstance(value, bool) or (isinstance(value, str) and "_" in value):  # float() accepts both
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"label is {value!r:.60}, which is not a number") from None
-    if not math.isfinite(number):
-        raise ValueError(f"label is {value!r:.60}, which is not a finite number")
-    return number
+# -- Rows that must have texts.
 
 
-def read_table(
+class CorpusRow(NamedTuple):
+    """A row of a corpus.
+
+    Attributes:
+        line: its number in the file, from 1, which is that of its (first) line.
+        columns: its cells by column. A line of text has one column: the text column.
+        text: the cell of the text column.
+    """
+
+    line: int
+    columns: dict[str, Any]
+    text: str
+
+
+def text_rows(
     path: str | Path,
+    columns: Sequence[str],
     *,
-    text_column: str | int = "text",
-    text_pair_column: str | int | None = None,
-    label_column: str | int | None = None,
-    label_kind: str = "class",
-    separator: str = "|",
-    header: bool = True,
     format: str | None = None,
+    header: bool = True,
     delimiter: str | None = None,
     skip_bad: bool = False,
-) -> TextExamples:
-    """Reads texts, or pairs of texts, and their labels from a file with one example per row.
+    may_be_empty: bool = False,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the rows of a table by column, with their numbers. Each has a text in the columns that are asked for.
 
     Args:
-        path: the file.
-        text_column, text_pair_column, label_column: columns by name or, in CSV, TSV and Excel files, by number, counted
-            from 1 (an int or a str of digits). Without `label_column`, no labels are read.
-        label_kind: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with `separator`
-            between them, in JSON lines a list.
-        separator: see `label_kind`.
-        header: whether the first line of a CSV, TSV or Excel file names the columns. If not, choose columns by number.
-        format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
-            "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of an Excel file
-            (the extra `xlsx`). By default, that of the file's first bytes or its extension. Any of them may be
-            compressed with gzip.
-        delimiter: the character between the cells of a CSV. By default, it is recognised: a comma, a semicolon or a
-            tab.
+        path, format, header, delimiter: see `read_table`. Without a header, the columns are "1", "2" and so on.
+        columns: the names of the columns of texts.
+        skip_bad: leave out bad rows, with a warning, instead of raising; either comes after the last row.
+        may_be_empty: whether a table may have no rows.
+
+    Raises:
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing, or two have one name. A row is bad
+            if it has too many or too few cells, no text in one of the columns, or a cell that UTF-8 cannot hold.
+    """
+    table = Table(path, format, header, delimiter)
+    names = table.names if header or table.format in ("jsonl", "parquet") else _numbers(table)
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
+    for column in columns if names else ():
+        if column not in names:
+            raise missing_column(path, column, names, header and table.format in ("csv", "tsv", "xlsx"))
+    problems, number_of_rows = Problems(path, "rows"), 0
+    for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
+        try:
+            if isinstance(cells, str):
+                raise ValueError(cells)
+            row = cells if isinstance(cells, dict) else dict(zip(names, cells, strict=True))
+            for column in columns:
+                text_of(row, column)
+            yield number, whole_row(row)
+        except ValueError as error:
+            problems.add(f"{table.unit} {number}", str(error))
+    if not number_of_rows and not may_be_empty:
+        raise table.empty()
+    problems.settle(number_of_rows, skip_bad)
+
+
+def text_of(row: Mapping[str, Any], column: str) -> str:
+    """Returns the text of a row in a column. Raises ValueError if there is none."""
+    if column not in row:
+        raise ValueError(f"no {column!r}; its keys are {', '.join(map(repr, row))}")
+    return text_in(row[column], column)
+
+
+def text_in(value: Any, name: str) -> str:
+    """Returns the text in a cell. Raises ValueError, with the name of the column, if there is none."""
+    if isinstance(value, ValueError):
+        raise value
+    if value is None:
+        raise ValueError(f"{name} is empty")
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {shortened(repr(value))}, which is not a text")
+    return one_text(value, name)
+
+
+def _numbers(table: Table) -> list[str]:
+    _, first = next(iter(table))
+    return [str(number) for number in range(1, 1 + (len(first) if isinstance(first, list) else 1))]
+
+
+def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = False) -> list[CorpusRow]:
+    """Reads a corpus: a table in any of the formats of `read_table`; any other file has one text per line.
+
+    Blank lines of a text file are skipped.
+
+    Args:
+        path: the file. The first line of a CSV, TSV or Excel file names the columns.
+        text_column: the column of the texts.
         skip_bad: leave out bad rows, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A row is bad if it has too many or
-            too few cells, no text, or a label of another kind.
-
-    Arguments for GLUE's files and others like them:
-
-        - SST-2: `text_column="sentence", label_column="label"`
-        - MRPC: `text_column="#1 String", text_pair_column="#2 String", label_column="Quality", format="tsv"`
-        - STS-B: `text_column="sentence1", text_pair_column="sentence2", label_column="score", label_kind="number"`
-        - STS-B as CSV: `text_column=1, text_pair_column=2, label_column=3, label_kind="number", header=False`
-        - CoLA, no header: `text_column=4, label_column=2, header=False`
+        FileNotFoundError: there is no such file.
+        ValueError: as every reader (see `keras_bert.data`); or there is no such column, or a row has no text.
+        ImportError: a package for the format is not installed.
 
     Example:
         >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp(), "reviews.tsv")
-        >>> _ = path.write_text('sentence\\tlabel\\nA "film" it is not.\\tbad\\n')
-        >>> read_table(path, text_column="sentence", label_column="label")
-        TextExamples(texts=['A "film" it is not.'], pairs=None, labels=['bad'])
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "pets.csv")
+        >>> _ = path.write_text("id,text\\n7,a cat\\n8,a kitten\\n")
+        >>> read_corpus(path)[1]
+        CorpusRow(line=3, columns={'id': '8', 'text': 'a kitten'}, text='a kitten')
     """
-    if label_kind not in KINDS:
-        raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
-    rows = read_rows(path, format, header, delimiter)
-    problems = Problems(path, "rows")
-    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
-    text_key, pair_key, label_key = (
-        _key(rows, column, path) if one_is_good else None for column in (text_column, text_pair_column, label_column)
-    )
-    has_pairs, has_labels = text_pair_column is not None, label_column is not None
-    texts, pairs, labels = [], [], []
-    for line, row in rows.rows:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if format_of(path) is not None:
+        found = text_rows(path, [text_column], skip_bad=skip_bad)
+        return [CorpusRow(number, row, row[text_column]) for number, row in found]
+    texts = [CorpusRow(number, {text_column: text}, text) for number, text in _numbered(path) if text.strip()]
+    if not texts:
+        raise ValueError(f"{path} is empty")
+    return texts
+
+
+# -- CSV, quoted as in RFC 4180.
+
+
+def _csv_cells(path: str | Path, delimiter: str, skipped: int = 0) -> Iterator[tuple[int, list[str] | str]]:
+    # Lines end with \n or \r\n: as in an editor, a \r in a quoted cell does not end a line.
+    lines = itertools.islice(read_lines(path), skipped, None)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        number = skipped + reader.line_num + 1
         try:
-            if isinstance(row, str):
-                raise ValueError(row)
-            text = _text(row, text_key, text_column)
-            pair = _text(row, pair_key, text_pair_column) if has_pairs else None
-            label = parse_label(_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
-        except ValueError as error:
-            problems.add(f"{rows.unit} {line}", str(error))
-        else:
-            texts.append(text)
-            pairs.append(pair)
-            labels.append(label)
-    problems.settle(len(rows.rows), skip_bad)
-    return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None)
+            with _cells_of_any_length():
+                cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end" in str(error):  # the cell takes the rest of the file, so no row can be left out
+                raise ValueError(
+                    f"{path}, line {number}: a quote is opened and never closed; double the quotes inside texts, "
+                    "or read the file as tsv if it has no quoted cells"
+                ) from None
+            cells = f"not CSV ({error})"
+        yield number, cells
 
 
-def read_columns(
-    path: str | Path,
-    *,
-    text_columns: Sequence[str | int],
-    score_column: str | int | Sequence[str | int] | None = None,
-    header: bool = True,
-    format: str | None = None,
-    delimiter: str | None = None,
-    skip_bad: bool = False,
-) -> ColumnExamples:
-    """Reads texts to compare from a file with one example per row.
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """Lifts the csv module's process-wide limit of 131,072 characters per cell: a text may be a book."""
+    with _CELL_LIMIT:  # a reader in another thread must not restore the limit too early
+        before = csv.field_size_limit(2**31 - 1)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
-    Args:
-        path: the file.
-        text_columns: the columns of the anchors, the positives, and maybe negatives, by name or number, as for
-            `read_table`.
-        score_column: the column of the scores, which are numbers; or several columns, for several scores per row.
-            Without it, no scores are read.
-        header, format, delimiter, skip_bad: see `read_table`.
+
+def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
+    """Returns the delimiter of a CSV file, and the number of lines before the table.
+
+    It is the one that gives all of the first rows the same number of cells, two or more. Excel writes it into a first
+    line of its own, such as `sep=;`.
 
     Raises:
-        ValueError: as for `read_table`; or there are fewer than two columns.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp(), "questions.tsv")
-        >>> _ = path.write_text("question\\tcontext\\nWho sang?\\tAda sang.\\n")
-        >>> read_columns(path, text_columns=["question", "context"])
-        ColumnExamples(columns=(['Who sang?'], ['Ada sang.']), scores=None)
+        ValueError: commas and another character divide the rows equally well, and there is no header to decide it.
     """
-    if len(text_columns) < 2:
-        raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
-    is_one = isinstance(score_column, str | int)
-    score_columns = [score_column] if is_one else list(score_column or [])
-    rows = read_rows(path, format, header, delimiter)
-    problems = Problems(path, "rows")
-    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
-    columns = [*text_columns, *score_columns]
-    keys = [_key(rows, column, path) if one_is_good else None for column in columns]
-    found, scores = [], []
-    for line, row in rows.rows:
+    first = next(read_lines(path), "")
+    if stated := re.fullmatch(r"sep=(.)\r?\n", first):
+        return stated[1], 1
+    widths = {}
+    for delimiter in _DELIMITERS:
         try:
-            if isinstance(row, str):
-                raise ValueError(row)
-            cells = list(zip(keys, columns, strict=True))
-            texts = [_text(row, *each) for each in cells[: len(text_columns)]]
-            of_row = tuple(parse_label(_cell(row, *each), "number") for each in cells[len(text_columns) :])
-        except ValueError as error:
-            problems.add(f"{rows.unit} {line}", str(error))
-        else:
-            found.append(texts)
-            scores.append(of_row[0] if is_one else of_row)
-    problems.settle(len(rows.rows), skip_bad)
-    return ColumnExamples(tuple(map(list, zip(*found, strict=True))), scores if score_columns else None)
+            rows = [cells for _, cells in itertools.islice(_csv_cells(path, delimiter), _LOOKED_AT)]
+        except ValueError:  # a quote that is never closed, or bad UTF-8, of which the reader itself will tell
+            rows = []
+        widths[delimiter] = [len(cells) for cells in rows if cells and isinstance(cells, list)]
+    even = [each for each, found in widths.items() if found and found[0] > 1 and len(set(found)) == 1]
+    others = [each for each in even if each != ","]
+    if "," in even and others and not header:
+        raise ValueError(f"{path} may have cells divided by ',' or {others[0]!r}; choose the delimiter")
+    if not even and header and widths[","] and widths[","][0] == 1:  # rows that differ, under a header without a comma
+        others = [each for each in _DELIMITERS if widths[each] and widths[each][0] > 1]
+    return (others[0] if len(others) == 1 and "," not in even else ","), 0
 
 
-def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
-    """The index of a column's cells in a list, or their key in a dict. Raises ValueError if there is no such column."""
-    if column is None:
-        return None
-    as_json = any(isinstance(row, dict) for _, row in rows.rows)
-    places = [place for place, name in enumerate(rows.names or []) if name == column]
-    if not places and not as_json and str(column).isdecimal():
-        if 1 <= int(column) <= rows.width:
-            return int(column) - 1
-        raise ValueError(f"{path} has no column {column}; its columns are 1 to {rows.width}")
-    if rows.names is None:
-        raise ValueError(
-            f"{path} is read without a header: choose columns by number, 1 to {rows.width}, not {column!r}"
-        )
-    if not places:
-        raise missing_column(path, column, rows.names, not as_json)
-    if len(places) > 1:
-        numbers = " and ".join(str(place + 1) for place in places)
-        raise ValueError(f"{path} has several columns {column!r}; choose one by number, {numbers}")
-    return column if as_json else places[0]
+# -- Excel.
 
 
-def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> Any:
-    if isinstance(row, dict) and key not in row:
-        raise ValueError(f"no {column}")
-    if isinstance(row[key], ValueError):
-        raise row[key]
-    return row[key]
+def _excel_cells(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of the first sheet as texts, as in a CSV file."""
+    openpyxl = needed("openpyxl", "openpyxl", "xlsx")
+    with open_bytes(path) as file, _reading_excel(path):
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        sheet, *others = book.worksheets
+        if others := [each.title for each in others if any(map(any, each.iter_rows(values_only=True)))]:
+            names = ", ".join(map(repr, others))
+            warnings.warn(f"{path}: the sheet {sheet.title!r} is read, and not {names}", stacklevel=6)
+        width = 0
+        for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+            cells = [_excel_cell(value) for value in values]
+            while len(cells) > width and not cells[-1]:
+                cells.pop()
+            width = width or len(cells)
+            yield number, cells if any(cells) else []
 
 
-def _text(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> str:
-    """Returns the text in a cell. Raises ValueError if there is none."""
-    return text_in(_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
+def _excel_cell(value: Any) -> str:
+    """Returns a cell as a text: a whole number without a point, a date as in ISO 8601, an empty cell as ""."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value)
 
 
-def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
-    """Reads texts, one per file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
+@contextmanager
+def _reading_excel(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, KeyError, SyntaxError, OSError, ValueError, IndexError) as error:
+        raise ValueError(f"{path} cannot be read as an Excel file: {error}") from None
 
-    Texts are sorted by class and file name. Directories whose name begins with a dot, and files with another extension,
-    are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising.
+
+# -- Parquet.
+
+
+def parquet_batches(path: str | Path, rows: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a Parquet file, up to `rows` at a time. Raises ValueError if it is damaged."""
+    with open_parquet(path) as file:
+        yield from file.iter_batches(rows, columns=columns)
+
+
+@contextmanager
+def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
+    """Opens a Parquet file.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files;
-            a class's name cannot be a label; or a file is a broken link.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> root = pathlib.Path(tempfile.mkdtemp())
-        >>> for name, text in {"pos/1.txt": "What a film!", "neg/1.txt": "I left."}.items():
-        ...     (root / name).parent.mkdir()
-        ...     _ = (root / name).write_text(text)
-        >>> read_folders(root)
-        TextExamples(texts=['I left.', 'What a film!'], pairs=None, labels=['neg', 'pos'])
+        ImportError: pyarrow is not installed.
+        ValueError: the file is damaged, in place of what pyarrow raises, which is an OSError for instance.
     """
-    path = Path(path)
-    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-    for entry in entries:
-        if not entry.exists():
-            raise ValueError(f"{entry} is a link to {entry.readlink()}, which does not exist; repair or remove it")
-    classes = [entry for entry in entries if entry.is_dir()]
-    if not classes:
-        raise ValueError(f"{path} has no directories; expected one for each class")
-    problems = Problems(path, "files")
-    texts, labels, total = [], [], 0
-    for folder in classes:
+    parquet = needed("pyarrow.parquet", "pyarrow", "parquet")
+    pa = needed("pyarrow", "pyarrow", "parquet")
+    try:
+        with (
+            open_bytes(path) as opened,
+            parquet.ParquetFile(opened, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file,
+        ):
+            yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+
+
+def _parquet_names(path: str | Path) -> list[str]:
+    with open_parquet(path) as file:
+        names = file.schema_arrow.names
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
+    return names
+
+
+def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
+    """Returns the values of a column of Parquet.
+
+    A value that Python cannot hold is a text, such as the date 12000-01-01, or else a ValueError, to be raised by who
+    needs the cell.
+    """
+    try:
+        return column.to_pylist()
+    except _NO_VALUE:
+        return [_parquet_cell(each, name) for each in column]
+
+
+def _parquet_cell(cell: pa.Scalar, name: str) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        return ValueError(f"{name} is not UTF-8: bad byte {error.object[error.start]:#04x} at byte {error.start}")
+    except _NO_VALUE as error:
         try:
-            checked_name(folder.name)
-        except ValueError as error:
-            raise ValueError(f"{path}: of a directory, the {error}") from None
-        files = sorted(file for file in folder.glob("*.txt") if file.is_file() or not file.exists())
-        if not files:
-            raise ValueError(f"{folder} has no .txt files; expected the texts of a class")
-        total += len(files)
-        for file in files:
-            name = f"{folder.name}/{file.name}"
-            try:
-                if not file.exists():
-                    raise ValueError(f"is a link to {file.readlink()}, which does not exist")
-                texts.append(one_text(read_text(file), name))
-                labels.append(folder.name)
-            except ValueError as error:
-                problems.add(name, str(error).removeprefix(str(file)).lstrip(", "))
-    problems.settle(total, skip_bad)
-    return TextExamples(texts, labels=labels)
+            return cell.cast("string").as_py()
+        except _NO_VALUE:
+            return ValueError(f"{name} has a value of {cell.type} that Python cannot hold: {error}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from keras_bert import files
-from keras_bert.data import rows
+from keras_bert.data import tables
 from keras_bert.data.problems import Problems
 from keras_bert.extras import needed
 
@@ -51,9 +51,9 @@ class TableCopy:
 
     def parts(self, size: int) -> Iterator[tuple[Any, list[str]]]:
         """Yields rows and their texts, up to `size` at a time."""
-        if VECTOR in (rows.Table(self.source).names or ()):
+        if VECTOR in (tables.Table(self.source).names or ()):
             raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
-        found = rows.text_rows(self.source, [self.column], skip_bad=self.skip_bad, may_be_empty=True)
+        found = tables.text_rows(self.source, [self.column], skip_bad=self.skip_bad, may_be_empty=True)
         for part in _batched((row for _, row in found), size):
             yield part, [row[self.column] for row in part]
 
@@ -64,7 +64,7 @@ class TableCopy:
             with self._parquet_writer(path, width) as write:
                 yield write
             return
-        table = rows.Table(self.source)
+        table = tables.Table(self.source)
         with open(path, "w", encoding="utf-8", newline="") as file:
             quoted = {"quoting": csv.QUOTE_NONE, "quotechar": None} if self.format == "tsv" else {}
             cells = csv.writer(file, delimiter=table.delimiter, lineterminator="\n", **quoted)
@@ -102,14 +102,14 @@ class JsonLinesCopy(TableCopy):
 
         def read() -> Iterator[tuple[str, str]]:
             nonlocal total
-            for total, (number, line) in enumerate(rows.json_lines(self.source), start=1):  # noqa: B007
+            for total, (number, line) in enumerate(tables.json_lines(self.source), start=1):  # noqa: B007
                 try:
-                    row = rows.json_row(line)
+                    row = tables.json_row(line)
                     if isinstance(row, str):
                         raise ValueError(row)
                     if VECTOR in row:
                         raise ValueError(f"it already has a {VECTOR}")
-                    yield line.strip(), rows.text_of(row, self.column)
+                    yield line.strip(), tables.text_of(row, self.column)
                 except ValueError as error:
                     problems.add(f"line {number}", str(error))
 
@@ -130,17 +130,17 @@ class ParquetCopy(TableCopy):
     """Copies Parquet: with the types of its columns, and the vectors as an additional column."""
 
     def count(self) -> int:
-        return sum(len(texts) for _, texts in self.parts(rows.PARQUET_ROWS, columns=[self.column]))
+        return sum(len(texts) for _, texts in self.parts(tables.PARQUET_ROWS, columns=[self.column]))
 
     def parts(self, size: int, columns: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
         self._check_columns()
         problems, total = Problems(self.source, "rows"), 0
-        for batch in rows.parquet_batches(self.source, size, columns):
+        for batch in tables.parquet_batches(self.source, size, columns):
             texts, good = [], []
-            for value in rows.parquet_cells(batch.column(self.column), self.column):
+            for value in tables.parquet_cells(batch.column(self.column), self.column):
                 total += 1
                 try:
-                    texts.append(rows.text_in(value, self.column))
+                    texts.append(tables.text_in(value, self.column))
                     good.append(True)
                 except ValueError as error:
                     problems.add(f"row {total}", str(error))
@@ -151,19 +151,19 @@ class ParquetCopy(TableCopy):
     @contextmanager
     def writer(self, path: Path, width: int) -> Iterator[Write]:
         pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
-        with rows.open_parquet(self.source) as file:
+        with tables.open_parquet(self.source) as file:
             schema = file.schema_arrow.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
         with parquet.ParquetWriter(path, schema) as writer:
             yield lambda batch, vectors: writer.write_batch(_with_vectors(batch, vectors, schema))
 
     def _check_columns(self) -> None:
         """Raises ValueError if the file has not exactly one text column of this name, or has vectors already."""
-        with rows.open_parquet(self.source) as file:
+        with tables.open_parquet(self.source) as file:
             schema = file.schema_arrow
         if VECTOR in schema.names:
             raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
         if self.column not in schema.names:
-            raise rows.missing_column(self.source, self.column, schema.names)
+            raise tables.missing_column(self.source, self.column, schema.names)
         if schema.names.count(self.column) > 1:
             raise ValueError(f"{self.source} has several columns {self.column!r}; its columns are {schema.names}")
         kind = schema.field(self.column).type
@@ -178,7 +178,7 @@ def copy_of(source: Path, column: str, skip_bad: bool = False, format: str | Non
         OSError: the file cannot be read.
         ValueError: the format of the file is unknown, or that of the copy is.
     """
-    kind = rows.known_format(source, None)
+    kind = tables.known_format(source, None)
     if format not in (None, PARQUET):
         raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for that of each file")
     if kind == "xlsx" and format is None:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.choices import STORED
-from keras_bert.data.rows import read_corpus
+from keras_bert.data.tables import read_corpus
 from keras_bert.search import neighbours, search_model
 from keras_bert.search.index_files import RECORD, IndexRecord, IndexRows, read_index, write_record, write_rows
 from keras_bert.search.neighbours import Neighbours

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_bert import files
-from keras_bert.data.rows import missing_column
+from keras_bert.data.tables import missing_column
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.data.rows import CorpusRow, read_corpus
+from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding import file_embedding
 from keras_bert.embedding.similar_pairs import similar_pairs
 from keras_bert.search import neighbours

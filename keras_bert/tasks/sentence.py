@@ -21,7 +21,7 @@ from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain_labels
 from keras_bert.tasks.gradient_cache import Column
-from keras_bert.tasks.heads import check_finite, pooled
+from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.learning_vectors import (
     TextVectors,
     are_text_numbers,
@@ -31,6 +31,7 @@ from keras_bert.tasks.learning_vectors import (
     searched,
     text_numbers,
 )
+from keras_bert.tasks.pooling import pooled
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
     MarginMSELoss,

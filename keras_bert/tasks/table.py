@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import data
-from keras_bert.data import tables
-from keras_bert.data.rows import read_rows
+from keras_bert.data import texts
+from keras_bert.data.tables import read_rows
 from keras_bert.formats import Preset
 from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.tasks.classifier import BertClassifier
@@ -123,9 +123,9 @@ def _texts(
 ) -> data.TextExamples:
     if Path(path).is_dir():
         return data.read_folders(path, skip_bad=skip_bad)
-    if problem_type not in tables.LABEL_KINDS:
-        raise ValueError(f"problem_type is {problem_type!r}; expected one of {', '.join(tables.LABEL_KINDS)}")
-    columns |= {"label_column": label_column or "label", "label_kind": tables.LABEL_KINDS[problem_type]}
+    if problem_type not in texts.LABEL_KINDS:
+        raise ValueError(f"problem_type is {problem_type!r}; expected one of {', '.join(texts.LABEL_KINDS)}")
+    columns |= {"label_column": label_column or "label", "label_kind": texts.LABEL_KINDS[problem_type]}
     return data.read_table(path, skip_bad=skip_bad, **columns)
 
 

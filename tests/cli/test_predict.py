@@ -12,7 +12,7 @@ from sklearn.metrics import precision_recall_fscore_support
 from keras_bert import BertNextSentence, BertQuestionAnswerer, BertSentenceEncoder, BertSparseEncoder
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
-from keras_bert.data.rows import read_rows
+from keras_bert.data.tables import read_rows
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks import table as tasks_table
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from keras_bert import BertReranker
-from keras_bert.data.rows import read_rows
+from keras_bert.data.tables import read_rows
 from keras_bert.search import NegativeRules, TextIndex, mine_negatives
 
 from ..support import small

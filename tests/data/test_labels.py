@@ -3,7 +3,7 @@
 import pytest
 
 from keras_bert.data import Answer, QuestionExamples, TextExamples, WordExamples, read_table
-from keras_bert.data.tables import parse_label
+from keras_bert.data.texts import parse_label
 
 
 @pytest.mark.parametrize(

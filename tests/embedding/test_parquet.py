@@ -59,7 +59,7 @@ def test_a_table_that_cannot_be_used(tmp_path, table, message, monkeypatch):
         path.write_bytes(b'{"text": "good"}')
     else:
         pq.write_table(pa.table(table), path)
-    monkeypatch.setattr(vector_files.rows, "PARQUET_ROWS", 8)
+    monkeypatch.setattr(vector_files.tables, "PARQUET_ROWS", 8)
     with pytest.raises(ValueError) as error:  # noqa: PT011
         vector_files.copy_of(path, "text").count()
     assert str(error.value).startswith(f"{path}{message}")

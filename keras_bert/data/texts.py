@@ -1,0 +1,298 @@
+"""Reads texts, pairs and labels from tables, by column, and from a directory per class."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_bert.data.examples import ColumnExamples, TextExamples
+from keras_bert.data.problems import Problems, characters, one_text
+from keras_bert.data.tables import Rows, missing_column, read_rows, text_in
+from keras_bert.files import read_text
+
+# -- Parses the labels in the cells of a table.
+
+KINDS = ("class", "number", "multi_label")
+LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
+    "single_label_classification": "class",
+    "multi_label_classification": "multi_label",
+    "regression": "number",
+}
+
+
+def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
+    """Parses the label in a cell: a string in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is
+    bad.
+
+    Args:
+        value: the cell.
+        kind: "class": one name, stripped of white space, or in JSON a whole number, true or false. "number": a finite
+            number. "multi_label": any number of names: a string with separators, or a JSON list.
+        separator: the string between names.
+
+    Example:
+        >>> parse_label(" good", "class"), parse_label("4.5", "number"), parse_label("war|love", "multi_label")
+        ('good', 4.5, ('war', 'love'))
+    """
+    if kind != "multi_label":
+        return _number(value) if kind == "number" else _name(value)
+    if isinstance(value, str):
+        value = value.split(separator) if value.strip() else []
+    if not isinstance(value, list):
+        raise ValueError(f"label is {value!r:.60}; expected a list of names")
+    return tuple(dict.fromkeys(_name(name) for name in value))
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise ValueError("label is empty")
+    if not isinstance(value, str):
+        raise ValueError(f"label is {value!r:.60}, which is not the name of a class")
+    return checked_name(value.strip())
+
+
+def checked_name(label: str) -> str:
+    """Returns a label. Raises ValueError if the tables of labels and measures cannot hold it."""
+    if re.search(r"[\t\n\r]", label):
+        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures cannot hold")
+    return characters(label, "label")
+
+
+def _number(value: Any) -> float:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise ValueError("label is empty")
+    try:
+        if isinstance(value, bool) or (isinstance(value, str) and "_" in value):  # float() accepts both
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"label is {value!r:.60}, which is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"label is {value!r:.60}, which is not a finite number")
+    return number
+
+
+def read_table(
+    path: str | Path,
+    *,
+    text_column: str | int = "text",
+    text_pair_column: str | int | None = None,
+    label_column: str | int | None = None,
+    label_kind: str = "class",
+    separator: str = "|",
+    header: bool = True,
+    format: str | None = None,
+    delimiter: str | None = None,
+    skip_bad: bool = False,
+) -> TextExamples:
+    """Reads texts, or pairs of texts, and their labels from a file with one example per row.
+
+    Args:
+        path: the file.
+        text_column, text_pair_column, label_column: columns by name or, in CSV, TSV and Excel files, by number, counted
+            from 1 (an int or a str of digits). Without `label_column`, no labels are read.
+        label_kind: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with `separator`
+            between them, in JSON lines a list.
+        separator: see `label_kind`.
+        header: whether the first line of a CSV, TSV or Excel file names the columns. If not, choose columns by number.
+        format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
+            "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of an Excel file
+            (the extra `xlsx`). By default, that of the file's first bytes or its extension. Any of them may be
+            compressed with gzip.
+        delimiter: the character between the cells of a CSV. By default, it is recognised: a comma, a semicolon or a
+            tab.
+        skip_bad: leave out bad rows, with a warning, instead of raising.
+
+    Raises:
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A row is bad if it has too many or
+            too few cells, no text, or a label of another kind.
+
+    Arguments for GLUE's files and others like them:
+
+        - SST-2: `text_column="sentence", label_column="label"`
+        - MRPC: `text_column="#1 String", text_pair_column="#2 String", label_column="Quality", format="tsv"`
+        - STS-B: `text_column="sentence1", text_pair_column="sentence2", label_column="score", label_kind="number"`
+        - STS-B as CSV: `text_column=1, text_pair_column=2, label_column=3, label_kind="number", header=False`
+        - CoLA, no header: `text_column=4, label_column=2, header=False`
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "reviews.tsv")
+        >>> _ = path.write_text('sentence\\tlabel\\nA "film" it is not.\\tbad\\n')
+        >>> read_table(path, text_column="sentence", label_column="label")
+        TextExamples(texts=['A "film" it is not.'], pairs=None, labels=['bad'])
+    """
+    if label_kind not in KINDS:
+        raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
+    rows = read_rows(path, format, header, delimiter)
+    problems = Problems(path, "rows")
+    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
+    text_key, pair_key, label_key = (
+        _key(rows, column, path) if one_is_good else None for column in (text_column, text_pair_column, label_column)
+    )
+    has_pairs, has_labels = text_pair_column is not None, label_column is not None
+    texts, pairs, labels = [], [], []
+    for line, row in rows.rows:
+        try:
+            if isinstance(row, str):
+                raise ValueError(row)
+            text = _text(row, text_key, text_column)
+            pair = _text(row, pair_key, text_pair_column) if has_pairs else None
+            label = parse_label(_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
+        except ValueError as error:
+            problems.add(f"{rows.unit} {line}", str(error))
+        else:
+            texts.append(text)
+            pairs.append(pair)
+            labels.append(label)
+    problems.settle(len(rows.rows), skip_bad)
+    return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None)
+
+
+def read_columns(
+    path: str | Path,
+    *,
+    text_columns: Sequence[str | int],
+    score_column: str | int | Sequence[str | int] | None = None,
+    header: bool = True,
+    format: str | None = None,
+    delimiter: str | None = None,
+    skip_bad: bool = False,
+) -> ColumnExamples:
+    """Reads texts to compare from a file with one example per row.
+
+    Args:
+        path: the file.
+        text_columns: the columns of the anchors, the positives, and maybe negatives, by name or number, as for
+            `read_table`.
+        score_column: the column of the scores, which are numbers; or several columns, for several scores per row.
+            Without it, no scores are read.
+        header, format, delimiter, skip_bad: see `read_table`.
+
+    Raises:
+        ValueError: as for `read_table`; or there are fewer than two columns.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "questions.tsv")
+        >>> _ = path.write_text("question\\tcontext\\nWho sang?\\tAda sang.\\n")
+        >>> read_columns(path, text_columns=["question", "context"])
+        ColumnExamples(columns=(['Who sang?'], ['Ada sang.']), scores=None)
+    """
+    if len(text_columns) < 2:
+        raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
+    is_one = isinstance(score_column, str | int)
+    score_columns = [score_column] if is_one else list(score_column or [])
+    rows = read_rows(path, format, header, delimiter)
+    problems = Problems(path, "rows")
+    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
+    columns = [*text_columns, *score_columns]
+    keys = [_key(rows, column, path) if one_is_good else None for column in columns]
+    found, scores = [], []
+    for line, row in rows.rows:
+        try:
+            if isinstance(row, str):
+                raise ValueError(row)
+            cells = list(zip(keys, columns, strict=True))
+            texts = [_text(row, *each) for each in cells[: len(text_columns)]]
+            of_row = tuple(parse_label(_cell(row, *each), "number") for each in cells[len(text_columns) :])
+        except ValueError as error:
+            problems.add(f"{rows.unit} {line}", str(error))
+        else:
+            found.append(texts)
+            scores.append(of_row[0] if is_one else of_row)
+    problems.settle(len(rows.rows), skip_bad)
+    return ColumnExamples(tuple(map(list, zip(*found, strict=True))), scores if score_columns else None)
+
+
+def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
+    """The index of a column's cells in a list, or their key in a dict. Raises ValueError if there is no such column."""
+    if column is None:
+        return None
+    as_json = any(isinstance(row, dict) for _, row in rows.rows)
+    places = [place for place, name in enumerate(rows.names or []) if name == column]
+    if not places and not as_json and str(column).isdecimal():
+        if 1 <= int(column) <= rows.width:
+            return int(column) - 1
+        raise ValueError(f"{path} has no column {column}; its columns are 1 to {rows.width}")
+    if rows.names is None:
+        raise ValueError(
+            f"{path} is read without a header: choose columns by number, 1 to {rows.width}, not {column!r}"
+        )
+    if not places:
+        raise missing_column(path, column, rows.names, not as_json)
+    if len(places) > 1:
+        numbers = " and ".join(str(place + 1) for place in places)
+        raise ValueError(f"{path} has several columns {column!r}; choose one by number, {numbers}")
+    return column if as_json else places[0]
+
+
+def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> Any:
+    if isinstance(row, dict) and key not in row:
+        raise ValueError(f"no {column}")
+    if isinstance(row[key], ValueError):
+        raise row[key]
+    return row[key]
+
+
+def _text(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> str:
+    """Returns the text in a cell. Raises ValueError if there is none."""
+    return text_in(_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
+
+
+def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
+    """Reads texts, one per file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
+
+    Texts are sorted by class and file name. Directories whose name begins with a dot, and files with another extension,
+    are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising.
+
+    Raises:
+        ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files;
+            a class's name cannot be a label; or a file is a broken link.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> for name, text in {"pos/1.txt": "What a film!", "neg/1.txt": "I left."}.items():
+        ...     (root / name).parent.mkdir()
+        ...     _ = (root / name).write_text(text)
+        >>> read_folders(root)
+        TextExamples(texts=['I left.', 'What a film!'], pairs=None, labels=['neg', 'pos'])
+    """
+    path = Path(path)
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    for entry in entries:
+        if not entry.exists():
+            raise ValueError(f"{entry} is a link to {entry.readlink()}, which does not exist; repair or remove it")
+    classes = [entry for entry in entries if entry.is_dir()]
+    if not classes:
+        raise ValueError(f"{path} has no directories; expected one for each class")
+    problems = Problems(path, "files")
+    texts, labels, total = [], [], 0
+    for folder in classes:
+        try:
+            checked_name(folder.name)
+        except ValueError as error:
+            raise ValueError(f"{path}: of a directory, the {error}") from None
+        files = sorted(file for file in folder.glob("*.txt") if file.is_file() or not file.exists())
+        if not files:
+            raise ValueError(f"{folder} has no .txt files; expected the texts of a class")
+        total += len(files)
+        for file in files:
+            name = f"{folder.name}/{file.name}"
+            try:
+                if not file.exists():
+                    raise ValueError(f"is a link to {file.readlink()}, which does not exist")
+                texts.append(one_text(read_text(file), name))
+                labels.append(folder.name)
+            except ValueError as error:
+                problems.add(name, str(error).removeprefix(str(file)).lstrip(", "))
+    problems.settle(total, skip_bad)
+    return TextExamples(texts, labels=labels)
