@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +58,17 @@ class TextExamples:
         """
         names = {name for label in self.labels or [] for name in (label if isinstance(label, tuple) else (label,))}
         return sorted(names) if all(isinstance(name, str) for name in names) else ["value"]
+
+    @property
+    def label_counts(self) -> dict[str, int]:
+        """The number of examples with each label, by name; empty if labels are numbers.
+
+        Example:
+            >>> TextExamples(["a", "b", "c"], labels=["good", "bad", "good"]).label_counts
+            {'bad': 1, 'good': 2}
+        """
+        labels = self.labels or []
+        return _counts(name for label in labels for name in (label if isinstance(label, tuple) else (label,)))
 
     def check_can_be_learned(self, path: str | Path) -> None:
         """Raises ValueError, with the file's name, if there are no labels or all are the same."""
@@ -145,9 +158,32 @@ class WordExamples:
         """The names of all labels, in alphabetical order."""
         return sorted({name for labels in self.labels or [] for name in labels})
 
+    @property
+    def label_counts(self) -> dict[str, int]:
+        """The number of words with each label, by name."""
+        return _counts(name for labels in self.labels or [] for name in labels)
+
     def check_can_be_learned(self, path: str | Path) -> None:
         """Raises ValueError, with the file's name, if there are no labels or all are the same."""
         _check_can_be_learned(path, "words", [name for labels in self.labels or [] for name in labels])
+
+
+def _counts(names: Iterable[Any]) -> dict[str, int]:
+    counts = Counter(name for name in names if isinstance(name, str))
+    return {name: counts[name] for name in sorted(counts)}
+
+
+def lookalikes(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Groups names that differ only in case or spaces, such as two spellings of one label.
+
+    Example:
+        >>> lookalikes(["good", "bad", "Good ", "GOOD"])
+        [('good', 'Good ', 'GOOD')]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
 class Answer(NamedTuple):

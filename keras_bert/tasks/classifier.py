@@ -234,11 +234,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self.classify(*columns_of(x), progress=False)
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """`accuracy`; with several labels per text, `micro_f1` and others; for regression, `spearman` and `pearson`."""
+        """`accuracy`; with several labels per text, `micro_f1` and others; for regression, `spearman`, `pearson`, `mae`
+        (the mean absolute error) and `rmse` (the root of the mean squared error).
+        """
         return self._problem.measures(answers, y)
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """Precision, recall and F1 of each class; for regression, `mae` and `rmse`."""
+        """Precision, recall and F1 of each class; for regression, nothing."""
         return self._problem.details(answers, y)
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:

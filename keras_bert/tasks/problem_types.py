@@ -251,11 +251,10 @@ class Regression(ProblemType):
         return ops.mean(ops.square(student - teacher), axis=-1)
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        measured = metrics.correlation(np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers)))
-        return {"spearman": measured["spearman"], "pearson": measured["pearson"]}
-
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        return metrics.errors(np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers)))
+        labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers))
+        measured = metrics.correlation(labels, predictions)
+        ranks = {"spearman": measured["spearman"], "pearson": measured["pearson"]}
+        return {**ranks, **metrics.errors(labels, predictions)}
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
         raise TypeError("a regression has no right and wrong answers, so it has no mistakes to count")

@@ -16,6 +16,7 @@ import tensorflow as tf
 from keras_bert import formats
 from keras_bert.choices import DTYPES
 from keras_bert.config import BertConfig
+from keras_bert.data.examples import lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
@@ -45,6 +46,7 @@ from keras_bert.training.run_files import FinishedError, Position
 from keras_bert.training.strategy import choose
 
 Log = Callable[[str], Any]
+_SHOWN = 30  # labels in a line
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # in the directory of a run's state
 _PANELS = {  # of the picture of a pre-training
     "training loss": ["loss"],
@@ -158,6 +160,7 @@ def fine_tune_files(
             model, more = learner.start(preset, learned)
         count = None if measured is None else count_of(measured[0])
         log(_about_examples(len(learned), count, train, validation))
+        _tell_of_labels(getattr(learned, "label_counts", {}), train, log)
         if by_default and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
         with workers.chief_first(run.devices):
@@ -176,6 +179,18 @@ def fine_tune_files(
             report.write_report(directory.path, about, history, measures, confusion)
             run.measures = directory.finish(measures)
     return run.measures
+
+
+def _tell_of_labels(counts: Mapping[str, int], train: str | Path, log: Log) -> None:
+    """Logs how often each label occurs; warns of labels that may be two spellings of one."""
+    if not counts:
+        return
+    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:_SHOWN]]
+    more = f" and {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
+    log(f"labels: {', '.join(shown)}{more}")
+    for names in lookalikes(counts):
+        alike = " and ".join(f"{name!r} ({counts[name]:,})" for name in names)
+        warnings.warn(f"{train}: the labels {alike} differ only in case or spaces, and are learned apart", stacklevel=4)
 
 
 class _Student:

@@ -36,9 +36,10 @@ def test_classify(run, untrained, table, tmp_path):
     assert result.stdout == "accuracy\t1.0000\n"
     said = result.stderr.splitlines()
     assert said[0] == f"64 examples from {table}, 64 to measure with from {table}"
-    assert said[1].startswith("Warning: updates in all: 32; with fewer than 200, a model may learn little: ")
-    assert [line.split(":")[0] for line in said[2:]] == [f"epoch {i} of 4" for i in range(1, 5)]
-    assert all("padding" in line and "accuracy" in line for line in said[2:])
+    assert said[1] == "labels: blame 27, praise 37"
+    assert said[2].startswith("Warning: updates in all: 32; with fewer than 200, a model may learn little: ")
+    assert [line.split(":")[0] for line in said[3:]] == [f"epoch {i} of 4" for i in range(1, 5)]
+    assert all("padding" in line and "accuracy" in line for line in said[3:])
     report = (tmp_path / "model/report.md").read_text()
     assert "| accuracy | 1.0000 |" in report
     assert "| learning_rate | 0.01 |" in report
@@ -238,6 +239,7 @@ def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines() == [
         f"64 examples from {table}, 8 of them held out to measure with",
+        "labels: blame 27, praise 37",
         "20 epochs, as there are few examples; epochs sets another number",
     ]
     assert result.stdout.startswith("accuracy\t")  # of the held-out ones, by the model

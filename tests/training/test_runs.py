@@ -61,7 +61,7 @@ def test_a_run_of_files_is_resumed_by_the_same_call(preset, table, tmp_path):
     assert run("whole", whole.append) == measures
     assert resumed[0] == f"resuming the run in {tmp_path / 'broken'} after {interruption.value.place}"
     assert whole[0] == f"64 examples from {table}, 64 to measure with from {table}"
-    assert [line.split(":")[0] for line in whole[1:]] == ["epoch 1 of 2", "epoch 2 of 2"]
+    assert [line.split(":")[0] for line in whole[1:]] == ["labels", "epoch 1 of 2", "epoch 2 of 2"]
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "whole")]
     assert models[0] == models[1]
     assert f"| accuracy | {measures['accuracy']:.4f} |" in (tmp_path / "whole/report.md").read_text()
@@ -174,3 +174,24 @@ def test_bad_arguments_of_pre_training(corpus, tmp_path, changes, error, message
     with pytest.raises(error, match=f"^{message}"):
         pretrain_files(texts, tmp_path / "model", **settings | changes)
     assert not (tmp_path / "model").exists()
+
+
+def test_labels_are_counted_and_two_spellings_of_one_are_warned_of(preset, tmp_path):
+    path, lines = tmp_path / "train.csv", []
+    path.write_text("sentence,kind\n" + "good film,praise\nbad film,blame\ngood,Praise\n" * 4)
+    with pytest.warns(UserWarning, match=r"the labels 'Praise' \(4\) and 'praise' \(4\) differ only in case or spaces"):
+        fine_tune_files("classify", path, tmp_path / "model", preset=preset, log=lines.append, **SETTINGS)
+    assert "labels: Praise 4, blame 4, praise 4" in lines
+
+
+def test_numbers_are_measured_by_their_errors_too(preset, tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text("sentence,kind\ngood film,4\nbad film,1\ngood,5\nbad,2\n")
+    settings = {**SETTINGS, "problem_type": "regression", "log": lambda line: None}
+    measures = fine_tune_files("classify", path, tmp_path / "model", path, preset=preset, **settings)
+    assert list(measures) == ["spearman", "pearson", "mae", "rmse"]
+    answers = BertClassifier.from_preset(tmp_path / "model").classify(["good film", "bad film", "good", "bad"])
+    errors = np.array([4, 1, 5, 2]) - [answer["value"] for answer in answers]
+    np.testing.assert_allclose(
+        [measures["mae"], measures["rmse"]], [np.abs(errors).mean(), np.sqrt((errors**2).mean())], 1e-4
+    )
