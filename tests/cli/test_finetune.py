@@ -51,7 +51,7 @@ def test_classify(run, untrained, table, tmp_path):
     assert again.stdout == result.stdout
     assert again.stderr.splitlines() == [
         f"the run in {model} is finished, after epoch 4 of 4; nothing is trained",
-        *said[:2],
+        *said[:3],
     ]
 
 
