@@ -187,15 +187,14 @@ def train_on_text(
                 first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
                 if longer is not None:
                     then, _ = phase(run / _THEN, longer, second.then_steps, second.then_batch_size)
-            if recipe.learning_rate is None:
-                recipe = recipe.for_width(config.hidden_size)
-                if workers.is_chief(devices):
-                    click.echo(
-                        f"learning rate {recipe.learning_rate:g}, as hidden_size is {config.hidden_size}", err=True
-                    )
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make()
+            if recipe.learning_rate is None:
+                recipe = recipe.for_width(config.hidden_size, trained="teacher" in more)
+                if workers.is_chief(devices):
+                    reason = "it starts from its teacher" if "teacher" in more else f"it is {config.hidden_size} wide"
+                    click.echo(f"learning rate {recipe.learning_rate:g} for this model, as {reason}", err=True)
             lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe), **first._asdict()}
             history = training.pretrain(model, directory=run, then=then, **more)
