@@ -171,8 +171,12 @@ class PretrainingRecipe(Recipe):
     warmup: float = _with_default("warmup", 0.05)
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
 
-    def for_width(self, hidden_size: int) -> "PretrainingRecipe":
-        """The recipe with a learning rate: its own, or the one of `PRETRAINING_RATES` for models of this width.
+    def for_width(self, hidden_size: int, trained: bool = False) -> "PretrainingRecipe":
+        """Sets the learning rate, if the recipe has none, by the table `PRETRAINING_RATES`.
+
+        Args:
+            hidden_size: the width of the model.
+            trained: whether its weights are trained already. Such a model gets the lowest rate of the table.
 
         Example:
             >>> [PretrainingRecipe(steps=1).for_width(width).learning_rate for width in (128, 256, 384, 768)]
@@ -182,7 +186,7 @@ class PretrainingRecipe(Recipe):
         """
         if self.learning_rate is not None:
             return self
-        rate = next(rate for width, rate in PRETRAINING_RATES if hidden_size <= width)
+        rate = next(rate for width, rate in PRETRAINING_RATES if (math.inf if trained else hidden_size) <= width)
         return dataclasses.replace(self, learning_rate=rate)
 
 

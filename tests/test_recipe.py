@@ -83,8 +83,9 @@ def test_smaller_models_are_pre_trained_at_higher_rates():
         assert rates[1] > rates[2] > rates[4] > rates[5]
         assert rates[5:] == [1e-4] * 3  # the paper's, for BERT-Base and BERT-Large
         assert vars(default.for_width(128)) == {**vars(default), "learning_rate": rates[1]}
+        assert default.for_width(128, trained=True).learning_rate == 1e-4
         chosen = kind(steps=1, learning_rate=3e-5, **settings)
-        assert chosen.for_width(128) == chosen
+        assert chosen.for_width(128) == chosen.for_width(128, trained=True) == chosen
 
 
 @pytest.mark.parametrize(

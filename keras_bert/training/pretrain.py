@@ -102,7 +102,9 @@ def pretrain(
         >>> [entry["epoch"] for entry in history]
         [1, 2]
     """
-    recipe = PretrainingWithTeacher.of(steps=steps, **recipe).for_width(model.encoder.config.hidden_size)
+    recipe = PretrainingWithTeacher.of(steps=steps, **recipe)
+    trained = teacher is not None or model.encoder.origin is not None
+    recipe = recipe.for_width(model.encoder.config.hidden_size, trained)
     phases = [Phase(records, steps, recipe.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
         dataclasses.replace(recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both

@@ -68,7 +68,7 @@ def write_report(
         with files.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
         pictures.append(name)
-    names = [name for name in _names(history) if not name.endswith(BASELINE)]
+    names = _names(history)
     parts = [
         "# Training report",
         _measures(measures),
@@ -110,8 +110,8 @@ def _cell(text: str) -> str:
 
 
 def _names(history: Sequence[Mapping[str, float]]) -> list[str]:
-    """The names in all entries: a resumed run may have validation examples that it lacked at first."""
-    return list(dict.fromkeys(name for each in history for name in each))
+    """The names in all entries, but baselines: a resumed run may have validation examples that it lacked at first."""
+    return list(dict.fromkeys(name for each in history for name in each if not name.endswith(BASELINE)))
 
 
 def _number(value: float | None) -> str:

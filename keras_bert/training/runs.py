@@ -317,14 +317,15 @@ def pretrain_files(
             phase, counts = first.write(learned, measured, recipe.steps, recipe.batch_size, log)
             if then is not None:
                 then, _ = then.write(learned, measured, second.then_steps, second.then_batch_size, log)
-        if recipe.learning_rate is None:
-            width = start.config.hidden_size
-            recipe = recipe.for_width(width)
-            if run.is_chief:
-                log(f"learning rate {recipe.learning_rate:g}, as hidden_size is {width}")
         keras.utils.set_random_seed(recipe.seed)
         with run.devices.scope():
             model, more = start.make()
+        if recipe.learning_rate is None:
+            width = start.config.hidden_size
+            recipe = recipe.for_width(width, trained="teacher" in more)
+            reason = "it starts from its teacher" if "teacher" in more else f"it is {width} wide"
+            if run.is_chief:
+                log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
         more |= {"callbacks": run.callbacks, **vars(recipe), **phase._asdict()}
         history = pretrain(model, directory=directory.run, then=then, **more)
         if run.is_chief:

@@ -42,7 +42,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     result = run(*command)
     assert result.exit_code == 0, result.output
     first, second, said, *steps = result.stderr.splitlines()
-    assert said == f"learning rate {rate:g}, as hidden_size is {SIZES['hidden_size']}"
+    assert said == f"learning rate {rate:g} for this model, as it is {SIZES['hidden_size']} wide"
     assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens")
     assert second.startswith("validation: ")
     assert second.endswith(f"from {folder}/held.txt")

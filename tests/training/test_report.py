@@ -21,6 +21,15 @@ def test_a_measure_that_came_later(tmp_path, panels):
     assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_baseline_stands_beside_its_measure(tmp_path):
+    last = {"step": 30, "loss": 1.0, "accuracy": 0.75, "accuracy_baseline": 0.25}
+    write_report(tmp_path, {}, [*HISTORY, last], {"loss": 1.0, "accuracy": 0.75, "accuracy_baseline": 0.25})
+    report = (tmp_path / "report.md").read_text()
+    rows = ["| measure | value | by frequency alone |", "| loss | 1.0000 |  |", "| accuracy | 0.7500 | 0.2500 |"]
+    assert all(f"{row}\n" in report for row in [*rows, "| step | loss | accuracy |"])
+    assert "baseline" not in report
+
+
 def test_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     write_report(tmp_path, {}, HISTORY[:1], {}, (["a", "b"], None))
