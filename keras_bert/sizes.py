@@ -118,7 +118,7 @@ _DEBERTA = {
 _ROBERTA_HEADS = {"masked_lm_activation": "gelu", "sequence_activation": "tanh"}
 # Family -> the fields of its heads that differ from BERT's.
 HEADS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("roberta", "xlm-roberta", "mpnet", "jina_embeddings_v3"), _ROBERTA_HEADS),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert", "mpnet", "jina_embeddings_v3"), _ROBERTA_HEADS),
     "distilbert": {"sequence_activation": "relu"},
     "electra": {"masked_lm_activation": "gelu", "sequence_activation": "gelu"},
     "deberta-v2": {"sequence_activation": "gelu"},

@@ -139,8 +139,8 @@ def test_has_lora():
 @stands_on("lora_change", "keras.layers.Dense.lora_alpha, .lora_rank, .lora_kernel_a or .lora_kernel_b")
 def test_lora_change():
     dense, before, change = _adapted()
-    np.testing.assert_allclose(undocumented.lora_change(dense), change, rtol=1e-6)
-    np.testing.assert_allclose(dense.kernel, before + change, rtol=1e-6)
+    np.testing.assert_allclose(undocumented.lora_change(dense), change, rtol=1e-5)
+    np.testing.assert_allclose(dense.kernel, before + change, rtol=1e-5)
 
 
 @stands_on("merge_lora", "keras.layers.Dense.lora_kernel_a or .lora_kernel_b")
@@ -149,8 +149,8 @@ def test_merge_lora():
     undocumented.merge_lora(dense)
     assert not undocumented.has_lora(dense)
     assert [each is dense.kernel for each in dense.weights] == [True]
-    np.testing.assert_allclose(dense.kernel, before + change, rtol=1e-6)
-    np.testing.assert_allclose(dense(np.eye(2)), before + change, rtol=1e-6)
+    np.testing.assert_allclose(dense.kernel, before + change, rtol=1e-5)
+    np.testing.assert_allclose(dense(np.eye(2)), before + change, rtol=1e-5)
 
 
 @stands_on("seed_states", "the name of keras.random.SeedGenerator.state")
@@ -291,7 +291,7 @@ def test_variable_index():
 def test_clip_gradients(argument, expected):
     gradients = [tf.constant([3.0, -4.0]), tf.constant([0.0, 12.0])]
     got = undocumented.clip_gradients(AdamW(**argument), gradients)
-    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 @stands_on("batches_seen", "keras.optimizers.Optimizer._iterations")
@@ -351,7 +351,7 @@ def test_add_private_operation():
     number = tf.constant([[0.5]])  # captured
     silu = tf.function(lambda: undocumented.add_private_operation("_MklSwish", [number], [tf.float32], T=tf.float32))
     (result,) = silu()
-    np.testing.assert_allclose(result, tf.nn.silu(number), rtol=1e-6)
+    np.testing.assert_allclose(result, tf.nn.silu(number), rtol=1e-5)
 
 
 @stands_on("load_with_variables", "tf.__internal__.saved_model.load_partial")

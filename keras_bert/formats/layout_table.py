@@ -169,7 +169,7 @@ class Table:
             UserWarning: the file has options that are not known here.
         """
         try:
-            values = self.dialect.read(dict(values))
+            values = self.dialect.read(files.with_whole_numbers(dict(values), self.shape))
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
         values = files.with_whole_numbers(values, self.shape)

@@ -34,7 +34,7 @@ def test_files(tmp_path):
         BertQuestionAnswerer.from_preset(preset, sequence_length=49)
     with pytest.raises(ValueError, match="stride is 0"):
         BertQuestionAnswerer.from_preset(preset, stride=0)
-    with pytest.raises(FileExistsError, match="overwrite=True"):
+    with pytest.raises(FileExistsError, match="pass overwrite"):
         model.save_preset(preset)
 
 

@@ -139,7 +139,7 @@ def test_saved_and_read_again(model, tmp_path, format):
     again = BertMaskedLM.from_preset(tmp_path)
     for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    with pytest.raises(FileExistsError, match="overwrite=True"):
+    with pytest.raises(FileExistsError, match="pass overwrite"):
         model.save_checkpoint(tmp_path, format)
 
 

@@ -109,7 +109,7 @@ def test_a_classifier(tmp_path):
     config = json.loads((tmp_path / "preset/config.json").read_text())
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert config["id2label"] == {"0": "A", "1": "B", "2": "C"}
-    with pytest.raises(FileExistsError, match="overwrite=True"):
+    with pytest.raises(FileExistsError, match="pass overwrite"):
         model.save_preset(tmp_path / "preset")
     other = BertClassifier.from_preset(
         tmp_path / "preset", window_pooling="mean", dropout=0.1, pairs=False, long_text="truncate"
@@ -140,7 +140,7 @@ def test_a_token_classifier(tmp_path):
     settings = {"long_text": "windows", "sequence_length": 12, "dropout": 0.2}
     others = BertTokenClassifier.from_preset(tmp_path / "preset", labels=["D", "E"], **settings)
     assert (others.labels, others.preprocessor.stride, others.dropout_rate) == (["D", "E"], 6, 0.2)
-    with pytest.raises(FileExistsError, match="overwrite=True"):
+    with pytest.raises(FileExistsError, match="pass overwrite"):
         model.save_preset(tmp_path / "preset")
     with pytest.raises(ValueError, match="head_tail"):
         BertTokenClassifier.from_preset(tmp_path / "preset", long_text="head_tail")

@@ -244,7 +244,7 @@ def test_presets(small_preset, tokenizer, tmp_path, untraced):
     again = BertPreprocessor.from_preset(tmp_path)
     assert (again.sequence_length, again.max_sequence_length) == (128, 400)
     assert again.tokenizer.get_config() == preprocessor.tokenizer.get_config() == tokenizer.get_config()
-    with pytest.raises(FileExistsError, match="overwrite=True"):
+    with pytest.raises(FileExistsError, match="pass overwrite"):
         preprocessor.save_preset(tmp_path)
     write_config(tmp_path / "config.json", BertConfig.tiny(vocab_size=tokenizer.vocabulary_size + 1))
     with pytest.raises(ValueError, match=f"the vocabulary has {tokenizer.vocabulary_size} tokens, but .* rows"):

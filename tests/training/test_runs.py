@@ -36,7 +36,7 @@ def table(tmp_path):
 
 
 class _Interrupting:
-    """A log that sends SIGINT after the first line of an epoch."""
+    """A log that sends SIGTERM after the first line of an epoch."""
 
     def __init__(self):
         self.lines = []
@@ -44,7 +44,7 @@ class _Interrupting:
     def __call__(self, line):
         self.lines.append(line)
         if line.startswith(("epoch 1 of", "step 2 of")):
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_a_run_of_files_is_resumed_by_the_same_call(preset, table, tmp_path):
