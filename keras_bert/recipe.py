@@ -29,7 +29,7 @@ _LIMITS = {
 # The default learning rates of pre-training, by the width of the model: (hidden size, rate), of that width or less.
 # Smaller models take higher rates, about as 1 / width (Yang et al. 2022, "Tensor Programs V", of Adam).
 PRETRAINING_RATES = (
-    (128, 2e-3),  # BERT-Tiny: measured, see "Rates" in benchmarks/RESULTS.md
+    (128, 1e-3),  # BERT-Tiny: measured, see "Rates" in benchmarks/RESULTS.md
     (256, 5e-4),  # ELECTRA-Small's (Clark et al. 2020, appendix A)
     (512, 2.5e-4),  # half of the rate for half of the width; not measured
     (math.inf, 1e-4),  # BERT-Base's and BERT-Large's (Devlin et al. 2018, appendix A.2)
@@ -166,7 +166,7 @@ class PretrainingRecipe(Recipe):
     batch_size: int = _field(32, "1 or more", "The number of sequences in a batch")
     optimizer: str = _choice(("adamw", "lamb"), "The optimizer; LAMB is for batches of thousands")
     learning_rate: float | None = _field(
-        None, "a number above 0", "The highest learning rate, by default by the size of the model, 2e-3 to 1e-4"
+        None, "a number above 0", "The highest learning rate, by default by the size of the model, 1e-3 to 1e-4"
     )
     warmup: float = _with_default("warmup", 0.05)
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
@@ -180,7 +180,7 @@ class PretrainingRecipe(Recipe):
 
         Example:
             >>> [PretrainingRecipe(steps=1).for_width(width).learning_rate for width in (128, 256, 384, 768)]
-            [0.002, 0.0005, 0.00025, 0.0001]
+            [0.001, 0.0005, 0.00025, 0.0001]
             >>> PretrainingRecipe(steps=1, learning_rate=3e-4).for_width(128).learning_rate
             0.0003
         """
