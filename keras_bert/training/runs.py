@@ -445,7 +445,11 @@ class _RunInProgress:
 
     def _tell(self, epoch: int, logs: dict[str, float]) -> None:
         # Validation measures come after those of training, and replace them.
-        measures = {measure.removeprefix("val_"): value for measure, value in logs.items()}
+        measures = {
+            measure.removeprefix("val_"): value
+            for measure, value in logs.items()
+            if not measure.endswith(report.BASELINE)
+        }
         shown = ", ".join(f"{name} {value:.4f}" for name, value in measures.items())
         self._log(f"{self._place(Position(epoch + 1, 0, 0, False))}: {shown}")
 
