@@ -49,6 +49,7 @@ def test_a_masked_language_model(run, corpus):
     result = run("distill", "pretrain", str(folder / "texts"), *flat(options))
     assert result.exit_code == 0, result.output
     assert [line.split(":")[0] for line in result.stderr.splitlines()[2:]] == [
+        "learning rate 0.0001 for this model, as it starts from its teacher",
         "step 2 of 3",
         "step 3 of 3",
     ]

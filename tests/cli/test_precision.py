@@ -106,7 +106,9 @@ def test_pairs(run, fails, pairs, tmp_path):
     message = fails(*command, str(given))
     assert message == f"{given} has no column 'text'; its columns are 'question', 'context'"
     given.write_text("text\ttext_pair\ngood\n")
-    assert fails(*command, str(given)) == f"{given}, line 2: 1 cell instead of 2"
+    assert fails(*command, str(given)) == (
+        f"{given}: 1 of 1 rows cannot be used, so nothing is left: line 2: 1 cell instead of 2"
+    )
     given.with_suffix(".jsonl").write_text('{"text": "good", "text_pair": 3}\n')
     message = fails(*command, str(given.with_suffix(".jsonl")))
     assert message.endswith("pairs.jsonl, line 1: it has no string 'text_pair'")

@@ -82,7 +82,7 @@ def test_a_refusal_to_overwrite_is_one_line(start, tmp_path):
     process = start("finetune", "classify", "--train", "x.csv", "--output", str(tmp_path), "--overwrite")
     out, error = process.communicate(timeout=HANGS)
     assert (process.returncode, out) == (2, b"")
-    told = f"Error: {tmp_path} holds mine.txt, which no run wrote; move that away, or choose another --output\n"
+    told = f"Error: {tmp_path} holds mine.txt, which no run wrote; move that away, or choose another output\n"
     assert error.decode() == told
 
 
