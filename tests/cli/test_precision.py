@@ -111,7 +111,7 @@ def test_pairs(run, fails, pairs, tmp_path):
     )
     given.with_suffix(".jsonl").write_text('{"text": "good", "text_pair": 3}\n')
     message = fails(*command, str(given.with_suffix(".jsonl")))
-    assert message.endswith("pairs.jsonl, line 1: it has no string 'text_pair'")
+    assert message.endswith("line 1: text_pair is 3, which is not a text")
 
 
 @pytest.fixture(scope="module")
