@@ -90,15 +90,24 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
                 raise ValueError(f"{path} cannot be decompressed: {error}") from None
 
 
-def read_text(path: str | Path) -> str:
-    """A file's text in UTF-8, without a byte order mark; line ends stay.
+def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
+    """Reads a file's text in UTF-8, without a byte order mark; line ends stay.
+
+    Args:
+        path: the file.
+        may_be_compressed: whether to decompress gzip, as for the user's own data. Files of models stay as they are: a
+            few kilobytes of them could fill the memory.
 
     Raises:
         OSError: it cannot be read.
         ValueError: as `open_bytes`; or it is not UTF-8 (the message has the first bad line), or has only white space.
     """
-    with open_bytes(path) as file:
-        raw = file.read()
+    if may_be_compressed:
+        with open_bytes(path) as file:
+            raw = file.read()
+    else:
+        refuse_pointer(path)
+        raw = Path(path).read_bytes()
     try:
         text = raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:

@@ -55,7 +55,7 @@ def index(
     if remove:
         with misuse(FileNotFoundError):
             removed = remove_rows(output, remove)
-        click.echo(f"{output}: {removed:,} rows removed")
+        click.echo(f"{output}: rows removed: {removed:,}")
         return
     with (
         misuse(FileNotFoundError),

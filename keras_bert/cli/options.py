@@ -235,8 +235,8 @@ def load_in_precision(from_preset: Callable[[Path], Any], preset: Path, precisio
         elif precision != "float32":
             model.set_precision(precision)
     if precision == "int8" and model.encoder.inference.ranges.is_built_in:
-        told = "int8: calibrated with a few built-in sentences; use --calibration FILE with texts like yours"
-        click.echo(told, err=True)
+        message = "int8: calibrated with a few built-in sentences; use --calibration FILE with texts like yours"
+        click.echo(message, err=True)
     return model
 
 

@@ -51,7 +51,7 @@ def read_conll(
         >>> read_conll(path)
         WordExamples(words=[['Ada', 'sang'], ['Yes']], labels=[['B-person', 'O'], ['O']])
     """
-    sentences = _sentences(read_text(path))
+    sentences = _sentences(read_text(path, may_be_compressed=True))
     lines = [line for sentence in sentences for line in sentence]
     lengths = Counter(len(line.cells) for line in lines if not line.may_be_comment)
     if not lengths:

@@ -49,6 +49,8 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
     for number, (context, question) in enumerate(asked, start=1):
         name = f"question {question.get('id') or number}"
         try:
+            if "fault" in question:
+                raise ValueError(question["fault"])
             identity = _identity(question)
             if identity in examples:
                 raise ValueError("its id is not unique")
@@ -65,7 +67,7 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
 
 
 def _content(path: str | Path) -> Any:
-    text = read_text(path)
+    text = read_text(path, may_be_compressed=True)
     try:
         return parse_json(text)
     except ValueError as error:
@@ -92,10 +94,11 @@ def _is_table(path: str | Path) -> bool:
 
 
 def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yields each question of a table with its context. Raises TypeError if a line is no object."""
+    """Yields each question of a table with its context; in place of a bad row, a message."""
     for number, row in Table(path, "jsonl" if Path(path).suffix.lower() == ".json" else None):
         if not isinstance(row, dict):
-            raise TypeError(f"line {number}: {row}")
+            yield None, {"fault": f"line {number}: {row}"}
+            continue
         impossible = {} if row.get("answers") is None else {"is_impossible": not _given(row)}
         yield row.get("context"), {**impossible, **row}
 

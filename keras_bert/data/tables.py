@@ -7,6 +7,7 @@ import datetime
 import difflib
 import itertools
 import re
+import stat
 import threading
 import warnings
 import zipfile
@@ -75,6 +76,8 @@ def format_of(path: str | Path, format: str | None = None) -> str | None:
     """
     if format is not None and format not in NAMES:
         raise ValueError(f"format is {format!r}; expected {', '.join(map(repr, NAMES))}")
+    if Path(path).exists() and stat.S_ISFIFO(Path(path).stat().st_mode):
+        raise ValueError(f"{path} is a pipe, and tables are read more than once; write it into a file first")
     with open_bytes(path) as file:
         begin = file.read(4)
     seen = _MAGIC.get(begin)
@@ -108,9 +111,7 @@ def read_rows(path: str | Path, format: str | None = None, header: bool = True, 
         names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
     if names is not None:
         return Rows(names, len(names), rows, table.unit)
-    # Without a header, the width is that of most rows, because the first row may be bad.
-    lengths = Counter(len(cells) for _, cells in rows if isinstance(cells, list))
-    width = lengths.most_common(1)[0][0] if lengths else 0
+    width = _width(cells for _, cells in rows)
     return Rows(None, width, [(number, _of_width(cells, width)) for number, cells in rows], table.unit)
 
 
@@ -127,7 +128,7 @@ class Table:
     def __init__(
         self, path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None
     ) -> None:
-        self.path, self.format, self._header = path, known_format(path, format), header
+        self.path, self.format = path, known_format(path, format)
         if delimiter is not None and self.format != "csv":
             raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; it is for CSV")
         if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
@@ -192,9 +193,15 @@ class Table:
         if repeated:
             warnings.warn(
                 f"{self.path} repeats its header in {self.unit} {', '.join(map(str, repeated[:10]))}"
-                f"{' and others' if len(repeated) > 10 else ''}; {len(repeated):,} rows are left out for it",
+                f"{' and others' if len(repeated) > 10 else ''}; rows left out for it: {len(repeated):,}",
                 stacklevel=4,
             )
+
+
+def _width(rows: Iterable[Row]) -> int:
+    """Returns the number of cells of most rows: without a header, the first row may be bad."""
+    lengths = Counter(len(cells) for cells in rows if isinstance(cells, list))
+    return lengths.most_common(1)[0][0] if lengths else 0
 
 
 def _of_width(cells: list[str] | str, width: int) -> list[str] | str:
@@ -305,7 +312,9 @@ def text_rows(
             if it has too many or too few cells, no text in one of the columns, or a cell that UTF-8 cannot hold.
     """
     table = Table(path, format, header, delimiter)
-    names = table.names if header or table.format in ("jsonl", "parquet") else _numbers(table)
+    names = table.names
+    if names is None and table.format != "jsonl":
+        names = [str(number) for number in range(1, 1 + _width(row for _, row in itertools.islice(table, _LOOKED_AT)))]
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
         raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
@@ -316,6 +325,8 @@ def text_rows(
     for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
         try:
             if isinstance(cells, str):
+                raise ValueError(cells)
+            if isinstance(cells, list) and isinstance(cells := _of_width(cells, len(names)), str):
                 raise ValueError(cells)
             row = cells if isinstance(cells, dict) else dict(zip(names, cells, strict=True))
             for column in columns:
@@ -344,11 +355,6 @@ def text_in(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} is {shortened(repr(value))}, which is not a text")
     return one_text(value, name)
-
-
-def _numbers(table: Table) -> list[str]:
-    _, first = next(iter(table))
-    return [str(number) for number in range(1, 1 + (len(first) if isinstance(first, list) else 1))]
 
 
 def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = False) -> list[CorpusRow]:

@@ -290,7 +290,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
             try:
                 if not file.exists():
                     raise ValueError(f"is a link to {file.readlink()}, which does not exist")
-                texts.append(one_text(read_text(file), name))
+                texts.append(one_text(read_text(file, may_be_compressed=True), name))
                 labels.append(folder.name)
             except ValueError as error:
                 problems.add(name, str(error).removeprefix(str(file)).lstrip(", "))

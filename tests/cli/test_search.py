@@ -76,7 +76,7 @@ def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
         "search", "films", "good", "--where", "Lang=de", small=False
     )
     assert "--where lang: expected COLUMN=VALUE" in fails("search", "films", "good", "--where", "lang", small=False)
-    assert out(run("index", "--remove", "id=2", "--output", "films", small=False)) == "films: 1 rows removed\n"
+    assert out(run("index", "--remove", "id=2", "--output", "films", small=False)) == "films: rows removed: 1\n"
     assert ids() == [1, 3]
     assert "give CORPUS to index, or --remove" in fails("index", "--output", "films", small=False)
     (folder / "queries.txt").write_text("good film\n\n")

@@ -142,6 +142,15 @@ def test_what_is_certain_is_read(write):
             read_squad(file_of(write, question(answers=answers)))
 
 
+def test_bad_rows_are_left_out_by_line(write):
+    good = {"id": "q1", "context": CONTEXT, "question": "Who?", "answers": {"text": ["Bo"], "answer_start": [10]}}
+    path = write("a.jsonl", json.dumps(good) + '\n{"id": \n')
+    with pytest.raises(ValueError, match="a.jsonl: 1 of 2 questions cannot be used: question 2: line 2: not JSON"):
+        read_squad(path)
+    with pytest.warns(UserWarning, match="1 of 2 questions are left out"):
+        assert read_squad(path, skip_bad=True).ids == ["q1"]
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
 def test_rows_of_the_library_datasets(write, tmp_path, name):
     rows = [

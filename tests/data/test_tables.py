@@ -4,6 +4,7 @@ import csv
 import datetime
 import gzip
 import io
+import os
 import tracemalloc
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_missing_column_is_answered_with_what_was_meant(write, header, column,
 
 def test_a_repeated_header_is_left_out_with_a_warning(write):
     path = write("a.csv", "text,label\none,a\n text ,label\ntwo,b\n")
-    with pytest.warns(UserWarning, match=r"a.csv repeats its header in line 3; 1 rows are left out for it"):
+    with pytest.warns(UserWarning, match=r"a.csv repeats its header in line 3; rows left out for it: 1"):
         assert read_table(path, label_column="label").texts == ["one", "two"]
 
 
@@ -154,6 +155,29 @@ def test_the_first_bytes_say_what_a_file_is(tmp_path, write):
 def test_files_that_are_not_what_they_seem(write, name, content, message):
     with pytest.raises(ValueError, match=message):
         read_table(write(name, content))
+
+
+def test_a_pipe_is_refused_before_it_is_read(tmp_path):
+    """What is looked at first would be lost: a pipe is read only once."""
+    os.mkfifo(tmp_path / "a.csv")
+    for read in (read_table, read_corpus):
+        with pytest.raises((ValueError, FileNotFoundError), match="is a pipe|there is no file"):
+            read(tmp_path / "a.csv")
+
+
+def test_rows_without_a_header_have_the_width_of_most(write):
+    path = write("a.csv", "one\ntwo,b\nthree,c\nfour,d,e\n")
+    with pytest.raises(
+        ValueError, match="2 of 4 rows cannot be used: line 1: 1 cell instead of 2; line 4: 3 cells inst"
+    ):
+        list(text_rows(path, ["1"], header=False))
+    with pytest.warns(UserWarning, match="2 of 4 rows are left out"):
+        assert [row for _, row in text_rows(path, ["1"], header=False, skip_bad=True)] == [
+            {"1": "two", "2": "b"},
+            {"1": "three", "2": "c"},
+        ]
+    with pytest.raises(ValueError, match="a.csv is empty"):
+        list(text_rows(write("a.csv", "\n"), ["1"], header=False, may_be_empty=False))
 
 
 def test_without_openpyxl(tmp_path, monkeypatch):
