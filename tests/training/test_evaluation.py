@@ -79,7 +79,11 @@ def test_classifiers():
     assert (next(iter(measures)), measures["accuracy"]) == ("micro_f1", 1.0)
     numbers = BertClassifier(learner.encoder, learner.preprocessor, ["a"], problem_type=Regression.NAME)
     given = [-answer["a"] for answer in numbers.classify(x)]
-    assert evaluate(numbers, x, given) == {"spearman": pytest.approx(-1), "pearson": pytest.approx(-1, abs=1e-5)}
+    apart = 2 * np.array(given)  # each label is the answer with the other sign
+    assert evaluate(numbers, x, given) == {
+        **{"spearman": pytest.approx(-1), "pearson": pytest.approx(-1, abs=1e-5)},
+        **{"mae": pytest.approx(np.abs(apart).mean()), "rmse": pytest.approx(np.sqrt(np.mean(apart**2)))},
+    }
 
 
 def test_labels_that_the_model_does_not_have(monkeypatch):
