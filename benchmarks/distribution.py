@@ -54,7 +54,7 @@ def trainer(kind: str):
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
     tf.config.threading.set_intra_op_parallelism_threads(1 if kind == "mirrored" else own)
     from keras_bert import BertClassifier
-    from keras_bert.training import AdamW, strategy, workers
+    from keras_bert.training import AdamW, distribution, strategy
 
     with strategy(kind).scope():
         model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["a", "b"], sequence_length=TOKENS, dropout=0.0)
@@ -66,7 +66,7 @@ def trainer(kind: str):
         "input_type_ids": np.zeros((ROWS, TOKENS), "int32"),
     }
     batch = tf.data.Dataset.from_tensors((row, generator.integers(0, 2, ROWS))).repeat(STEPS)
-    batches = batch.with_options(workers.DATA_OPTIONS)
+    batches = batch.with_options(distribution.DATA_OPTIONS)
 
     def work(what: str) -> float:
         if what == "bytes":

@@ -61,7 +61,7 @@ def keras_bert() -> Callable[[Batches], None]:
 
     from keras_bert import BertEncoder, BertPreprocessor
     from keras_bert.pretraining import BertPretrainer
-    from keras_bert.training import AdamW, WarmupThenDecay, workers
+    from keras_bert.training import AdamW, WarmupThenDecay, distribution
 
     model = BertPretrainer(BertEncoder(CONFIG), BertPreprocessor.from_preset(PRESET))
     optimizer = AdamW(WarmupThenDecay(1e-4, 10, 10**6), epsilon=1e-6, global_clipnorm=1.0)
@@ -73,7 +73,7 @@ def keras_bert() -> Callable[[Batches], None]:
         follows = np.ones(targets["next_sentence"].shape, np.float32)
         weights = {"masked_lm": inputs.pop("masked_lm_weights"), "next_sentence": follows}
         dataset = tf.data.Dataset.from_tensor_slices((inputs, targets, weights)).prefetch(4)
-        dataset = dataset.with_options(workers.DATA_OPTIONS)  # as `pretrain` does
+        dataset = dataset.with_options(distribution.DATA_OPTIONS)  # as `pretrain` does
         keras.Model.fit(model, dataset, verbose=0, shuffle=False)
 
     return train

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
-from keras_bert.fields import FieldType, types_of
+from keras_bert.config import FieldType, types_of
 
 _EXPECTED = {int: "a whole number", float: "a number", str: "a name", bool: "True or False", Mapping: "a dict"}
 _LIMITS = {

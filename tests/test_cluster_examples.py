@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.cli import main
-from keras_bert.training.strategy import STRATEGIES
+from keras_bert.training.distribution import STRATEGIES
 
 from .support.data import ROOT
 

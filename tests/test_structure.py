@@ -27,7 +27,6 @@ ORDER = [
     "parts",
     "pipelines",
     "data",
-    "fields",
     "sizes",
     "config",
     "shapes",

@@ -14,8 +14,8 @@ from keras_bert import data, files, presets
 from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+from keras_bert.config import FieldType, types_of
 from keras_bert.data import tables
-from keras_bert.fields import FieldType, types_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,7 +22,7 @@ from keras_bert.cli.options import (
     text_options,
 )
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
-from keras_bert.data.problems import characters, json_object, whole_row
+from keras_bert.data.examples import characters, json_object, whole_row
 from keras_bert.data.tables import format_of, text_of, text_rows
 
 

@@ -68,7 +68,7 @@ def run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> Non
         import tensorflow as tf
 
         from keras_bert.training import runs
-        from keras_bert.training.interruption import Interrupted
+        from keras_bert.training.loop import Interrupted
 
     log = functools.partial(click.echo, err=True)
     try:

@@ -41,16 +41,16 @@ def senses(word: str, file: str | None, preset: Path, output: str | None, overwr
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
             from keras_bert import BertEncoder, BertPreprocessor
-            from keras_bert.visualize import senses_page
+            from keras_bert.visualize import senses
             from keras_bert.visualize.senses import find_senses
         encoder = load_model(BertEncoder.from_preset, preset)
         preprocessor = load_model(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
         with misuse():
             found = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
             if kind == ".png":
-                results.write(senses_page.picture(found))
+                results.write(senses.picture(found))
                 return
-        streams.write_lines(results, [senses_page.page(found)] if kind == ".html" else _json_lines(found))
+        streams.write_lines(results, [senses.page(found)] if kind == ".html" else _json_lines(found))
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:

@@ -54,8 +54,8 @@ def similarity(
     _check_count(len(texts), output_format, chosen)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
-        from keras_bert.embedding.similar_pairs import similar_pairs
         from keras_bert.embedding.vector_files import write_npy
+        from keras_bert.search.neighbours import similar_pairs
     model = load_model(BertSentenceEncoder.to_compare, preset, default_prompt=prompt)
     vectors = model.encode(texts)  # their dot products are similarities
     if chosen or output_format in streams.ROWS:

@@ -7,8 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert.data.examples import WordExamples
-from keras_bert.data.problems import Problems
+from keras_bert.data.examples import Problems, WordExamples
 from keras_bert.data.texts import checked_name
 from keras_bert.files import lines_of, read_text
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.examples import Answer, QuestionExamples
-from keras_bert.data.problems import Problems, one_text
+from keras_bert.data.examples import Answer, Problems, QuestionExamples, one_text
 from keras_bert.data.tables import Table, format_of
 from keras_bert.files import parse_json, read_lines, read_text
 

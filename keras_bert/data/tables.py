@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert.data.problems import Problems, json_object, one_text, whole_row
+from keras_bert.data.examples import Problems, json_object, one_text, whole_row
 from keras_bert.extras import needed
 from keras_bert.files import open_bytes, read_lines
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.examples import ColumnExamples, TextExamples
-from keras_bert.data.problems import Problems, characters, one_text
+from keras_bert.data.examples import ColumnExamples, Problems, TextExamples, characters, one_text
 from keras_bert.data.tables import Rows, missing_column, read_rows, text_in
 from keras_bert.files import read_text
 

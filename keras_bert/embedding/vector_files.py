@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.data import tables
-from keras_bert.data.problems import Problems
+from keras_bert.data.examples import Problems
 from keras_bert.extras import needed
 
 if TYPE_CHECKING:

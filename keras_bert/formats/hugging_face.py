@@ -10,15 +10,14 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats.checkpoint import Checkpoint, WeightFile, open_shards
+from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.layout_table import Table
-from keras_bert.formats.model_card import model_card
-from keras_bert.formats.tensors import Tensors
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 
 if TYPE_CHECKING:
     from keras_bert.formats.preset import Preset
+
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -107,7 +106,7 @@ def write(
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
         lacks_pooler = bool(table.pooler) and not heads and not config.pooler
-        texts[CARD] = model_card(config, heads, values["architectures"][0], lacks_pooler)
+        texts[CARD] = _model_card(config, heads, values["architectures"][0], lacks_pooler)
     files.write_texts(directory, texts)
 
 
@@ -206,3 +205,60 @@ def _heads_of(values: dict[str, Any], table: Table) -> frozenset[str]:
     """The heads that `architectures` names."""
     classes = values.get("architectures") or []
     return frozenset(head for task, ending in _CLASSES for head in task if table.classes + ending in classes)
+
+
+# -- The model card (README.md) in Hugging Face's layout: facts from the files, and gaps to fill in.
+
+_USES_OF_HEADS = {
+    "masked_lm": "masked language modeling",
+    "next_sentence": "next-sentence prediction (in ALBERT, sentence order)",
+    "replaced_tokens": "detection of replaced tokens",
+    "sequence": "classification of sequences",
+    "tokens": "classification of tokens",
+    "spans": "question answering by spans",
+}
+
+
+def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool) -> str:
+    """The text of a model card.
+
+    Args:
+        config: the encoder's config.
+        heads: the names of the heads.
+        architecture: the class in `transformers` that reads the model.
+        lacks_pooler: whether that class may draw a pooler at random, because the file has none.
+    """
+    purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"
+    auto = architecture if heads else "AutoModel"
+    given = ", add_pooling_layer=False" if lacks_pooler else ""
+    return f"""---
+library_name: transformers
+tags:
+- keras_bert
+- {config.family}
+---
+
+# A {config.family} model
+
+| | |
+|---|---|
+| layers | {config.num_layers} |
+| hidden size | {config.hidden_size} |
+| attention heads | {config.num_heads} |
+| feed-forward size | {config.intermediate_size} |
+| vocabulary | {config.vocab_size:,} tokens |
+| longest sequence | {config.max_positions} tokens |
+| head | {purpose} |
+
+Read it with `keras_bert`:
+
+    from keras_bert import BertEncoder
+    encoder = BertEncoder.from_preset("this directory")
+
+or with `transformers` (PyTorch):
+
+    from transformers import {auto}
+    model = {auto}.from_pretrained("this directory"{given})
+
+Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
+"""

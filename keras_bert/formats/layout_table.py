@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.config import BertConfig, check_field
-from keras_bert.fields import types_of
+from keras_bert.config import BertConfig, check_field, types_of
 from keras_bert.formats.storage import Storage
 from keras_bert.shapes import head_layers, shapes
 

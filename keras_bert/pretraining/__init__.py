@@ -4,8 +4,7 @@ from keras_bert.pretraining.corpus import documents, parts_of
 from keras_bert.pretraining.masked_examples import make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import BertPretrainer
-from keras_bert.pretraining.record_writing import write_records
-from keras_bert.pretraining.records import Records, baselines
+from keras_bert.pretraining.records import Records, baselines, write_records
 
 __all__ = [
     "BertPretrainer",

@@ -10,9 +10,8 @@ import numpy as np
 
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding import file_embedding
-from keras_bert.embedding.similar_pairs import similar_pairs
 from keras_bert.search import neighbours
-from keras_bert.search.neighbours import Neighbours
+from keras_bert.search.neighbours import Neighbours, similar_pairs
 
 _NEIGHBOURS = 100  # neighbours of a text to compare in a large corpus
 _ROWS = 2048  # computed at a time

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.data.problems import characters
+from keras_bert.data.examples import characters
 from keras_bert.data.texts import parse_label
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.text.arguments import check_many, columns_of_table, rank_of

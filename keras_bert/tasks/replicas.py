@@ -22,7 +22,7 @@ class Replicated(undocumented.BuiltFromOneReplica):
     (https://github.com/keras-team/keras/issues/20585). Its losses are the mean of the replicas' means, not the mean of
     the global batch: the two differ if replicas have different numbers of rows or of labelled tokens.
 
-    All processes must have the same random seed, to shuffle alike: `keras_bert.training.strategy` sets it, or
+    All processes must have the same random seed, to shuffle alike: `keras_bert.training.distribution` sets it, or
     `keras.utils.set_random_seed`.
 
     On one replica it changes no result. But the memory of a model is freed with the model, which Keras's optimizers

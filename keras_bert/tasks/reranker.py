@@ -26,9 +26,8 @@ from keras_bert.tasks.columns import (
     plain_labels,
 )
 from keras_bert.tasks.heads import check_finite
-from keras_bert.tasks.learning_vectors import scores_of
 from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.sentence_losses import margins_of
+from keras_bert.tasks.sentence_losses import margins_of, scores_of
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor

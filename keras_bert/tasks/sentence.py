@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.data.problems import characters
+from keras_bert.data.examples import characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES
@@ -22,24 +22,20 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain_labels
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads import check_finite
-from keras_bert.tasks.learning_vectors import (
-    TextVectors,
-    are_text_numbers,
-    are_vectors,
-    measured,
-    scores_of,
-    searched,
-    text_numbers,
-)
 from keras_bert.tasks.pooling import pooled
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
     MarginMSELoss,
     MultipleNegativesRankingLoss,
     VectorMSELoss,
+    are_text_numbers,
+    are_vectors,
+    scores_of,
+    text_numbers,
 )
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.vector_metrics import TextVectors, measured, searched
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
@@ -367,7 +363,7 @@ class BertSentenceEncoder(BertTask):
 
     def measures(self, answers: Sequence[TextVectors], y: Any) -> dict[str, float]:
         """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; for vectors
-        `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `learning_vectors.measured`."""
+        `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `vector_metrics.measured`."""
         return measured(answers, y, self.similarity)
 
     def details(self, answers: Sequence[TextVectors], y: Any, corpus: Sequence[str] = ()) -> dict[str, float]:

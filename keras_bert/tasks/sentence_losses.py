@@ -21,9 +21,11 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_bert.choices import SENTENCE_LOSSES
+from keras_bert.tasks.columns import numbers_of
 from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
 
 LOWEST = -1e9  # of float32 scores: its exponential is 0
@@ -461,3 +463,39 @@ _CLASSES = (
     *(CosineSimilarityLoss, ContrastiveLoss, TripletLoss, MarginMSELoss),
 )
 LOSSES = dict(zip(SENTENCE_LOSSES, _CLASSES, strict=True))
+
+
+# -- The targets of these losses: numbers of texts, scores, or vectors.
+
+
+def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
+    """A number for each text, int32 `[rows, columns]`: equal texts have equal numbers.
+
+    Example:
+        >>> text_numbers([["a", "b"], ["c", "a"]]).tolist()
+        [[0, 2], [1, 0]]
+    """
+    numbers: dict[Any, int] = {}
+    return np.array([[numbers.setdefault(text, len(numbers)) for text in column] for column in columns], np.int32).T
+
+
+def are_text_numbers(targets: Any) -> bool:
+    """Whether targets, a tensor or an array, are `text_numbers`, and not scores or vectors."""
+    return len(targets.shape) == 2 and not np.issubdtype(tf.as_dtype(targets.dtype).as_numpy_dtype, np.floating)
+
+
+def are_vectors(scores: Any, columns: int) -> bool:
+    """Whether these are vectors (one for all columns of texts, or one for each), and not scores."""
+    return len(scores.shape) == 3 or (len(scores.shape) == 2 and scores.shape[1] > columns)
+
+
+def scores_of(y: Any) -> np.ndarray:
+    """Scores `[rows]`, several a row, or vectors, as float32.
+
+    Raises:
+        ValueError: the rows have different numbers of scores, or one is not a finite number.
+    """
+    scores = numbers_of(y, "scores")
+    if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
+        raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is not finite")
+    return scores

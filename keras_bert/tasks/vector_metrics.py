@@ -6,12 +6,14 @@ scores, such as STS-B's, use `metrics.correlation` of the scores and `similariti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.extras import needed
+from keras_bert.tasks import metrics
+from keras_bert.tasks.sentence_losses import are_vectors, margins_of, scores_of
 
 _SCORES = 2**25  # at a time
 
@@ -180,3 +182,96 @@ def _comparable(vectors: Any, similarity: str) -> np.ndarray:
     if similarity == "dot":
         return vectors
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+# -- Measures the vectors of rows of texts, as a `BertSentenceEncoder` gives them.
+
+_MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # of a search, to choose models by
+
+
+class TextVectors(NamedTuple):
+    """The texts of a row and their vectors.
+
+    Attributes:
+        texts: the anchor, and one or more others.
+        vectors: float32 `[columns, size]`, a vector per text.
+    """
+
+    texts: tuple[str, ...]
+    vectors: np.ndarray
+
+
+def measured(
+    rows: Sequence[TextVectors], scores: Sequence[float] | None, similarity: str = "cosine"
+) -> dict[str, float]:
+    """Measures the vectors of pairs with scores, or of rows (anchor, positive, negative, ...).
+
+    Args:
+        rows: texts and vectors.
+        scores: for pairs, their similarities: if all are 0 or 1, the measures are average precision, best F1 and
+            accuracy, else Spearman's and Pearson's correlations. For triplets, a teacher's scores or margins, see
+            `MarginMSELoss`: the measures are the correlations of the margins. A teacher's vectors, see `VectorMSELoss`:
+            the measure is the mean cosine. None: each anchor searches for its positives among all texts except anchors,
+            and if there are negatives, is compared with its own.
+        similarity: that of the model, "cosine" or "dot".
+    """
+    columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
+    if scores is None:
+        every = searched(rows, at=(1, 10), similarity=similarity)
+        found = {name: every[name] for name in _MEASURES}
+        if len(columns) > 2:
+            parts = [triplet_accuracy(*columns[:2], each, similarity) for each in columns[2:]]
+            found["triplet_accuracy"] = float(np.mean([part["triplet_accuracy"] for part in parts]))
+        return found
+    scores = scores_of(scores)
+    if are_vectors(scores, len(columns)):
+        wanted = scores[:, None] if scores.ndim == 2 else scores
+        wanted = np.broadcast_to(wanted, (*wanted.shape[:1], len(columns), *wanted.shape[2:]))
+        of_columns = [cosines(each, wanted[:, column]) for column, each in enumerate(columns)]
+        return {"cosine": float(np.mean(of_columns))}
+    if len(columns) > 2:
+        products = np.sum(columns[0] * columns[1:], axis=-1).T  # [rows, columns - 1]
+        margins = (np.ravel(margins_of(each, len(columns) - 2)) for each in (scores, products))
+        return _correlations(*margins)
+    of_pairs = similarities(columns[0], columns[1], similarity)
+    if set(scores.tolist()) == {0.0, 1.0}:
+        return pair_classification(scores, of_pairs)
+    return _correlations(scores, of_pairs)
+
+
+def _correlations(scores: Any, found: Any) -> dict[str, float]:
+    correlations = metrics.correlation(scores, found)
+    return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
+
+
+def searched(
+    rows: Sequence[TextVectors],
+    corpus: Mapping[str, np.ndarray] | None = None,
+    at: Sequence[int] = (1, 3, 5, 10, 100),
+    similarity: str = "cosine",
+) -> dict[str, float]:
+    """Measures how well anchors find their positives among all texts except anchors: `retrieval`.
+
+    Args:
+        rows: texts and vectors of (anchor, positive, ...).
+        corpus: further texts to search, and their vectors.
+        at: the values of `k`.
+        similarity: that of the model, "cosine" or "dot".
+
+    Returns:
+        The measures of each `k`, such as `ndcg@10`.
+    """
+    found, vectors, anchors, relevant = {}, [], {}, []
+    for row in rows:
+        anchor = anchors.setdefault(row.texts[0], len(anchors))
+        if anchor == len(relevant):
+            relevant.append((row.vectors[0], set()))
+        for text, vector in zip(row.texts[1:], row.vectors[1:], strict=True):
+            if found.setdefault(text, len(found)) == len(vectors):
+                vectors.append(vector)
+        relevant[anchor][1].add(found[row.texts[1]])
+    for text, vector in (corpus or {}).items():
+        if found.setdefault(text, len(found)) == len(vectors):
+            vectors.append(vector)
+    queries, wanted = zip(*relevant, strict=True)
+    return retrieval(queries, vectors, wanted, at, similarity)

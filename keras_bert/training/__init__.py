@@ -7,11 +7,11 @@ from keras_bert.optimizers import LAMB, AdamW, WarmupThenDecay
 if keras.backend.backend() == "tensorflow":  # on other backends, only the optimizers work
     from keras_bert.tasks.replicas import Replicated
     from keras_bert.training.distillation import learning_from, student_of
-    from keras_bert.training.evaluation import evaluate
+    from keras_bert.training.distribution import strategy
     from keras_bert.training.fine_tune import fine_tune
     from keras_bert.training.pretrain import Phase, pretrain
+    from keras_bert.training.report import evaluate
     from keras_bert.training.runs import fine_tune_files, pretrain_files
-    from keras_bert.training.strategy import strategy
 
 __all__ = [
     "LAMB",

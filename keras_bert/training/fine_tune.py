@@ -19,7 +19,7 @@ from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
 from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
-from keras_bert.training import evaluation, run_files, workers
+from keras_bert.training import distribution, report, run_files
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import batches_of_epoch, hold_out, padding_share
 from keras_bert.training.distillation import Distillation, teacher_settings
@@ -156,7 +156,7 @@ def train_on(
         return Epoch(
             batches=len(batches),
             dataset=lambda start: dataset_of(pack, batches[start:]),
-            measure=lambda: {} if validation is None else evaluation.evaluate(model, *validation),
+            measure=lambda: {} if validation is None else report.evaluate(model, *validation),
             notes={"padding": padding_share(lengths, batches)},
         )
 
@@ -260,4 +260,4 @@ def dataset_of(pack: Callable[[tf.Tensor], tuple[Any, Any]], batches: list[np.nd
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
     dataset = undocumented.with_cardinality(rows, len(batches))
     packed = dataset.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
-    return packed.with_options(workers.DATA_OPTIONS)
+    return packed.with_options(distribution.DATA_OPTIONS)

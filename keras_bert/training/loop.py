@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import keras
@@ -17,8 +21,7 @@ from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import fill_window
-from keras_bert.training.interruption import Interrupted, signals_noticed
-from keras_bert.training.run_files import Run
+from keras_bert.training.run_files import Position, Run
 
 
 class Epoch(NamedTuple):
@@ -223,3 +226,58 @@ class ProgressBar:
     def end_epoch(self, entry: dict[str, float]) -> None:
         self._bar.set_postfix_str(", ".join(f"{name} {entry[name]:.4f}" for name in entry if name != "epoch"))
         self._bar.close()
+
+
+# -- Ends a run at a signal, between two batches, after its state is saved.
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was ended by a signal, after its state was saved.
+
+    Args:
+        position: where the run stands.
+        number: the signal's number.
+
+    Attributes:
+        position, number: as above.
+        place: where the run stands, in words, if it is a run of files.
+    """
+
+    def __init__(self, position: Position, number: int) -> None:
+        super().__init__(position, number)
+        self.position = position
+        self.number = number
+        self.place = ""
+
+
+@contextlib.contextmanager
+def signals_noticed(here: bool) -> Iterator[Callable[[], int]]:
+    """In this block the first SIGINT or SIGTERM is only noticed, and the next one has its usual effect.
+
+    Args:
+        here: whether to notice signals. Outside of the main thread, signals always have their usual effect.
+
+    Yields:
+        A function that returns the number of the noticed signal, or 0.
+    """
+    noticed = [0]
+    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        noticed[0] = number
+        restore()
+
+    if not here or threading.current_thread() is not threading.main_thread():
+        yield lambda: 0
+        return
+    for number, handler in old.items():
+        if handler is not signal.SIG_IGN and handler is not None:
+            signal.signal(number, notice)
+    try:
+        yield lambda: noticed[0]
+    finally:
+        restore()

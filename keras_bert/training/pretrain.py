@@ -18,7 +18,7 @@ from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_TOTALS, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
-from keras_bert.training import run_files, workers
+from keras_bert.training import distribution, run_files
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.report import BASELINE
@@ -145,7 +145,7 @@ def pretrain(
 
 
 def _in_order(records: Records, batch_size: int) -> tf.data.Dataset:
-    return records.in_order(batch_size).map(as_written(_example)).with_options(workers.DATA_OPTIONS)
+    return records.in_order(batch_size).map(as_written(_example)).with_options(distribution.DATA_OPTIONS)
 
 
 def _to_learn(records: Records, phase: Phase, recipe: PretrainingRecipe, start: int) -> tf.data.Dataset:
@@ -162,7 +162,7 @@ def _to_learn(records: Records, phase: Phase, recipe: PretrainingRecipe, start: 
     if recipe.accumulate > 1:
         windows = masked.take(phase.steps - first).batch(recipe.accumulate)
         masked = windows.map(as_written(_with_totals)).unbatch().skip(start - first)
-    return masked.prefetch(4).with_options(workers.DATA_OPTIONS)
+    return masked.prefetch(4).with_options(distribution.DATA_OPTIONS)
 
 
 def _with_totals(

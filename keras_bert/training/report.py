@@ -1,4 +1,4 @@
-"""The report of a training run: report.md, the learning curve and the confusion matrix."""
+"""Measures a model, and writes the report of a training run: report.md, the learning curve, the confusion matrix."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.extras import needed
+from keras_bert.tasks.columns import plain_labels
+from keras_bert.tasks.task import BertTask
 
 REPORT = "report.md"
 CURVE = "learning_curve.png"
@@ -172,3 +174,28 @@ def _png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
     return buffer.getvalue()
+
+
+def evaluate(model: BertTask, x: Any, y: Any) -> dict[str, float]:
+    """Measures a model on examples. The first measure is the one to choose models by.
+
+    Args:
+        model: a task model; its `measures` documents the measures.
+        x: examples, as `fit` takes them.
+        y: their labels, by name.
+
+    Raises:
+        ImportError: the measure needs the extra `train`.
+        TypeError: there are no measures for this model.
+        ValueError: the model lacks a label, or the numbers of examples and labels differ.
+
+    Example:
+        >>> from keras_bert import BertClassifier
+        >>> model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
+        >>> list(evaluate(model, ["What a film!", "Never again."], ["good", "bad"]))
+        ['accuracy']
+    """
+    if not isinstance(model, BertTask):
+        raise TypeError(f"no measures are known for a {type(model).__name__}; evaluate it with Keras's own metrics")
+    model.check_examples(x, y)
+    return model.measures(model.answers(x), plain_labels(y, model.label_columns))

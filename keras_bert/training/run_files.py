@@ -19,7 +19,7 @@ from keras_bert import files
 from keras_bert.pretraining.records import Records
 from keras_bert.tasks.columns import columns_of, plain
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.training import workers
+from keras_bert.training import distribution
 
 ADVICE = "choose another directory, or delete this one to start again"  # for a state that cannot be used
 
@@ -281,7 +281,7 @@ class Run:
 
     def __init__(self, model: keras.Model, directory: Path | None, settings: dict[str, Any]) -> None:
         self.directory = directory
-        self.is_chief = workers.is_chief(model.distribute_strategy)
+        self.is_chief = distribution.is_chief(model.distribute_strategy)
         self.epoch = 0
         self.step = 0
         self.history: list[dict[str, float]] = []
@@ -343,7 +343,7 @@ class Run:
 
     def is_time(self, here: bool) -> bool:
         """Whether `here` is true in any process: their clocks differ, and `save` needs all of them."""
-        return workers.any_of(self._strategy, here)
+        return distribution.any_of(self._strategy, here)
 
     def save(self) -> None:
         """Saves the state, from which `resume` continues."""
@@ -354,7 +354,7 @@ class Run:
         values = [variable.numpy() for variable in self._variables()]  # reading a metric sums over all processes
         if self.is_chief:
             save_state(self.directory / _STATE, [*values, *self._best], notes)
-        workers.any_of(self._strategy, True)  # all wait until it is written
+        distribution.any_of(self._strategy, True)  # all wait until it is written
 
     def position(self) -> Position:
         return Position(self.epoch, self.step, self.batches, self.stopped)

@@ -36,14 +36,14 @@ from keras_bert.tasks.table import FROM_FILES, Examples, FromFiles, load_task
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.learning import text_files
-from keras_bert.training import report, workers
+from keras_bert.training import distribution, report
 from keras_bert.training.distillation import student_of
+from keras_bert.training.distribution import choose
 from keras_bert.training.fine_tune import checked_examples, split, train_on
-from keras_bert.training.interruption import Interrupted
+from keras_bert.training.loop import Interrupted
 from keras_bert.training.pretrain import Phase, pretrain
 from keras_bert.training.run_directory import RunDirectory
 from keras_bert.training.run_files import FinishedError, Position
-from keras_bert.training.strategy import choose
 
 Log = Callable[[str], Any]
 _SHOWN = 30  # labels in a line
@@ -89,7 +89,7 @@ def fine_tune_files(
         overwrite: remove the run or the model in `output` first. Refused if it holds files that no run wrote; the
             model's README.md stays.
         dtype: the dtype policy of training: "float32", "mixed_bfloat16" or "mixed_float16". The weights stay float32.
-        strategy: the devices to train on, see `keras_bert.training.strategy.strategy`.
+        strategy: the devices to train on, see `keras_bert.training.distribution.strategy`.
         log: gets each line of progress: what is read, where the run stands, and the measures of each epoch, unless a
             progress bar shows them on a terminal.
         **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and how the files are read and the model
@@ -163,7 +163,7 @@ def fine_tune_files(
         _tell_of_labels(getattr(learned, "label_counts", {}), train, log)
         if by_default and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
-        with workers.chief_first(run.devices):
+        with distribution.chief_first(run.devices):
             run.clear()
         examples = checked_examples("train", examples, model)
         history = train_on(model, examples, measured, directory.run, recipe, callbacks=run.callbacks, **more)
@@ -312,7 +312,7 @@ def pretrain_files(
                 first.preprocessor.tokenizer, second.then_length, max_sequence_length=start.config.max_positions
             )
             then = _Rows(directory.run / _THEN, preprocessor, rows, recipe.seed)
-        with workers.chief_first(run.devices):
+        with distribution.chief_first(run.devices):
             run.clear()
             phase, counts = first.write(learned, measured, recipe.steps, recipe.batch_size, log)
             if then is not None:
@@ -425,7 +425,7 @@ class _RunInProgress:
     def __init__(
         self, directory: RunDirectory, devices: tf.distribute.Strategy, log: Log, place: Callable[[Position], str]
     ) -> None:
-        self.devices, self.is_chief = devices, workers.is_chief(devices)
+        self.devices, self.is_chief = devices, distribution.is_chief(devices)
         self.measures: dict[str, float] = {}
         self.callbacks: list[keras.callbacks.Callback] = []
         self._directory, self._log, self._place = directory, log, place

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_bert import formats
 from keras_bert.formats import garden, tf1
+from keras_bert.formats.checkpoint import Tensors
 from keras_bert.formats.tensorflow_file import write_object_graph
-from keras_bert.formats.tensors import Tensors
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
 

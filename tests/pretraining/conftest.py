@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import pytest
 
-from keras_bert.pretraining import Records, record_writing, write_records
-from keras_bert.pretraining.record_writing import ShardWriter
+from keras_bert.pretraining import Records, write_records
+from keras_bert.pretraining.records import ShardWriter
 
 from ..support import corpus as small_corpus
 
@@ -14,7 +14,7 @@ from ..support import corpus as small_corpus
 @pytest.fixture(scope="package", autouse=True)
 def few_writers():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_writing, "ShardWriter", functools.cache(ShardWriter))
+        patch.setattr("keras_bert.pretraining.records.ShardWriter", functools.cache(ShardWriter))
         yield
 
 

@@ -9,9 +9,8 @@ import time
 
 import pytest
 
-from keras_bert.pretraining import Records, documents, parts_of, record_writing, write_records
-from keras_bert.pretraining.record_writing import ShardWriter
-from keras_bert.pretraining.records import SETTINGS
+from keras_bert.pretraining import Records, documents, parts_of, records, write_records
+from keras_bert.pretraining.records import SETTINGS, ShardWriter
 
 from ..support import corpus as small_corpus
 from ..support.processes import HANGS, start_process
@@ -121,7 +120,7 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path, corpus, preproc
             second.append(refused.value.filename)
         return documents(*part)
 
-    monkeypatch.setattr(record_writing, "documents", run)
+    monkeypatch.setattr(records, "documents", run)
     assert write_records(corpus, tmp_path, preprocessor, **WRITTEN, progress=False) == written[1]
     assert second == [str(tmp_path)]
     assert files_of(tmp_path) == files_of(written[0])

@@ -6,13 +6,14 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.tasks.learning_vectors import TextVectors, measured, text_numbers
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
     MarginMSELoss,
     MultipleNegativesRankingLoss,
     VectorMSELoss,
+    text_numbers,
 )
+from keras_bert.tasks.vector_metrics import TextVectors, measured
 from keras_bert.training.batches import hold_out
 
 from ..support import small

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.training import AdamW, fine_tune, pretrain, strategy, workers
+from keras_bert.training import AdamW, distribution, fine_tune, pretrain, strategy
 
 from ..support import small
 
@@ -107,7 +107,7 @@ def pretrained(records: Path, directory: Path):
 
 def rows_seen(devices: tf.distribute.Strategy) -> list[int]:
     """Which rows this process has in an epoch, of a dataset whose batches are global."""
-    rows = tf.data.Dataset.range(ROWS).batch(16).with_options(workers.DATA_OPTIONS)
+    rows = tf.data.Dataset.range(ROWS).batch(16).with_options(distribution.DATA_OPTIONS)
     parts = [devices.experimental_local_results(each) for each in devices.experimental_distribute_dataset(rows)]
     return [int(row) for part in parts for each in part for row in each]
 
@@ -127,7 +127,11 @@ def main(kind: str, folder: Path, result: Path) -> None:
         found |= {f"{name} {_NUMBERED.sub('encoder/', each.path)}": each.numpy() for each in model.weights}
         found |= {f"{name} numbers": numbers, f"{name} predictions": predictions}
     np.savez(result, **found)
-    told = {"replicas": devices.num_replicas_in_sync, "chief": workers.is_chief(devices), "rows": rows_seen(devices)}
+    told = {
+        "replicas": devices.num_replicas_in_sync,
+        "chief": distribution.is_chief(devices),
+        "rows": rows_seen(devices),
+    }
     print(json.dumps(told))
 
 

@@ -31,7 +31,7 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
     """
     accuracies, after, tuned, fit = [0.2, 0.7, 0.3, 0.6, 0.5], [], [], keras.Model.fit
     measured = iter([{"accuracy": each} for each in accuracies])
-    monkeypatch.setattr("keras_bert.training.evaluation.evaluate", lambda model, x, y: next(measured))
+    monkeypatch.setattr("keras_bert.training.report.evaluate", lambda model, x, y: next(measured))
 
     def watched(self, dataset, **settings):
         # Or the end of an epoch may wait for the thread that tunes.

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from keras_bert.training import evaluation, fine_tune
+from keras_bert.training import fine_tune, report
 from keras_bert.training.batches import hold_out
 
 from ..support.reviews import SETTINGS, classifier, examples
@@ -48,7 +48,7 @@ def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch
     """The run remembers the share. With `validation` as well, nobody could tell which of the two counts."""
     x, y = [f"{text} {i}" for i, text in enumerate(examples()[0])], examples()[1]
     model, seen = classifier(), []
-    monkeypatch.setattr(evaluation, "evaluate", lambda _, *held: seen.append(held) or {"accuracy": 0.5})
+    monkeypatch.setattr(report, "evaluate", lambda _, *held: seen.append(held) or {"accuracy": 0.5})
     learned = model.examples
     monkeypatch.setattr(model, "examples", lambda *train: seen.append(train) or learned(*train))
     run = {**SETTINGS, "epochs": 1, "directory": tmp_path, "seed": 5}

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, files
-from keras_bert.training import evaluation, fine_tune, run_files
-from keras_bert.training.interruption import Interrupted, signals_noticed
+from keras_bert.training import fine_tune, report, run_files
+from keras_bert.training.loop import Interrupted, signals_noticed
 from keras_bert.training.run_files import AnotherRunError, FinishedError, load_state, position, seal
 
 from ..support import reviews, warm
@@ -34,7 +34,7 @@ def measured(model, x, y):
 @pytest.fixture(scope="module", autouse=True)
 def measures():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "evaluate", measured)
+        patch.setattr(report, "evaluate", measured)
         yield
 
 

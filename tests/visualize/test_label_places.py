@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_bert.visualize.senses_page import LETTERS, RADIUS, label_places
+from keras_bert.visualize.senses import LETTERS, RADIUS, label_places
 
 
 def rectangles(points, numbers, labels):

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from keras_bert.embedding import similar_pairs
-from keras_bert.embedding.similar_pairs import similar_pairs as pairs_of
+from keras_bert.search import neighbours
+from keras_bert.search.neighbours import similar_pairs as pairs_of
 
 
 @pytest.fixture
 def vectors(monkeypatch):
-    monkeypatch.setattr(similar_pairs, "_ROWS", 7)
+    monkeypatch.setattr(neighbours, "_ROWS_AT_A_TIME", 7)
     drawn = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
