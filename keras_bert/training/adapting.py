@@ -50,7 +50,7 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
     encoder, retrace = (model.encoder, model.retrace) if isinstance(model, BertTask) else (model, lambda: None)
     if not isinstance(encoder, BertEncoder):
         raise TypeError(
-            f"got a {type(model).__name__}; expected a task model, such as BertClassifier, or the BertEncoder in your own"
+            f"got a {type(model).__name__}; expected a task model, such as BertClassifier, or a BertEncoder"
         )
     lowest = _lowest_blocks(encoder, frozen_layers)
     frozen = [encoder.embeddings, *encoder.blocks[:lowest]] if lowest else []
