@@ -32,6 +32,8 @@ napoleon_custom_sections = [("Call arguments", "params_style")]
 
 html_theme = "furo"
 html_title = "keras_bert"
+html_static_path = ["style.css"]
+html_css_files = ["style.css"]
 html_copy_source = False
 html_show_copyright = False
 

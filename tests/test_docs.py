@@ -5,7 +5,7 @@ import re
 
 import click
 import pytest
-from google.protobuf import text_format
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
 
 from keras_bert.cli import main
 
@@ -102,7 +102,8 @@ def test_links_lead_to_files(path):
 
 
 def test_configuration_of_tf_serving_is_what_it_reads():
-    """Its own messages parse the list of models; no package here has those of the other files."""
+    """Its own messages parse the list of models. No package here has those of the other files: the fields, in the order
+    of session_bundle_config.proto and monitoring_config.proto, are written here."""
     config = pytest.importorskip("tensorflow_serving.config.model_server_config_pb2")
     page = PAGES["guides/serving.md"].read_text(encoding="utf-8")
     files = dict(re.findall(r"cat > (\S+\.config) <<'END'\n(.*?)^END$", page, re.MULTILINE | re.DOTALL))
@@ -110,8 +111,40 @@ def test_configuration_of_tf_serving_is_what_it_reads():
     models = text_format.Parse(files["models.config"], config.ModelServerConfig())
     (model,) = models.model_config_list.config
     assert (model.name, model.base_path) == ("minilm", "/models/minilm")
+    batching = text_format.Parse(files["batching.config"], _batching_parameters())
+    assert all(value.value > 0 for _, value in batching.ListFields())
+    monitoring = r'prometheus_config \{ enable: true, path: "(/[\w/]+)" \}\n'
+    assert re.fullmatch(monitoring, files["monitoring.config"])[1] in page.replace(files["monitoring.config"], "")
     assert all(f"/config/{name}" in page for name in files)
     assert "pad_variable_length_inputs" not in files["batching.config"]
+
+
+def _batching_parameters():
+    file = descriptor_pb2.FileDescriptorProto(
+        name="batching.proto", syntax="proto3", dependency=["google/protobuf/wrappers.proto"]
+    )
+    message = file.message_type.add(name="BatchingParameters")
+    names = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
+    for number, name in enumerate(names, start=1):
+        message.field.add(name=name, number=number, label=1, type=11, type_name=".google.protobuf.Int64Value")
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("BatchingParameters"))()
+
+
+def test_versions_are_those_that_pip_and_the_checks_take():
+    """The page has the oldest and the newest version that the package allows, which are those that are tested."""
+    page = PAGES["versions.md"].read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| 3.")]
+    newest, oldest = rows[:2]
+    setup = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    for package, column in (("tensorflow", 1), ("tensorflow-text", 2), ("keras", 3)):
+        lower, upper = re.search(rf"^    {package}>=([\d.]+),<([\d.]+)$", setup, re.MULTILINE).groups()
+        major, minor = newest[column].split(".")
+        assert (oldest[column], f"{major}.{int(minor) + 1}") == (lower, upper), package
+    checks = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert f"== ('{oldest[3]}.0', '{oldest[1]}.')" in checks
 
 
 def _all_options(command):

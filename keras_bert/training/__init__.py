@@ -6,6 +6,7 @@ from keras_bert.optimizers import LAMB, AdamW, WarmupThenDecay
 
 if keras.backend.backend() == "tensorflow":  # on other backends, only the optimizers work
     from keras_bert.tasks.replicas import Replicated
+    from keras_bert.training.adapting import adapting
     from keras_bert.training.distillation import learning_from, student_of
     from keras_bert.training.distribution import strategy
     from keras_bert.training.fine_tune import fine_tune
@@ -19,6 +20,7 @@ __all__ = [
     "Phase",
     "Replicated",
     "WarmupThenDecay",
+    "adapting",
     "evaluate",
     "fine_tune",
     "fine_tune_files",

@@ -13,8 +13,11 @@ from keras_bert.tasks.task import BertTask
 
 
 @contextlib.contextmanager
-def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = None) -> Iterator[None]:
-    """Inside this block, only a part of a model's weights is trainable.
+def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: int | None = None) -> Iterator[None]:
+    """Makes only a part of a model's weights trainable, inside its block.
+
+    `fine_tune` does this by itself. For Keras's `fit`, call `compile` inside the block. In a Keras model of your own,
+    `model` is the encoder; the model's other layers stay as they are.
 
     `frozen_layers` freezes the embeddings and the lowest N layers. `lora_rank` freezes the embeddings and all layers,
     and adds the product of two trainable matrices, `A [hidden, rank]` and `B [rank, 3 * hidden]`, to the kernel of each
@@ -22,9 +25,16 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
     products for query and value). With both, only layers above the frozen ones have LoRA. The pooler and the head are
     always trainable.
 
-    After the block, the products are merged into the kernels, and the frozen weights are trainable again.
+    After the block, the products are merged into the kernels, and the frozen weights are trainable again: call
+    `compile` once more before you train them with `fit`. Files that are written inside the block have the sums, too.
+
+    Args:
+        model: a task model, or the `BertEncoder` in a Keras model of your own.
+        frozen_layers: the number of layers to freeze, from the lowest.
+        lora_rank: the rank of the products; by default, there is no LoRA.
 
     Raises:
+        TypeError: `model` is neither of them.
         ValueError: there are fewer layers, a frozen layer would share weights with a trainable one, or LoRA has no
             layer to change or is enabled already.
 
@@ -37,7 +47,11 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
         >>> sum(variable.value.shape.num_elements() for variable in model.trainable_variables)
         22713986
     """
-    encoder = model.encoder
+    encoder, retrace = (model.encoder, model.retrace) if isinstance(model, BertTask) else (model, lambda: None)
+    if not isinstance(encoder, BertEncoder):
+        raise TypeError(
+            f"got a {type(model).__name__}; expected a task model, such as BertClassifier, or a BertEncoder"
+        )
     lowest = _lowest_blocks(encoder, frozen_layers)
     frozen = [encoder.embeddings, *encoder.blocks[:lowest]] if lowest else []
     adapted = []
@@ -46,14 +60,14 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
         adapted = [block.attention.qkv for block in encoder.blocks[lowest:]]
         _check_lora(lora_rank, adapted)
     with contextlib.ExitStack() as afterwards:
-        afterwards.callback(model.retrace)
+        afterwards.callback(retrace)
         for variable in (variable for layer in frozen for variable in layer.trainable_variables):
             variable.trainable = False  # not on the layer: that would set all variables in it
             afterwards.callback(setattr, variable, "trainable", True)
         for dense in adapted:
             dense.enable_lora(lora_rank)
             afterwards.callback(undocumented.merge_lora, dense)
-        model.retrace()
+        retrace()
         yield
 
 

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertEncoder
+from keras_bert import BertClassifier, BertConfig, BertEncoder
 from keras_bert.encoder.weights import values_by_name
 from keras_bert.optimizers import AdamW
 from keras_bert.saved_model import export_serving
-from keras_bert.training import fine_tune
-from keras_bert.training.adapting import adapting
+from keras_bert.training import adapting, fine_tune
 
 from ..support import reviews
 from ..support.reviews import classifier, examples
@@ -63,6 +62,39 @@ def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_th
     # It is an ordinary model again, all of which can be trained.
     assert names(learner.trainable_variables) == trainable
     assert names(learner.weights) == trainable
+
+
+def test_lora_in_a_keras_model_of_your_own(tmp_path):
+    """Files that are written inside the block, and the model after it, answer as the model that was trained."""
+    encoder = BertEncoder(BertConfig.tiny())
+    ids = keras.Input([None], dtype="int32")
+    model = keras.Model(ids, keras.layers.Dense(2)(encoder({"input_word_ids": ids})["pooled_output"]))
+    before, trainable = values_by_name(encoder), names(model.trainable_variables)
+    x, y = np.array([[2, 5, 6, 3], [2, 7, 8, 3]]), np.array([0, 1])
+    with adapting(encoder, lora_rank=2):
+        model.compile(AdamW(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(x, y, epochs=2, verbose=0)
+        inside = model.predict(x, verbose=0)
+        model.save(tmp_path / "inside.keras")
+    kernel = "block_0/attention/qkv/kernel"
+    change = {name: value - before[name] for name, value in values_by_name(encoder).items()}
+    assert {name for name in change if change[name].any()} == {
+        "pooler/kernel",
+        "pooler/bias",
+        *(kernel.replace("0", str(i)) for i in range(encoder.config.num_layers)),
+    }
+    assert np.linalg.matrix_rank(change[kernel], tol=1e-5) == 2
+    assert names(model.trainable_variables) == trainable
+    model.save(tmp_path / "after.keras")
+    loaded = [keras.saving.load_model(tmp_path / f"{name}.keras", compile=False) for name in ("inside", "after")]
+    for each in (model, *loaded):
+        assert names(each.trainable_variables) == trainable
+        np.testing.assert_allclose(each(x), inside, atol=1e-5)
+
+
+def test_only_an_encoder_or_a_task_can_be_adapted():
+    with pytest.raises(TypeError, match="got a Sequential; expected a task model"), adapting(keras.Sequential()):
+        pass
 
 
 @pytest.mark.slow
