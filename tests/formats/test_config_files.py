@@ -52,6 +52,25 @@ WRONG_TYPES = [
 ]
 
 
+# The defaults of transformers' configuration classes for keys that a file leaves out.
+DEFAULTS = {
+    "bert": {"activation": "gelu", "hidden_dropout": 0.1, "attention_dropout": 0.1, "type_vocab_size": 2},
+    "roberta": {"activation": "gelu", "hidden_dropout": 0.1, "attention_dropout": 0.1, "type_vocab_size": 2},
+    "electra": {"activation": "gelu", "hidden_dropout": 0.1, "attention_dropout": 0.1, "embedding_size": 128},
+    "albert": {
+        **{"activation": "gelu_tanh", "hidden_dropout": 0.0, "attention_dropout": 0.0},
+        **{"embedding_size": 128, "num_groups": 1},
+    },
+}
+
+
+@pytest.mark.parametrize("family", DEFAULTS)
+def test_keys_that_are_left_out_have_transformers_defaults(family, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family, **SIZES}))
+    config = read_config(tmp_path / "config.json")
+    assert {name: getattr(config, name) for name in DEFAULTS[family]} == DEFAULTS[family]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_whole_numbers_with_a_point(family, tmp_path):
     """JavaScript and spreadsheets write 384.0 for 384."""

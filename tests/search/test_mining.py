@@ -70,6 +70,8 @@ def test_rules():
     assert chosen(negatives=2, range_min=3, range_max=5) == [[4], [3, 4]]
     assert chosen(absolute_margin=0.1, negatives=1) == [[2], []]
     assert chosen(relative_margin=0.5, negatives=1) == [[4], []]  # -0.2 - 0.1: nothing is as low
+    below_zero = NegativeRules(relative_margin=0.5, negatives=1)  # the limit is -0.3, not -0.1
+    assert below_zero.choose(np.float32([[-0.25, -0.35]]), np.float32([-0.2]))[0].tolist() == [1]
     assert chosen(max_score=0.75, min_score=0.3) == [[2], [0, 1, 2]]
     several = [NegativeRules(negatives=2, range_max=3, sample=True, seed=seed) for seed in range(30)]
     drawn = [rules.choose(scores, of_positives) for rules in several]

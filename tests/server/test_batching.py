@@ -23,17 +23,22 @@ def model(toy_model):
     model.close()
 
 
-def rows_of_runs(model, jobs, **limits):
-    """Sends `jobs` jobs of one row together. Returns, for each, the number of rows in its run, or its error."""
+def answers(model, name, output, jobs, **limits):
+    """Sends jobs of one row to a signature together. Returns the output of each, or its error."""
 
     async def ask():
-        batcher, signature = Batcher(**limits), model.signature("together")
-        asked = [batcher.run(model, signature, ONE_ROW, time.monotonic() + HANGS) for _ in range(jobs)]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        batcher, signature = Batcher(**limits), model.signature(name)
+        asked = [batcher.run(model, signature, job, time.monotonic() + HANGS) for job in jobs]
+        found = await asyncio.gather(*asked, return_exceptions=True)
         await batcher.close()
-        return [each if isinstance(each, Exception) else int(each["rows"][0]) for each in answers]
+        return [each if isinstance(each, Exception) else int(each[output][0]) for each in found]
 
     return asyncio.run(ask())
+
+
+def rows_of_runs(model, jobs, **limits):
+    """Sends `jobs` jobs of one row together. Returns, for each, the number of rows in its run, or its error."""
+    return answers(model, "together", "rows", [ONE_ROW] * jobs, **limits)
 
 
 def test_what_arrives_together_is_one_batch(model):
@@ -45,3 +50,8 @@ def test_what_can_run_at_once_does_not_fill_the_queue(model):
     assert answered == [1] * (RUNS_AT_A_TIME + 2)
     assert isinstance(refused, ServingError)
     assert refused.code == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_texts_of_similar_length_run_together(model):
+    jobs = [{"text": np.array([b"x" * length], object)} for length in (3, 100, 4, 90)]
+    assert answers(model, "longest", "longest", jobs, max_rows=2, max_waiting=10) == [4, 100, 4, 100]

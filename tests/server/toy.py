@@ -42,6 +42,11 @@ class Toy(tf.Module):
         """How many rows were computed at a time."""
         return {"rows": tf.fill(tf.shape(x), tf.size(x))}
 
+    @tf.function(input_signature=[_strings(None)])
+    def longest(self, text):
+        """How long the longest text of the batch is, to which the others would be padded."""
+        return {"longest": tf.fill(tf.shape(text), tf.reduce_max(tf.strings.length(text)))}
+
     @tf.function(input_signature=[_floats(2)])
     def whole(self, x):
         return {"mean": tf.reduce_mean(x)}
@@ -73,7 +78,7 @@ class Toy(tf.Module):
 
 
 NAMES = [
-    "serving_default", "scaled", "text", "together", "whole", "words", "busy", "types", "square",
+    "serving_default", "scaled", "text", "together", "longest", "whole", "words", "busy", "types", "square",
 ]  # fmt: skip
 
 
