@@ -174,7 +174,7 @@ def evaluate(
 
 def _tell(measures: dict[str, float]) -> None:
     for name, value in measures.items():
-        click.echo(f"{name}\t{value:.4f}")
+        click.echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
 
 
 def _page(title: str, task: Any, x: Any, y: Any, answers: list[Any], *measures: dict[str, float]) -> str:

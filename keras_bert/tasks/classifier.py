@@ -235,15 +235,21 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
         """`accuracy`; with several labels per text, `micro_f1` and others; for regression, `spearman`, `pearson`, `mae`
-        (the mean absolute error) and `rmse` (the root of the mean squared error).
+        (the mean absolute error), `rmse` (the root of the mean squared error), and `rmse_baseline`, that of always
+        saying the mean of the labels.
         """
         return self._problem.measures(answers, y)
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """Precision, recall and F1 of each class; for regression, nothing."""
+        """Macro averages, and precision, recall, F1 and support of each class, see `metrics.by_class`; for regression,
+        nothing.
+        """
         return self._problem.details(answers, y)
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+        """The indices of wrongly answered texts; for regression, of those with an error of at least `rmse`, the
+        largest first.
+        """
         return self._problem.mistakes(answers, y)
 
     def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
@@ -251,6 +257,9 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
         return self._problem.compared(answer, label)
+
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        return self._problem.answer_columns(answer)
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         return self._problem.confusion(answers, y)

@@ -447,6 +447,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """A label and an answer side by side, as rows of a table for people: column -> value. Most have one row."""
         return [{"label": label, "answer": answer}]
 
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        """An answer as columns of a table for programs: `answer`, and, if it has one, its `probability`."""
+        return {"answer": answer}
+
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         """The classes and the confusion matrix; None if the task does not give each text one class."""
         return None

@@ -157,6 +157,8 @@ def test_evaluate(run, classifier, table):
     for i, name in enumerate(sorted(set(kinds))):
         for kind, values in zip(("precision", "recall", "f1"), found, strict=False):
             assert measures[f"{kind} of {name}"] == f"{values[i]:.4f}"
+        assert measures[f"support of {name}"] == str(kinds.count(name))
+    assert measures["macro_f1"] == f"{np.mean(found[2]):.4f}"
 
 
 def test_errors(run, fails, classifier, table, tmp_path):
