@@ -194,11 +194,19 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self._problem.target_warnings(targets)
 
     def start_from(self, targets: Any) -> None:
-        """For regression: sets the bias of a new head to the mean of the targets."""
-        bias, initial = self.head.logits.bias, self._problem.initial_bias(targets)
+        """For regression: a new head starts at the mean of the targets, with a kernel that grows with their spread."""
+        kernel, bias = self.head.logits.kernel, self.head.logits.bias
+        initial = self._problem.location_and_scale(targets)
         is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
         if initial is not None and is_new:
-            bias.assign(initial)
+            mean, spread = initial
+            bias.assign(mean)
+            kernel.assign(ops.convert_to_numpy(kernel) * spread)
+
+    def scales(self, targets: Any) -> dict[str, Any]:
+        """For regression: the head learns at a rate that grows with the spread of the targets."""
+        initial = self._problem.location_and_scale(targets)
+        return {} if initial is None else {weight.path: initial[1] for weight in self.head.logits.weights}
 
     def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
         return self._problem.class_weights(weights)

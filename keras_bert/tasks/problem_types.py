@@ -50,8 +50,8 @@ class ProblemType:
         """Warns of targets with which little can be learned; see `BertTask.target_warnings`."""
         return []
 
-    def initial_bias(self, targets: Any) -> np.ndarray | None:
-        """Computes the bias that a new head starts with, `[labels]`; None: zeros."""
+    def location_and_scale(self, targets: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """Computes what a head's logits are to be like, `[labels]` each; None: like 0 and 1."""
         return None
 
     def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
@@ -245,9 +245,10 @@ class Regression(ProblemType):
         _check_width(numbers, self.labels)
         return numbers
 
-    def initial_bias(self, targets: Any) -> np.ndarray | None:
-        """Computes the mean of the targets: from there, less is to be learned than from 0."""
-        return np.mean(targets, axis=0, dtype=np.float64)
+    def location_and_scale(self, targets: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """Computes the mean and the standard deviation of the targets: a head learns the rest, in any unit alike."""
+        spread = np.std(targets, axis=0, dtype=np.float64)
+        return np.mean(targets, axis=0, dtype=np.float64), np.where(spread > 0, spread, 1.0)
 
     def values(self, logits: Any) -> Any:
         return logits

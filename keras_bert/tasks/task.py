@@ -282,6 +282,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def start_from(self, targets: Any) -> None:
         """Initializes a new head from the targets of `examples`, if the task can."""
 
+    def scales(self, targets: Any) -> dict[str, Any]:
+        """The factors of the learning rates of weights, by path, for the targets of `examples`; see `AdamW`."""
+        return {}
+
     def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
         """The weight of each label, by index.
 
