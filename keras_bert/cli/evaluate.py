@@ -125,9 +125,13 @@ def evaluate(
     """Measure a fine-tuned model on examples.
 
     MODEL is a directory that `finetune` wrote; FILE holds the examples. Writes one measure per line: its name, a tab,
-    and the number. The measures of each class, or kind of entity, follow. --errors writes, for each wrongly answered
-    example, the text, the label and the answer. --report writes a page that needs no network: the measures as tables,
-    the confusion matrix, and the 100 worst answers.
+    and the number. Macro averages follow, and of each class, kind of entity or label of words the precision, the
+    recall, F1 and the support: the number of examples with this label. --report writes a page that needs no network:
+    the measures as tables, the confusion matrix, and the 100 worst answers.
+
+    --errors writes a row for each wrongly answered example: its line (or row) in FILE, what the model read, the label,
+    the answer and its probability, and all other columns of FILE. One with such a name is written as `given_label` and
+    so on. Of numbers, the rows are those with an error of at least rmse, the largest first.
 
     A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
     all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
@@ -158,11 +162,11 @@ def evaluate(
         page = report and stack.enter_context(streams.open_output(report, overwrite))
         try:
             task.check_examples(x, y)
+            others = errors and _other_columns(examples, file, **options)
             answers = task.answers(x)
             measures, details = task.measures(answers, y), task.details(answers, y)
             if errors:
-                wrong_ones = task.mistakes(answers, y)
-                rows = ({**_read(task, x, i), "label": y[i], "answer": answers[i]} for i in wrong_ones)
+                rows = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
                 streams.RowWriter(wrong, errors_format).write(rows)
             if report:
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
@@ -174,7 +178,7 @@ def evaluate(
 
 def _tell(measures: dict[str, float]) -> None:
     for name, value in measures.items():
-        click.echo(f"{name}\t{value:.4f}")
+        click.echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
 
 
 def _page(title: str, task: Any, x: Any, y: Any, answers: list[Any], *measures: dict[str, float]) -> str:
@@ -184,6 +188,23 @@ def _page(title: str, task: Any, x: Any, y: Any, answers: list[Any], *measures: 
     told = f"{min(_SHOWN, len(worst)):,} of {len(worst):,}, the worst first."
     shown = [evaluation_page.ExampleAnswer(_read(task, x, i), task.compared(answers[i], y[i])) for i in worst[:_SHOWN]]
     return evaluation_page.page(title, *measures, task.confusion(answers, y), shown, told)
+
+
+def _other_columns(
+    examples: Any, file: str, *, no_header: bool, skip_bad: bool, **columns: Any
+) -> list[dict[str, Any]]:
+    from keras_bert.tasks.table import other_columns
+
+    return other_columns(examples, file, header=not no_header, **columns)
+
+
+def _row(task: Any, examples: Any, number: int, answer: Any, others: dict[str, Any]) -> dict[str, Any]:
+    """A row of --errors."""
+    (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
+    row = {} if place is None else {"file" if isinstance(place, str) else "line": place}
+    row |= {"id": examples.ids[number]} if hasattr(examples, "ids") else {}
+    row |= {**_read(task, x, number), "label": y[number], **task.answer_columns(answer)}
+    return {**row, **streams.renamed(others, row)}
 
 
 def _read(task: Any, x: Any, number: int) -> dict[str, Any]:

@@ -123,4 +123,4 @@ def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any
 
 
 def _row(row: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    return {f"given_{name}" if name in answer else name: value for name, value in row.items()} | answer
+    return {**streams.renamed(row, answer), **answer}

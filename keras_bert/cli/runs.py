@@ -88,5 +88,5 @@ def run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> Non
     with quiet_imports():
         from keras_bert.training import report
     for name, value, baseline in report.with_baselines(measures):
-        beside = "" if baseline is None else f"\t(by frequency alone: {baseline:.4f})"
+        beside = "" if baseline is None else f"\t(baseline: {baseline:.4f})"
         click.echo(f"{name}\t{value:.4f}{beside}")

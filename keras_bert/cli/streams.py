@@ -13,7 +13,7 @@ import select
 import stat
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -242,6 +242,17 @@ def _cell(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def renamed(row: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
+    """Returns a row of a file, in which no column has a name that is taken: `label` becomes `given_label`."""
+    free: dict[str, Any] = {}
+    for name, value in row.items():
+        shown = name
+        while shown in taken or shown in free or (shown != name and shown in row):
+            shown = f"given_{shown}"
+        free[shown] = value
+    return free
 
 
 def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:

@@ -69,17 +69,18 @@ def read_conll(
                 "it with word_column=2, or cut the numbers off, for instance with cut -f 2-"
             )
     problems = Problems(path, "sentences")
-    words, labels = [], []
+    words, labels, numbers = [], [], []
     for sentence in sentences:
         faults = ((line.number, _fault(line.cells, width, word_at, label_at)) for line in sentence)
         if bad := next(((line, fault) for line, fault in faults if fault), None):
             problems.add(f"line {bad[0]}", bad[1])
             continue
         words.append([line.cells[word_at] for line in sentence])
+        numbers.append(sentence[0].number)
         if label_at is not None:
             labels.append([line.cells[label_at].strip() for line in sentence])
     problems.settle(len(sentences), skip_bad)
-    return WordExamples(words, None if label_at is None else labels)
+    return WordExamples(words, None if label_at is None else labels, numbers)
 
 
 def _sentences(text: str) -> list[list[_Line]]:

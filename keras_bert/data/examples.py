@@ -6,7 +6,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,6 +112,8 @@ class TextExamples:
         pairs: the second text of each example; None for single texts.
         labels: for each example, the name of a class, a number, or, in multi-label problems, a tuple of names, which
             may be empty. None if the file was read without labels.
+        places: the line of each example in its file, from 1, or the row in Parquet and Excel files; of a directory,
+            the name of its file. None for examples of no file.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -124,9 +126,10 @@ class TextExamples:
     texts: list[str]
     pairs: list[str] | None = None
     labels: list[str] | list[float] | list[tuple[str, ...]] | None = None
+    places: list[int] | list[str] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_lengths(texts=self.texts, pairs=self.pairs, labels=self.labels)
+        _check_lengths(texts=self.texts, pairs=self.pairs, labels=self.labels, places=self.places)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -214,6 +217,7 @@ class WordExamples:
     Attributes:
         words: the words of each sentence; no sentence and no word is empty.
         labels: the label of each word, such as `B-person`. None if the file was read without labels.
+        places: the line of each sentence's first word in its file, from 1. None for sentences of no file.
 
     Raises:
         ValueError: the lists, or the words and labels of a sentence, have different lengths.
@@ -226,9 +230,10 @@ class WordExamples:
 
     words: list[list[str]]
     labels: list[list[str]] | None = None
+    places: list[int] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_lengths(words=self.words, labels=self.labels)
+        _check_lengths(words=self.words, labels=self.labels, places=self.places)
         for number, (words, labels) in enumerate(zip(self.words, self.labels or [], strict=False), start=1):
             if len(words) != len(labels):
                 raise ValueError(f"sentence {number} has {len(words)} words and {len(labels)} labels")
@@ -291,6 +296,7 @@ class QuestionExamples:
         contexts: never empty. Questions of one paragraph share one string.
         answers: the answers to each question; an empty tuple if the context has no answer. None if the file has no
             answers at all.
+        places: the line or row of each question in its table, from 1. None in SQuAD's own JSON.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -305,9 +311,11 @@ class QuestionExamples:
     questions: list[str]
     contexts: list[str]
     answers: list[tuple[Answer, ...]] | None = None
+    places: list[int] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_lengths(ids=self.ids, questions=self.questions, contexts=self.contexts, answers=self.answers)
+        columns = {"questions": self.questions, "contexts": self.contexts, "answers": self.answers}
+        _check_lengths(ids=self.ids, **columns, places=self.places)
 
     def __len__(self) -> int:
         return len(self.ids)

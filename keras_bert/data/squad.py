@@ -42,10 +42,10 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
     if not asked:
         raise ValueError(f"{path} has no questions")
-    answered = any(_given(question) or question.get("is_impossible") for _, question in asked)
+    answered = any(_given(question) or question.get("is_impossible") for _, question, _ in asked)
     problems = Problems(path, "questions")
-    examples: dict[str, tuple[str, str, tuple[Answer, ...]]] = {}  # by id
-    for number, (context, question) in enumerate(asked, start=1):
+    examples: dict[str, tuple[str, str, tuple[Answer, ...], int | None]] = {}  # by id
+    for number, (context, question, place) in enumerate(asked, start=1):
         name = f"question {question.get('id') or number}"
         try:
             if "fault" in question:
@@ -59,10 +59,11 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         except ValueError as error:
             problems.add(name, str(error))
             continue
-        examples[identity] = (text, context, answers)
+        examples[identity] = (text, context, answers, place)
     problems.settle(len(asked), skip_bad)
-    questions, contexts, answers = (list(column) for column in zip(*examples.values(), strict=True))
-    return QuestionExamples(list(examples), questions, contexts, answers if answered else None)
+    questions, contexts, answers, places = (list(column) for column in zip(*examples.values(), strict=True))
+    places = None if None in places else places
+    return QuestionExamples(list(examples), questions, contexts, answers if answered else None, places)
 
 
 def _content(path: str | Path) -> Any:
@@ -73,15 +74,15 @@ def _content(path: str | Path) -> Any:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
 
 
-def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each question with its context. Raises LookupError or TypeError if the format is wrong."""
+def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any], None]]:
+    """Yields each question with its context, and no place. Raises LookupError or TypeError if the format is wrong."""
     for article in content["data"]:
         for paragraph in article["paragraphs"]:
             context = paragraph["context"]
             for question in paragraph["qas"]:
                 if not isinstance(context, str) or not isinstance(question, dict):
                     raise TypeError(f"a {type(context).__name__} as context, a {type(question).__name__} as question")
-                yield context, question
+                yield context, question, None
 
 
 def _is_table(path: str | Path) -> bool:
@@ -92,14 +93,19 @@ def _is_table(path: str | Path) -> bool:
     return first.startswith("{") and first.endswith("}") and '"question"' in first and '"paragraphs"' not in first
 
 
-def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yields each question of a table with its context; in place of a bad row, a message."""
-    for number, row in Table(path, "jsonl" if Path(path).suffix.lower() == ".json" else None):
+def table_of(path: str | Path) -> Table:
+    """Opens a table of questions."""
+    return Table(path, "jsonl" if Path(path).suffix.lower() == ".json" else None)
+
+
+def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int]]:
+    """Yields each question of a table with its context and its row; in place of a bad row, a message."""
+    for number, row in table_of(path):
         if not isinstance(row, dict):
-            yield None, {"fault": f"line {number}: {row}"}
+            yield None, {"fault": f"line {number}: {row}"}, number
             continue
         impossible = {} if row.get("answers") is None else {"is_impossible": not _given(row)}
-        yield row.get("context"), {**impossible, **row}
+        yield row.get("context"), {**impossible, **row}, number
 
 
 def _given(question: dict[str, Any]) -> list[Any]:

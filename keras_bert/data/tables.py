@@ -12,7 +12,7 @@ import threading
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +196,48 @@ class Table:
                 f"{' and others' if len(repeated) > 10 else ''}; rows left out for it: {len(repeated):,}",
                 stacklevel=4,
             )
+
+
+def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | int]) -> list[dict[str, Any]]:
+    """Reads other columns of rows that were read before: for each row, column -> cell.
+
+    Args:
+        table: the table.
+        numbers: the numbers of the rows, in the order of the table.
+        without: columns to leave out, by name or by number from 1.
+
+    Returns:
+        Rows with the same columns: a key that a row of JSON lines lacks is None. Without a header, columns are "1",
+        "2" and so on. The second of two columns with one name also has its number: "name (3)".
+
+    Raises:
+        ValueError: a cell cannot be written.
+    """
+    names = None if table.names is None else _unique(table.names)
+    wanted, rows = set(numbers), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the reader of the examples has warned
+        for number, row in table:
+            if number not in wanted:
+                continue
+            keys = names or [str(number) for number in range(1, len(row) + 1)]
+            try:
+                rows.append(whole_row(row if isinstance(row, dict) else dict(zip(keys, row, strict=True))))
+            except ValueError as error:
+                raise ValueError(f"{table.path}, {table.unit} {number}: {error}") from None
+    names = names or list(dict.fromkeys(name for row in rows for name in row))
+    left_out = {each if each in names else names[int(each) - 1] for each in without}
+    return [{name: row.get(name) for name in names if name not in left_out} for row in rows]
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Returns names that differ: a name that stood before gets its number."""
+    unique: list[str] = []
+    for number, name in enumerate(names, start=1):
+        while name in unique:
+            name = f"{name} ({number})"
+        unique.append(name)
+    return unique
 
 
 def _width(rows: Iterable[Row]) -> int:

@@ -137,7 +137,7 @@ def read_table(
         _key(rows, column, path) if one_is_good else None for column in (text_column, text_pair_column, label_column)
     )
     has_pairs, has_labels = text_pair_column is not None, label_column is not None
-    texts, pairs, labels = [], [], []
+    texts, pairs, labels, places = [], [], [], []
     for line, row in rows.rows:
         try:
             if isinstance(row, str):
@@ -151,8 +151,9 @@ def read_table(
             texts.append(text)
             pairs.append(pair)
             labels.append(label)
+            places.append(line)
     problems.settle(len(rows.rows), skip_bad)
-    return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None)
+    return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None, places)
 
 
 def read_columns(
@@ -274,7 +275,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
     if not classes:
         raise ValueError(f"{path} has no directories; expected one for each class")
     problems = Problems(path, "files")
-    texts, labels, total = [], [], 0
+    texts, labels, places, total = [], [], [], 0
     for folder in classes:
         try:
             checked_name(folder.name)
@@ -291,7 +292,8 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
                     raise ValueError(f"is a link to {file.readlink()}, which does not exist")
                 texts.append(one_text(read_text(file, may_be_compressed=True), name))
                 labels.append(folder.name)
+                places.append(name)
             except ValueError as error:
                 problems.add(name, str(error).removeprefix(str(file)).lstrip(", "))
     problems.settle(total, skip_bad)
-    return TextExamples(texts, labels=labels)
+    return TextExamples(texts, labels=labels, places=places)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert import undocumented
@@ -57,6 +59,8 @@ class AdamW(undocumented.ReplicaOptimizer):
         layer_decay: each layer's learning rate is that of the layer above, times this factor (Sun et al. 2019,
             section 5.3.2: 0.95). The head keeps the full learning rate.
         num_layers: the number of layers of the encoder; needed for `layer_decay`.
+        scales: the path of a weight -> a factor of its learning rate, but not of its decay: a number, or one for each
+            of its last dimension. A head of numbers learns alike in any unit if this is the spread of the numbers.
         **kwargs: arguments of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
 
     Example:
@@ -72,6 +76,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         epsilon: float = 1e-8,
         layer_decay: float = 1.0,
         num_layers: int | None = None,
+        scales: Mapping[str, Any] | None = None,
         name: str = "adamw",
         **kwargs: Any,
     ) -> None:
@@ -85,6 +90,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         self.epsilon = epsilon
         self.layer_decay = layer_decay
         self.num_layers = num_layers
+        self.scales = {path: np.asarray(scale, np.float32).tolist() for path, scale in (scales or {}).items()}
 
     def build(self, variables: list[Any]) -> None:
         if self.built:
@@ -92,6 +98,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         super().build(variables)
         self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._rates = [self._share_of_rate(variable.path) for variable in variables]
+        self._scales = [self.scales.get(variable.path) for variable in variables]
 
     def _share_of_rate(self, path: str) -> float:
         """The factor of a weight's learning rate, from the path of the weight."""
@@ -138,7 +145,9 @@ class AdamW(undocumented.ReplicaOptimizer):
         correction = ops.sqrt(1 - power_2)
         if len(variable.shape) > 1:
             self.assign_sub(variable, variable * (rate * self.decay))
-        if keras.backend.backend() == "tensorflow":
+        if self._scales[index] is not None:
+            rate = rate * ops.convert_to_tensor(self._scales[index], variable.dtype)  # [] or [last dimension]
+        elif keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
             tf.raw_ops.ResourceApplyAdam(
@@ -158,7 +167,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         self.assign_add(velocity, (ops.square(gradient) - velocity) * (1 - self.beta_2))
 
     def get_config(self) -> dict[str, Any]:
-        names = ("beta_1", "beta_2", "epsilon", "layer_decay", "num_layers")
+        names = ("beta_1", "beta_2", "epsilon", "layer_decay", "num_layers", "scales")
         return {**super().get_config(), "weight_decay": self.decay, **{name: getattr(self, name) for name in names}}
 
 

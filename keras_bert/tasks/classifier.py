@@ -194,11 +194,19 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self._problem.target_warnings(targets)
 
     def start_from(self, targets: Any) -> None:
-        """For regression: sets the bias of a new head to the mean of the targets."""
-        bias, initial = self.head.logits.bias, self._problem.initial_bias(targets)
+        """For regression: a new head starts at the mean of the targets, with a kernel that grows with their spread."""
+        kernel, bias = self.head.logits.kernel, self.head.logits.bias
+        initial = self._problem.location_and_scale(targets)
         is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
         if initial is not None and is_new:
-            bias.assign(initial)
+            mean, spread = initial
+            bias.assign(mean)
+            kernel.assign(ops.convert_to_numpy(kernel) * spread)
+
+    def scales(self, targets: Any) -> dict[str, Any]:
+        """For regression: the head learns at a rate that grows with the spread of the targets."""
+        initial = self._problem.location_and_scale(targets)
+        return {} if initial is None else {weight.path: initial[1] for weight in self.head.logits.weights}
 
     def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
         return self._problem.class_weights(weights)
@@ -235,15 +243,21 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
         """`accuracy`; with several labels per text, `micro_f1` and others; for regression, `spearman`, `pearson`, `mae`
-        (the mean absolute error) and `rmse` (the root of the mean squared error).
+        (the mean absolute error), `rmse` (the root of the mean squared error), and `rmse_baseline`, that of always
+        saying the mean of the labels.
         """
         return self._problem.measures(answers, y)
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """Precision, recall and F1 of each class; for regression, nothing."""
+        """Macro averages, and precision, recall, F1 and support of each class, see `metrics.by_class`; for regression,
+        nothing.
+        """
         return self._problem.details(answers, y)
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+        """The indices of wrongly answered texts; for regression, of those with an error of at least `rmse`, the
+        largest first.
+        """
         return self._problem.mistakes(answers, y)
 
     def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
@@ -251,6 +265,9 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
         return self._problem.compared(answer, label)
+
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        return self._problem.answer_columns(answer)
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         return self._problem.confusion(answers, y)

@@ -196,48 +196,67 @@ def _in_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
 
 
 def entities_by_kind(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Precision, recall and F1 of each kind of entity. Arguments and errors are those of `entity_f1`.
+    """Macro averages, and precision, recall, F1 and support of each kind of entity, as seqeval reports them.
+
+    Arguments and errors are those of `entity_f1`, names of the measures those of `by_class`.
 
     Example:
-        >>> entities_by_kind([["B-person", "O", "B-group"]], [["B-person", "O", "O"]])["f1 of group"]
-        0.0
+        >>> measured = entities_by_kind([["B-person", "O", "B-group"]], [["B-person", "O", "O"]])
+        >>> measured["macro_f1"], measured["f1 of group"], measured["support of group"]
+        (0.5, 0.0, 1)
     """
     labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
     entity_f1(labels, predictions)  # raises
-    report = needed("seqeval.metrics", "seqeval").classification_report(
-        *_in_iobes(labels, predictions), output_dict=True, zero_division=0
-    )
-    kinds = {"precision": "precision", "recall": "recall", "f1": "f1-score"}
-    return {
-        f"{ours} of {name}": float(values[theirs])
-        for name, values in report.items()
-        if not name.endswith(" avg")
-        for ours, theirs in kinds.items()
-    }
+    columns = _in_iobes(labels, predictions)
+    if not any(label != OUTSIDE for column in columns for sentence in column for label in sentence):
+        return {}  # of no kinds, seqeval has no averages
+    report = needed("seqeval.metrics", "seqeval").classification_report(*columns, output_dict=True, zero_division=0)
+    rows = {name: list(row.values()) for name, row in report.items()}  # precision, recall, F1 and support
+    _, macro, _ = rows.pop("micro avg"), rows.pop("macro avg"), rows.pop("weighted avg")
+    averages = {f"macro_{kind}": float(value) for kind, value in zip(_KINDS[:-1], macro, strict=False)}
+    return {**averages, **_of_classes(list(rows), list(zip(*rows.values(), strict=True)))}
 
 
 def by_class(labels: Any, predictions: Any, classes: Sequence[str]) -> dict[str, float]:
-    """Precision, recall and F1 of each class, 0 where it would be 0 / 0.
+    """Macro averages, and precision, recall, F1 and support of each class, 0 where it would be 0 / 0.
 
     Args:
-        labels, predictions: names of classes `[examples]`.
+        labels, predictions: names of classes `[examples]`; or, for several labels per example, 0 or 1
+            `[examples, classes]`.
         classes: all of them, in the order of the result.
+
+    Returns:
+        `macro_precision`, `macro_recall` and `macro_f1`, the means over the classes in `labels` or `predictions` (with
+        several labels per example, over all classes), as in scikit-learn's `classification_report`; then, for each
+        class, `precision of NAME`, `recall of NAME`, `f1 of NAME`, and `support of NAME`, an int: the number of
+        examples with this label.
 
     Raises:
         ImportError: scikit-learn is not installed.
 
     Example:
-        >>> by_class(["good", "good", "bad"], ["good", "bad", "bad"], ["bad", "good"])["recall of good"]
-        0.5
+        >>> measured = by_class(["good", "good", "bad"], ["good", "bad", "bad"], ["bad", "good"])
+        >>> measured["recall of good"], measured["support of good"]
+        (0.5, 2)
     """
     labels, predictions = _alike(labels, predictions)
     measure = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
-    found = measure(labels, predictions, labels=list(classes), zero_division=0)[:3]  # each [classes]
-    kinds = ("precision", "recall", "f1")
+    names = list(classes) if labels.ndim == 1 else None
+    values = measure(labels, predictions, labels=names, zero_division=0)  # each [classes]
+    occurs = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
+    macro = {f"macro_{kind}": float(each[occurs].mean()) for kind, each in zip(_KINDS[:-1], values, strict=False)}
+    return {**macro, **_of_classes(classes, values)}
+
+
+_KINDS = ("precision", "recall", "f1", "support")
+
+
+def _of_classes(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Names the measures of classes: `values` has a list for each of `_KINDS`."""
     return {
-        f"{kind} of {name}": float(values[i])
-        for i, name in enumerate(classes)
-        for kind, values in zip(kinds, found, strict=True)
+        f"{kind} of {name}": int(each[i]) if kind == "support" else float(each[i])
+        for i, name in enumerate(names)
+        for kind, each in zip(_KINDS, values, strict=True)
     }
 
 

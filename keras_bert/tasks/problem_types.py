@@ -50,8 +50,8 @@ class ProblemType:
         """Warns of targets with which little can be learned; see `BertTask.target_warnings`."""
         return []
 
-    def initial_bias(self, targets: Any) -> np.ndarray | None:
-        """Computes the bias that a new head starts with, `[labels]`; None: zeros."""
+    def location_and_scale(self, targets: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """Computes what a head's logits are to be like, `[labels]` each; None: like 0 and 1."""
         return None
 
     def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
@@ -62,9 +62,13 @@ class ProblemType:
         return {}
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
-        """Finds the texts with a wrong answer. Raises TypeError for a regression."""
+        """Finds the texts with a wrong answer."""
         wrong = np.asarray(self.targets(y)) != np.asarray(self.targets([self._predicted(each) for each in answers]))
         return np.flatnonzero(wrong.reshape(len(answers), -1).any(axis=1)).tolist()
+
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        """Names the columns of an answer; see `BertTask.answer_columns`."""
+        return {"answer": answer}
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         return None
@@ -149,7 +153,10 @@ class SingleLabel(ProblemType):
         return sorted(self.mistakes(answers, y), key=lambda i: -answers[i]["probability"])
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
-        return [{"label": label, "answer": answer["label"], "probability": answer["probability"]}]
+        return [{"label": label, **self.answer_columns(answer)}]
+
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        return {"answer": answer["label"], "probability": answer["probability"]}
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         return self.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], self.labels)
@@ -205,6 +212,10 @@ class MultiLabel(ProblemType):
         measured = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
         return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(reference, predicted)}
 
+    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        predicted = self.targets([self._predicted(answer) for answer in answers])
+        return metrics.by_class(np.asarray(self.targets(y)).astype(int), predicted.astype(int), self.labels)
+
     def _predicted(self, answer: Any) -> Any:
         return [each["label"] for each in answer]
 
@@ -234,9 +245,10 @@ class Regression(ProblemType):
         _check_width(numbers, self.labels)
         return numbers
 
-    def initial_bias(self, targets: Any) -> np.ndarray | None:
-        """Computes the mean of the targets: from there, less is to be learned than from 0."""
-        return np.mean(targets, axis=0, dtype=np.float64)
+    def location_and_scale(self, targets: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """Computes the mean and the standard deviation of the targets: a head learns the rest, in any unit alike."""
+        spread = np.std(targets, axis=0, dtype=np.float64)
+        return np.mean(targets, axis=0, dtype=np.float64), np.where(spread > 0, spread, 1.0)
 
     def values(self, logits: Any) -> Any:
         return logits
@@ -254,13 +266,21 @@ class Regression(ProblemType):
         labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers))
         measured = metrics.correlation(labels, predictions)
         ranks = {"spearman": measured["spearman"], "pearson": measured["pearson"]}
-        return {**ranks, **metrics.errors(labels, predictions)}
+        spread = np.std(self.targets(y), axis=0)  # the RMSE of always saying the mean of the labels
+        baseline = {"rmse_baseline": float(np.sqrt(np.square(spread).mean()))}
+        return {**ranks, **metrics.errors(labels, predictions), **baseline}
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
-        raise TypeError("a regression has no right and wrong answers, so it has no mistakes to count")
+        """Finds the texts with an error of at least the root of the mean squared error, the largest error first."""
+        errors = np.abs(_numbers(answers) - self.targets(y)).max(axis=1)
+        large = (errors >= metrics.errors(self.targets(y), _numbers(answers))["rmse"]) & (errors > 0)
+        return [i for i in self.worst(answers, y) if large[i]]
 
     def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
         return np.argsort(-np.abs(_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
+
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
         return [

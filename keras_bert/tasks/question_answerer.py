@@ -313,8 +313,12 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
         """The right answers, and the model's best answer; each is empty if there is none."""
-        right, best = " | ".join(dict.fromkeys(text for text, _ in label)), answer[0]
-        return [{"label": right, "answer": best["answer"], "probability": best["probability"]}]
+        right = " | ".join(dict.fromkeys(text for text, _ in label))
+        return [{"label": right, **self.answer_columns(answer)}]
+
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        """The best answer and its probability."""
+        return {name: answer[0][name] for name in ("answer", "probability")}
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return self.answer(*texts)

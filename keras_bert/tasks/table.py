@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import data
-from keras_bert.data import texts
-from keras_bert.data.tables import read_rows
+from keras_bert.data import squad, texts
+from keras_bert.data.tables import Table, columns_at, read_rows
 from keras_bert.formats import Preset
 from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.tasks.classifier import BertClassifier
@@ -148,6 +148,33 @@ _READERS: dict[type, Callable[..., Examples]] = {
     data.WordExamples: _words,
     data.QuestionExamples: _questions,
 }
+
+
+def other_columns(
+    examples: Examples,
+    path: str | Path,
+    *,
+    text_column: str | int = "text",
+    text_pair_column: str | int | None = None,
+    label_column: str | int | None = None,
+    **table: Any,
+) -> list[dict[str, Any]]:
+    """Reads the columns that are neither text nor label, for each example; empty for other files than tables.
+
+    Args:
+        examples: what `read_examples` returned.
+        path, text_column, text_pair_column, label_column: its arguments.
+        **table: `format`, `header` and `delimiter`.
+
+    Raises:
+        OSError, ValueError: the file cannot be read, or a cell cannot be written.
+    """
+    if isinstance(examples, data.WordExamples) or Path(path).is_dir() or examples.places is None:
+        return [{} for _ in range(len(examples))]
+    if isinstance(examples, data.QuestionExamples):
+        return columns_at(squad.table_of(path), examples.places, ("id", "question", "context", "answers"))
+    used = [text_column, label_column or "label", *([] if text_pair_column is None else [text_pair_column])]
+    return columns_at(Table(path, **table), examples.places, used)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -282,6 +282,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def start_from(self, targets: Any) -> None:
         """Initializes a new head from the targets of `examples`, if the task can."""
 
+    def scales(self, targets: Any) -> dict[str, Any]:
+        """The factors of the learning rates of weights, by path, for the targets of `examples`; see `AdamW`."""
+        return {}
+
     def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
         """The weight of each label, by index.
 
@@ -446,6 +450,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
         """A label and an answer side by side, as rows of a table for people: column -> value. Most have one row."""
         return [{"label": label, "answer": answer}]
+
+    def answer_columns(self, answer: Any) -> dict[str, Any]:
+        """An answer as columns of a table for programs: `answer`, and, if it has one, its `probability`."""
+        return {"answer": answer}
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         """The classes and the confusion matrix; None if the task does not give each text one class."""

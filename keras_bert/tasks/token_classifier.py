@@ -301,18 +301,21 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         right, given = self._names(y), _labels(answers)
         scheme = self._scheme_with(right)
         if not scheme.parts:
-            pairs = [pair for labels in zip(right, given, strict=True) for pair in zip(*labels, strict=True)]
-            return metrics.accuracy(*zip(*((label, str(answer)) for label, answer in pairs), strict=True))
+            return metrics.accuracy(*_word_by_word(right, given))
         measured = metrics.entity_f1(map(scheme.iobes, right), map(scheme.iobes, given))
         return {"f1": measured.pop("f1"), **measured}
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """Precision, recall and F1 of each kind of entity, if the labels mark entities."""
-        right = self._names(y)
+        """Macro averages, and precision, recall, F1 and support of each kind of entity, or else of each label of words.
+
+        See `metrics.by_class`.
+        """
+        right, given = self._names(y), _labels(answers)
         scheme = self._scheme_with(right)
         if not scheme.parts:
-            return {}
-        return metrics.entities_by_kind(map(scheme.iobes, right), map(scheme.iobes, _labels(answers)))
+            labels, predictions = _word_by_word(right, given)
+            return metrics.by_class(labels, predictions, list(dict.fromkeys([*self.labels, *labels])))
+        return metrics.entities_by_kind(map(scheme.iobes, right), map(scheme.iobes, given))
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
         pairs = enumerate(zip(_labels(answers), self._names(y), strict=True))
@@ -367,6 +370,12 @@ def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
 
 def _labels(answers: Sequence[Sequence[dict[str, Any]]]) -> list[list[str | None]]:
     return [[answer["label"] for answer in sentence] for sentence in answers]
+
+
+def _word_by_word(right: list[list[str]], given: list[list[str | None]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels and predictions of all words of all sentences; a word that was cut off has the prediction "None"."""
+    pairs = [pair for labels in zip(right, given, strict=True) for pair in zip(*labels, strict=True)]
+    return tuple(label for label, _ in pairs), tuple(str(answer) for _, answer in pairs)
 
 
 def _check_labels(sentence: int, words: Sequence[str], labels: Any) -> None:

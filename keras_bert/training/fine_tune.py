@@ -47,7 +47,8 @@ def fine_tune(
     The recipe: AdamW (biases and layer normalization do not decay), linear warmup and linear decay of the learning
     rate, gradients clipped by their norm, and batches of similar length. By default, there are three epochs; for few
     examples, as many as make 200 updates, but at most 20. For regression, the bias of a new head starts at the mean of
-    the labels.
+    the labels, and its kernel starts and learns in units of their standard deviation: stars from 1 to 5 and percent are
+    learned alike.
 
     Args:
         model: a task model. It is compiled here.
@@ -163,6 +164,7 @@ def train_on(
     epochs = [epoch(batches) for batches in plan]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
+    layers["scales"] = model.scales(examples.targets)
     settings = {
         **teacher_settings(teacher, vars(recipe)),
         **run_files.of_model(model),

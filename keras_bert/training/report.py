@@ -19,7 +19,8 @@ from keras_bert.tasks.task import BertTask
 REPORT = "report.md"
 CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
-BASELINE = "_baseline"  # ends the name of what the most frequent answer gives, beside a measure of this name
+# Ends the name of what the same answer to all texts gives, beside the measure: the most frequent, or the mean.
+BASELINE = "_baseline"
 _LARGEST = 40.0  # inches, of a confusion matrix
 _LONGEST = 40  # characters of a label
 _MANY = 30  # classes; a larger matrix has no zeros
@@ -38,6 +39,7 @@ def write_report(
     measures: Mapping[str, float],
     confusion: tuple[Sequence[str], np.ndarray] | None = None,
     panels: Mapping[str, Sequence[str]] | None = None,
+    details: Mapping[str, float] | None = None,
 ) -> None:
     """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory. Replaces older ones.
 
@@ -49,6 +51,7 @@ def write_report(
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
             the predicted classes.
         panels: title -> the names in the history that are drawn; by default the loss, and beside it all measures.
+        details: further measures, such as those of each class, see `class_table`.
 
     Warns:
         UserWarning: a picture could not be drawn. It is left out, because the model is worth more.
@@ -73,7 +76,8 @@ def write_report(
     names = _names(history)
     parts = [
         "# Training report",
-        _measures(measures),
+        _formatted(*measure_table({**measures, **without_classes(details or {})})),
+        *(["## Classes", _formatted(*classes)] if (classes := class_table(details or {})) else []),
         f"## {next(iter(history[0])).capitalize()}s",
         _table(names, [[_number(each.get(name)) for name in names] for each in history]),
         *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),
@@ -94,12 +98,32 @@ def shares(counts: np.ndarray) -> np.ndarray:
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
-def _measures(measures: Mapping[str, float]) -> str:
-    rows = with_baselines(measures)
+def measure_table(measures: Mapping[str, float]) -> tuple[list[str], list[list[Any]]]:
+    """Makes a header and rows of measures, and of their baselines if there are any."""
+    rows = [list(row) for row in with_baselines(measures)]
     columns = 2 if all(baseline is None for *_, baseline in rows) else 3
-    header = ["measure", "value", "by frequency alone"]
-    cells = [[name, _number(float(value)), _number(baseline)] for name, value, baseline in rows]
-    return _table(header[:columns], [row[:columns] for row in cells])
+    return ["measure", "value", "baseline"][:columns], [row[:columns] for row in rows]
+
+
+def class_table(details: Mapping[str, float]) -> tuple[list[str], list[list[Any]]] | None:
+    """Makes a header and a row for each class from measures named "measure of class"; None if there are none."""
+    classes: dict[str, dict[str, float]] = {}
+    for name, value in details.items():
+        kind, separator, label = name.partition(" of ")
+        if separator:
+            classes.setdefault(label, {})[kind] = value
+    kinds = list(dict.fromkeys(kind for values in classes.values() for kind in values))
+    rows = [[name, *map(values.get, kinds)] for name, values in classes.items()]
+    return (["class", *kinds], rows) if classes else None
+
+
+def without_classes(details: Mapping[str, float]) -> dict[str, float]:
+    """Returns the measures that are not those of a class."""
+    return {name: value for name, value in details.items() if " of " not in name}
+
+
+def _formatted(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return _table(header, [[name, *map(_number, values)] for name, *values in rows])
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -169,14 +169,15 @@ def fine_tune_files(
         history = train_on(model, examples, measured, directory.run, recipe, callbacks=run.callbacks, **more)
         if run.is_chief:
             model.save_preset(directory.path, overwrite=True)
-            measures, confusion = {}, None
+            measures, confusion, details = {}, None, {}
             if measured is not None:
-                answers = model.answers(measured[0])
-                measures, confusion = model.measures(answers, measured[1]), model.confusion(answers, measured[1])
+                answers, labels = model.answers(measured[0]), measured[1]
+                measures, confusion = model.measures(answers, labels), model.confusion(answers, labels)
+                details = model.details(answers, labels)
             about = {"train": train, "eval": validation, "preset": preset if teacher is None else teacher}
             about |= {} if teacher is None else {"num_layers": num_layers}
             about |= {**vars(source), **told, "dtype": dtype}
-            report.write_report(directory.path, about, history, measures, confusion)
+            report.write_report(directory.path, about, history, measures, confusion, details=details)
             run.measures = directory.finish(measures)
     return run.measures
 

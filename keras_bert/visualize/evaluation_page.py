@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.training.report import shares
+from keras_bert.training.report import class_table, measure_table, shares, without_classes
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -99,28 +99,15 @@ def page(
         >>> "<td>&lt;b&gt;</td><td>good</td><td>bad</td>" in html
         True
     """
-    overall = {**measures, **{name: value for name, value in details.items() if " of " not in name}}
-    parts = [_table(["measure", "value"], [[name, value] for name, value in overall.items()])]
-    if classes := _by_class(details):
-        kinds = list(dict.fromkeys(kind for values in classes.values() for kind in values))
-        rows = [[name, *(values.get(kind, "") for kind in kinds)] for name, values in classes.items()]
-        parts += ["<h2>Classes</h2>", _table(["class", *kinds], rows)]
+    parts = [_table(*measure_table({**measures, **without_classes(details)}))]
+    if classes := class_table(details):
+        parts += ["<h2>Classes</h2>", _table(*classes)]
     if confusion is not None:
         parts += ["<h2>Confusion matrix</h2>", "<p>Rows: class of the example. Columns: given by the model.</p>"]
         parts.append(_matrix(*confusion))
     if worst:
         parts += ["<h2>Worst answers</h2>", f"<p>{escape(heading)}</p>", _answers(worst)]
     return plain_page(title, "\n".join(parts), _STYLE)
-
-
-def _by_class(details: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Sorts measures named "measure of class": class -> measure -> value."""
-    classes: dict[str, dict[str, float]] = {}
-    for name, value in details.items():
-        kind, separator, label = name.partition(" of ")
-        if separator:
-            classes.setdefault(label, {})[kind] = value
-    return classes
 
 
 def _matrix(labels: Sequence[str], counts: np.ndarray) -> str:
@@ -158,8 +145,8 @@ def _rows(header: Sequence[str], rows: Sequence[str]) -> str:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f'<td class="number">{value:.4f}</td>'
+    if isinstance(value, float | int):
+        return f'<td class="number">{value:{".4f" if isinstance(value, float) else ","}}</td>'
     return f"<td>{escape(_text(value))}</td>"
 
 

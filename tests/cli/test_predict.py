@@ -1,5 +1,7 @@
 """keras-bert predict and evaluate: what they read, and what they cannot."""
 
+import csv
+import gzip
 import json
 import re
 from html import escape
@@ -9,7 +11,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
-from keras_bert import BertNextSentence, BertQuestionAnswerer, BertSentenceEncoder, BertSparseEncoder
+from keras_bert import (
+    BertClassifier,
+    BertNextSentence,
+    BertQuestionAnswerer,
+    BertSentenceEncoder,
+    BertSparseEncoder,
+    BertTokenClassifier,
+)
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
 from keras_bert.data.tables import read_rows
@@ -58,10 +67,10 @@ def test_tables_and_arguments(run, fails, classifier, tmp_path):
     """Other columns are handed on, and nothing is lost if an answer has the name of a column."""
     rows = [("bad, bad", "x", "1"), ("great", "y", "2")]
     answers = tasks_table.load_task(Path(classifier)).classify([text for text, _, _ in rows])
-    csv, tsv = tmp_path / "a.csv", tmp_path / "a.txt"
-    csv.write_text('review,label,id\n"bad, bad",x,1\ngreat,y,2\n')
+    table, tsv = tmp_path / "a.csv", tmp_path / "a.txt"
+    table.write_text('review,label,id\n"bad, bad",x,1\ngreat,y,2\n')
     tsv.write_text("bad, bad\tx\t1\ngreat\ty\t2\n")
-    by_name = run("predict", classifier, "--file", str(csv), "--text-column", "review").stdout
+    by_name = run("predict", classifier, "--file", str(table), "--text-column", "review").stdout
     expected = [
         {"review": text, "given_label": label, "id": number, **answer}
         for (text, label, number), answer in zip(rows, answers, strict=True)
@@ -75,9 +84,9 @@ def test_tables_and_arguments(run, fails, classifier, tmp_path):
     ]
     (one,) = run("predict", classifier, "great").stdout.splitlines()
     assert json.loads(one)["label"] == answers[1]["label"]
-    csv.write_text("text\ngood\na,b\n")
-    told = f"{csv}: 1 of 2 rows cannot be used: line 3: 2 cells instead of 1. Fix the file, or leave them out with"
-    assert fails("predict", classifier, "--file", str(csv)).startswith(told)
+    table.write_text("text\ngood\na,b\n")
+    told = f"{table}: 1 of 2 rows cannot be used: line 3: 2 cells instead of 1. Fix the file, or leave them out with"
+    assert fails("predict", classifier, "--file", str(table)).startswith(told)
 
 
 @pytest.mark.parametrize("end", ["csv", "tsv", "jsonl"])
@@ -157,23 +166,165 @@ def test_evaluate(run, classifier, table):
     for i, name in enumerate(sorted(set(kinds))):
         for kind, values in zip(("precision", "recall", "f1"), found, strict=False):
             assert measures[f"{kind} of {name}"] == f"{values[i]:.4f}"
+        assert measures[f"support of {name}"] == str(kinds.count(name))
+    assert measures["macro_f1"] == f"{np.mean(found[2]):.4f}"
 
 
 def test_errors(run, fails, classifier, table, tmp_path):
-    """The examples that are answered wrongly, and only these."""
+    """The examples that are answered wrongly, and only these, with their lines."""
     rows = [line.split("\t") for line in Path(table).read_text().splitlines()[1:]]
     answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
     options = ("--text-column", "sentence", "--label-column", "kind", "--errors", str(tmp_path / "errors.jsonl"))
     assert run("evaluate", classifier, table, *options).exit_code == 0
     wrong = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
     expected = [
-        {"text": text, "label": label, "answer": answer}
-        for (text, label), answer in zip(rows, answers, strict=True)
+        {"line": line, "text": text, "label": label, "answer": answer["label"], "probability": answer["probability"]}
+        for line, ((text, label), answer) in enumerate(zip(rows, answers, strict=True), start=2)
         if answer["label"] != label
     ]
     assert 0 < len(wrong) < len(rows)
     assert wrong == expected
     assert "errors.jsonl exists" in fails("evaluate", classifier, table, *options)
+
+
+def write_reviews(path, rows, names):
+    """Writes a table in the format of its name."""
+    kind = path.name.split(".")[1]
+    if kind == "parquet":
+        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(
+            pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}), path
+        )
+    elif kind == "xlsx":
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in [names, *rows]:
+            book.active.append(row)
+        book.save(path)
+    else:
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+        if kind != "jsonl":
+            lines = [{"csv": ",", "tsv": "\t"}[kind].join(row) for row in [names, *rows]]
+        text = "".join(f"{line}\n" for line in lines).encode()
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.xlsx", "a.csv.gz", "a.jsonl.gz"])
+@pytest.mark.parametrize("end", ["jsonl", "csv"])
+def test_errors_keep_all_columns_and_the_line_of_the_file(run, classifier, tmp_path, name, end):
+    """Those named as what is written get a prefix, and rows that are left out are counted."""
+    names = ["label", "review", "line", "given_line", "day", "kind", "answer"]
+    rows = [["l1", "bad", "7", "g", "2026-11-25", "praise", "yes"]] * 3 + [["l4", "", "8", "g", "today", "blame", ""]]
+    rows.append(["l5", "bad", "9", "h", "2026-11-26", "praise", "no"])
+    write_reviews(tmp_path / name, rows, names)
+    (given,) = tasks_table.load_task(Path(classifier)).classify(["bad"])
+    assert given["label"] == "blame"
+    options = (
+        "--text-column",
+        "review",
+        "--label-column",
+        "kind",
+        "--skip-bad",
+        "--errors",
+        str(tmp_path / f"e.{end}"),
+    )
+    result = run("evaluate", classifier, str(tmp_path / name), *options)
+    assert (result.exit_code, result.stderr.count("1 of 5 rows are left out")) == (0, 1), result.output
+    if end == "jsonl":
+        wrong = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+    else:
+        wrong = list(csv.DictReader((tmp_path / "e.csv").open(newline="")))
+    first = 1 if name.split(".")[1] in ("parquet", "jsonl") else 2  # after a header
+    assert [str(row["line"]) for row in wrong] == [str(first + i) for i in (0, 1, 2, 4)]
+    assert all(float(row.pop("probability")) == pytest.approx(given["probability"], abs=1e-6) for row in wrong)
+    ours = {"line": wrong[-1]["line"], "text": "bad", "label": "praise", "answer": "blame"}
+    theirs = {
+        "given_label": "l5",
+        "given_given_line": "9",
+        "given_line": "h",
+        "day": "2026-11-26",
+        "given_answer": "no",
+    }
+    assert wrong[-1] == {**ours, **theirs}
+
+
+def test_errors_of_rows_without_names_with_equal_names_and_with_different_keys(run, classifier, tmp_path):
+    options = ("--errors", str(tmp_path / "e.jsonl"), "--overwrite")
+    kind = ("--text-column", "text", "--label-column", "kind")
+    tables = {
+        "a.csv": (
+            "bad,7,praise,x\n",
+            ("--no-header", "--text-column", "1", "--label-column", "3"),
+            {"2": "7", "4": "x"},
+        ),
+        "b.csv": ("text,id,kind,id\nbad,7,praise,x\n", kind, {"id": "7", "id (4)": "x"}),
+        "c.jsonl": (
+            '{"text": "bad", "kind": "praise", "id": 7}\n{"kind": "praise", "text": "bad", "by": ["x"]}\n',
+            kind,
+            {"id": None, "by": ["x"]},
+        ),
+    }
+    for name, (text, columns, others) in tables.items():
+        (tmp_path / name).write_text(text)
+        assert run("evaluate", classifier, str(tmp_path / name), *columns, *options).exit_code == 0
+        *_, wrong = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+        assert {name: wrong[name] for name in list(wrong)[5:]} == others
+    folder = tmp_path / "reviews"
+    for label, text in {"praise": "bad", "blame": "bad"}.items():
+        (folder / label).mkdir(parents=True)
+        (folder / label / "1.txt").write_text(text)
+    assert run("evaluate", classifier, str(folder), *options).exit_code == 0
+    (wrong,) = map(json.loads, (tmp_path / "e.jsonl").read_text().splitlines())
+    assert (wrong["file"], wrong["label"]) == ("praise/1.txt", "praise")
+
+
+def test_errors_of_numbers_are_the_largest_the_largest_first(run, tmp_path):
+    model = small.task(BertClassifier, ["stars"], problem_type="regression", config={"num_layers": 1})
+    model.save_preset(tmp_path / "model")
+    texts = ["good film", "the river", "bad", "money", "the bank"]
+    answers = [answer["stars"] for answer in model.classify(texts)]
+    apart = [0.0, 3.0, -1.0, -5.0, 0.5]  # the root of their mean square is 2.66
+    labels = [answer + each for answer, each in zip(answers, apart, strict=True)]
+    rows = "".join(f"{text},{label!r},{i}\n" for i, (text, label) in enumerate(zip(texts, labels, strict=True)))
+    (tmp_path / "a.csv").write_text("text,label,id\n" + rows)
+    options = ("--errors", str(tmp_path / "e.jsonl"), "--report", str(tmp_path / "e.html"))
+    shown = run("evaluate", str(tmp_path / "model"), str(tmp_path / "a.csv"), *options).stdout
+    measures = dict(line.split("\t") for line in shown.splitlines())
+    assert float(measures["rmse_baseline"]) == pytest.approx(np.std(labels), abs=1e-4)
+    wrong = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["text"], row["id"]) for row in wrong] == [(5, "money", "3"), (3, "the river", "1")]
+    assert [row["answer"] for row in wrong] == pytest.approx([answers[3], answers[1]], abs=1e-5)
+    page = (tmp_path / "e.html").read_text()
+    assert page.index("<td>money</td>") < page.index("<td>the river</td>") < page.index("<td>bad</td>")
+
+
+def test_errors_of_questions_and_of_words(run, untrained, tmp_path):
+    """A question keeps its id; rows of a table keep their columns; a sentence has the line of its first word."""
+    answerer = BertQuestionAnswerer.from_preset(untrained)
+    answerer.save_preset(tmp_path / "answerer")
+    answers = {"text": ["film"], "answer_start": [5]}
+    row = {"id": "q1", "question": "what?", "context": "good film and music", "answers": answers, "title": "Films"}
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({**row, "id": f"q{i}"}) + "\n" for i in range(2)))
+    asked = {"question": "what?", "id": "q1", "answers": [{"text": "film", "answer_start": 5}]}
+    paragraph = {"context": "good film and music", "qas": [asked]}
+    (tmp_path / "a.json").write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": [paragraph]}]}))
+    best = answerer.answer("what?", "good film and music")
+    assert best["answer"] != "film"
+    ours = {"question": "what?", "context": "good film and music", "label": [["film", 5]], "answer": best["answer"]}
+    for name, expected in {
+        "a.jsonl": {"line": 2, "id": "q1", **ours, "title": "Films"},
+        "a.json": {"id": "q1", **ours},
+    }.items():
+        options = ("--errors", str(tmp_path / "e.jsonl"), "--overwrite")
+        assert run("evaluate", str(tmp_path / "answerer"), str(tmp_path / name), *options).exit_code == 0
+        *_, wrong = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+        assert wrong.pop("probability") == pytest.approx(best["probability"], abs=1e-5)
+        assert wrong == expected
+    small.task(BertTokenClassifier, ["A", "B"], config={"num_layers": 1}).save_preset(tmp_path / "tagger")
+    (tmp_path / "a.conll").write_text("good\tC\nfilm\tC\n\n\nbad\tC\n")
+    options = ("--errors", str(tmp_path / "words.csv"))
+    shown = run("evaluate", str(tmp_path / "tagger"), str(tmp_path / "a.conll"), *options).stdout
+    assert "support of C\t3\n" in shown
+    assert [row["line"] for row in csv.DictReader((tmp_path / "words.csv").open(newline=""))] == ["1", "5"]
 
 
 def test_report(run, fails, classifier, table, tmp_path):

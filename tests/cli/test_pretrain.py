@@ -53,7 +53,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     names = {"masked_lm_loss", "masked_lm_accuracy", "masked_lm_perplexity", "next_sentence_accuracy"}
     assert names <= set(measures)
     baselines = pretraining.baselines(Records(folder / "model/training/validation"))
-    expected = {name: [f"(by frequency alone: {value:.4f})"] for name, value in baselines.items()}
+    expected = {name: [f"(baseline: {value:.4f})"] for name, value in baselines.items()}
     assert beside == {"loss": [], **expected}
     assert not any("baseline" in line for line in steps[:-1])
     assert float(measures["masked_lm_perplexity"]) == pytest.approx(np.exp(float(measures["masked_lm_loss"])), rel=1e-3)

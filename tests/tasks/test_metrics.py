@@ -102,6 +102,70 @@ def test_entity_f1():
     assert metrics.entity_f1([["O", "B-a"]], [["O", "O"]]) == metrics.entity_f1([["O"]], [["O"]]) == nothing
 
 
+def test_classes_have_a_support_and_macro_averages_count_each_class_alike():
+    """Of "a" 2 of 3 are right and 1 of 3 answers is wrong; of "b" 1 of 2; "never" is no class of this file."""
+    labels, predictions = ["a", "a", "a", "b", "b"], ["a", "a", "b", "b", "a"]
+    measured = metrics.by_class(labels, predictions, ["never", "b", "a"])
+    assert [measured[f"support of {name}"] for name in ("never", "b", "a")] == [0, 2, 3]
+    assert all(type(value) is (int if name.startswith("support") else float) for name, value in measured.items())
+    assert [measured["precision of a"], measured["recall of b"], measured["f1 of never"]] == [2 / 3, 1 / 2, 0]
+    averages = {"macro_precision": (2 / 3 + 1 / 2) / 2, "macro_recall": (2 / 3 + 1 / 2) / 2}
+    assert {name: measured[name] for name in averages} == pytest.approx(averages)
+
+
+def test_several_labels_are_counted_class_by_class():
+    labels, predictions = [[1, 0], [1, 1], [0, 0]], [[1, 1], [0, 1], [0, 0]]
+    measured = metrics.by_class(labels, predictions, ["a", "b"])
+    assert [measured[f"support of {name}"] for name in "ab"] == [2, 1]
+    assert (measured["recall of a"], measured["precision of b"], measured["macro_recall"]) == (0.5, 0.5, 0.75)
+
+
+def test_kinds_of_entities_have_a_support_of_entities_not_of_words():
+    tags = [["B-a", "I-a", "O", "B-b"], ["B-a", "O", "O"]]
+    measured = metrics.entities_by_kind(tags, [["B-a", "I-a", "O", "O"], ["O", "O", "B-c"]])
+    assert [measured[f"support of {kind}"] for kind in "abc"] == [2, 1, 0]
+    assert (measured["recall of a"], measured["macro_recall"]) == (0.5, pytest.approx(0.5 / 3))
+    assert metrics.entities_by_kind([["O", "O"]], [["O", "O"]]) == {}
+
+
+@pytest.mark.parity
+def test_classes_are_measured_as_in_the_report_of_scikit_learn():
+    report_of = pytest.importorskip("sklearn.metrics").classification_report
+    generator, names = np.random.default_rng(0), ["a", "b", "c d", "rare"]
+    for _ in range(5):
+        labels, predictions = (generator.choice(names, 40, p=[0.5, 0.3, 0.17, 0.03]).tolist() for _ in range(2))
+        _same_as_report(
+            metrics.by_class(labels, predictions, names),
+            report_of(labels, predictions, output_dict=True, zero_division=0),
+        )
+        several = generator.random((2, 30, 4)) < 0.3
+        report = report_of(*several.astype(int), target_names=names, output_dict=True, zero_division=0)
+        _same_as_report(metrics.by_class(*several.astype(int), names), report)
+
+
+@pytest.mark.parity
+def test_entities_are_measured_as_in_the_report_of_seqeval():
+    report_of = pytest.importorskip("seqeval.metrics").classification_report
+    generator = np.random.default_rng(0)
+    for _ in range(5):
+        columns = [generator.choice(["O", "B-a", "I-a", "B-b c", "I-b c"], (6, 9)).tolist() for _ in range(2)]
+        _same_as_report(metrics.entities_by_kind(*columns), report_of(*columns, output_dict=True, zero_division=0))
+
+
+def _same_as_report(measured, report):
+    """Of all classes in a report as scikit-learn and seqeval make them."""
+    keys = {"precision": "precision", "recall": "recall", "f1": "f1-score", "support": "support"}
+    for name, row in report.items():
+        if name == "macro avg":
+            assert {f"macro_{kind}": row[keys[kind]] for kind in list(keys)[:3]} == pytest.approx(
+                {kind: value for kind, value in measured.items() if kind.startswith("macro_")}
+            )
+        elif not name.endswith(" avg") and name != "accuracy":
+            assert [measured[f"{kind} of {name}"] for kind in keys] == pytest.approx(
+                [row[key] for key in keys.values()]
+            )
+
+
 def test_confusion_matrix():
     matrix = metrics.confusion_matrix(["b", "a", "b", "b"], ["b", "b", "a", "a"], ["b", "a", "never"])
     np.testing.assert_array_equal(matrix, [[1, 2, 0], [1, 0, 0], [0, 0, 0]])

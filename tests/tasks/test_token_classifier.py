@@ -90,7 +90,10 @@ def test_bilou_labels_are_measured_and_joined_as_entities():
     words = ["film", "movie", "bank", ".", "river"]
     answers = [{"word": word, "label": tag, "probability": 1.0} for word, tag in zip(words, tags, strict=True)]
     assert model.measures([answers], [tags]) == {"f1": 1, "precision": 1, "recall": 1}
-    assert list(model.details([answers], [tags])) == ["precision of X", "recall of X", "f1 of X"]
+    kinds = ["precision", "recall", "f1"]
+    assert list(model.details([answers], [tags])) == [
+        *(f"macro_{kind}" for kind in kinds), *(f"{kind} of X" for kind in [*kinds, "support"])
+    ]  # fmt: skip
     cut = [{**each, "label": None} for each in answers[2:]]
     assert model.measures([[*answers[:2], *cut]], [tags])["f1"] == 0  # X ends a word too early
     found = model.entities(" ".join(words))

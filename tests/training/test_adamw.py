@@ -33,6 +33,23 @@ def test_the_papers_formula():
         np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [3.0, "of each column"])
+def test_a_scale_multiplies_the_steps_of_a_weight_and_not_its_decay(scale):
+    """A weight of `scale * w`, whose gradient is that of `w` divided by `scale`, moves as `w` does, times `scale`."""
+    generator = np.random.default_rng(0)
+    weights = [generator.normal(size=(5, 4)), generator.normal(size=4)]
+    gradients = [[generator.normal(size=weight.shape) for weight in weights] for _ in range(5)]
+    scale = np.arange(1.0, 5.0) if isinstance(scale, str) else scale
+    want = by_hand(weights, gradients, rate=lambda step: 0.01)
+    variables = [keras.Variable(weight * scale, dtype="float32") for weight in weights]
+    optimizer = AdamW(0.01, scales={variable.path: scale for variable in variables})
+    assert AdamW.from_config(optimizer.get_config()).scales == optimizer.scales
+    for each in gradients:
+        optimizer.apply([keras.ops.convert_to_tensor(gradient / scale, "float32") for gradient in each], variables)
+    for variable, expected in zip(variables, want, strict=True):
+        np.testing.assert_allclose(variable.numpy() / scale, expected, atol=1e-6)
+
+
 def test_accumulated_gradients_are_one_update():
     weights, gradients = problem()
     means = [tuple(np.mean(pair, axis=0) for pair in zip(*gradients[i : i + 4], strict=True)) for i in range(0, 20, 4)]

@@ -83,6 +83,7 @@ def test_classifiers():
     assert evaluate(numbers, x, given) == {
         **{"spearman": pytest.approx(-1), "pearson": pytest.approx(-1, abs=1e-5)},
         **{"mae": pytest.approx(np.abs(apart).mean()), "rmse": pytest.approx(np.sqrt(np.mean(apart**2)))},
+        "rmse_baseline": pytest.approx(np.sqrt(np.mean((np.array(given) - np.mean(given)) ** 2)), rel=1e-5),
     }
 
 

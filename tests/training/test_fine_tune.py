@@ -196,6 +196,22 @@ def test_regression_begins_at_the_mean():
         np.testing.assert_array_equal(model.head.logits.bias, first)
 
 
+def test_numbers_are_learned_alike_in_any_unit():
+    """Both columns, though the second is 1,000 times as large in its own unit, and lies elsewhere."""
+    learned = []
+    for scale, shift in ((np.array([1.0, 1.0]), 0.0), (np.array([50.0, 0.02]), np.array([7.0, -3.0]))):
+        model, (x, _) = of_numbers(0, 0)
+        model.head.dropout.rate = 0.0
+        model.encoder.trainable = False  # its gradient is that of a sum over both columns
+        numbers = np.array([[len(text), text.count("o")] for text in x], np.float64)
+        fine_tune(model, (x, numbers * scale + shift), **{**SETTINGS, "clip_norm": None})
+        answers = np.array([list(answer.values()) for answer in model.classify(x)])
+        learned.append((answers - shift) / scale)
+    spread = learned[0].std(axis=0)
+    assert (spread > 0).all()
+    np.testing.assert_allclose(learned[1] / spread, learned[0] / spread, atol=0.01)
+
+
 @pytest.mark.slow
 def test_regression_goes_on_where_it_was(tmp_path):
     (model, train), (broken, _), (unbroken, _) = (of_numbers(0, 0) for _ in range(3))

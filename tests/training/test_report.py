@@ -25,9 +25,18 @@ def test_a_baseline_stands_beside_its_measure(tmp_path):
     last = {"step": 30, "loss": 1.0, "accuracy": 0.75, "accuracy_baseline": 0.25}
     write_report(tmp_path, {}, [*HISTORY, last], {"loss": 1.0, "accuracy": 0.75, "accuracy_baseline": 0.25})
     report = (tmp_path / "report.md").read_text()
-    rows = ["| measure | value | by frequency alone |", "| loss | 1.0000 |  |", "| accuracy | 0.7500 | 0.2500 |"]
+    rows = ["| measure | value | baseline |", "| loss | 1.0000 |  |", "| accuracy | 0.7500 | 0.2500 |"]
     assert all(f"{row}\n" in report for row in [*rows, "| step | loss | accuracy |"])
-    assert "baseline" not in report
+    assert "_baseline" not in report
+
+
+def test_each_class_has_its_support_beside_its_measures(tmp_path):
+    details = {"macro_f1": 0.5, "f1 of a": 0.25, "support of a": 1200, "f1 of b | c": 0.75, "support of b | c": 3}
+    write_report(tmp_path, {}, HISTORY, {"accuracy": 0.5}, details=details)
+    report = (tmp_path / "report.md").read_text()
+    assert "| accuracy | 0.5000 |\n| macro_f1 | 0.5000 |\n" in report
+    rows = ["| class | f1 | support |", "| --- | --- | --- |", "| a | 0.2500 | 1200 |", "| b \\| c | 0.7500 | 3 |"]
+    assert "## Classes\n\n" + "\n".join(rows) in report
 
 
 def test_without_matplotlib(tmp_path, monkeypatch):

@@ -189,7 +189,7 @@ def test_numbers_are_measured_by_their_errors_too(preset, tmp_path):
     path.write_text("sentence,kind\ngood film,4\nbad film,1\ngood,5\nbad,2\n")
     settings = {**SETTINGS, "problem_type": "regression", "log": lambda line: None}
     measures = fine_tune_files("classify", path, tmp_path / "model", path, preset=preset, **settings)
-    assert list(measures) == ["spearman", "pearson", "mae", "rmse"]
+    assert list(measures) == ["spearman", "pearson", "mae", "rmse", "rmse_baseline"]
     answers = BertClassifier.from_preset(tmp_path / "model").classify(["good film", "bad film", "good", "bad"])
     errors = np.array([4, 1, 5, 2]) - [answer["value"] for answer in answers]
     np.testing.assert_allclose(

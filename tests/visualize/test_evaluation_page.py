@@ -47,12 +47,16 @@ WORST = [
 
 
 def test_tables():
-    details = {"mae": 2.0, "recall of a": 0.5, "f1 of a": 0.25, "f1 of b of c": 1.0}
+    details = {"mae": 2.0, "recall of a": 0.5, "f1 of a": 0.25, "support of a": 1200, "f1 of b of c": 1.0}
     confusion = ["a", HOSTILE], np.array([[1, 3], [0, 1200]])
     shown = Tables(page("model", {"accuracy": 1 / 3}, details, confusion, WORST, "2 of 9"))
     measures, classes, matrix, answers = shown.tables
     assert measures == [["measure", "value"], ["accuracy", "0.3333"], ["mae", "2.0000"]]
-    assert classes == [["class", "recall", "f1"], ["a", "0.5000", "0.2500"], ["b of c", "", "1.0000"]]
+    assert classes == [
+        ["class", "recall", "f1", "support"],
+        ["a", "0.5000", "0.2500", "1,200"],
+        ["b of c", "", "1.0000", ""],
+    ]
     assert matrix == [["", "a", HOSTILE], ["a", "1", "3"], [HOSTILE, "0", "1,200"]]
     assert answers == [
         ["text", "label", "answer", "probability"],
@@ -63,6 +67,11 @@ def test_tables():
     shades = [each["class"] for each in shown.attributes if " s" in each.get("class", "")]
     assert shades == ["number s2", "number s8", "number s0", "number s10"]  # tenths of the row
     assert [each["rowspan"] for each in shown.attributes if "rowspan" in each] == ["2"]
+
+
+def test_a_baseline_stands_beside_its_measure():
+    shown = Tables(page("model", {"mae": 1.0, "rmse": 0.5, "rmse_baseline": 1.25}, {}, None, [], ""))
+    assert shown.tables == [[["measure", "value", "baseline"], ["mae", "1.0000", ""], ["rmse", "0.5000", "1.2500"]]]
 
 
 def test_without_classes_and_mistakes():
