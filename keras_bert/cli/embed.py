@@ -6,14 +6,17 @@ from pathlib import Path
 
 import click
 
+from keras_bert import files
 from keras_bert.cli.options import (
     batch_tokens_option,
+    check_prompts,
     precision_option,
     preset_option,
     prompt_option,
     skip_bad_option,
 )
 from keras_bert.cli.terminal import RESUMABLE, end_the_command, killed_processes, misuse, quiet_imports
+from keras_bert.data.tables import check_corpus
 
 
 @click.command()
@@ -51,8 +54,16 @@ def embed(
     Example:
       $ keras-bert embed reviews-*.jsonl --text-column review --output vectors
     """
+    from keras_bert.embedding.file_embedding import embed_files, names_of_copies
+
+    check_prompts(preset, prompt)
+    with misuse(OSError):
+        files.check_writable(output)
+        for each in inputs:
+            check_corpus(each, text_column, must_be_table=True)
+        names_of_copies(list(map(Path, inputs)), Path(output), format)
     with quiet_imports():
-        from keras_bert.embedding import embed_files
+        import tensorflow  # noqa: F401  not at its first use, with its logs
 
     with misuse(), killed_processes(), end_the_command(message=RESUMABLE):
         options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
