@@ -8,7 +8,7 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import batch_tokens_option, handle_option, output_options, skip_bad_option
-from keras_bert.cli.terminal import misuse, quiet_imports
+from keras_bert.cli.terminal import import_tensorflow, misuse
 from keras_bert.data.tables import check_corpus
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def duplicates(
         misuse(FileNotFoundError),
     ):
         check_corpus(corpus, text_column)
-        with quiet_imports():
-            import tensorflow  # noqa: F401  not at its first use, with its logs
+        import_tensorflow()
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens, skip_bad=skip_bad)
         if output_format == "text":
             streams.write_lines(results, map(_text, pairs))

@@ -15,7 +15,7 @@ from keras_bert.cli.options import (
     prompt_option,
     skip_bad_option,
 )
-from keras_bert.cli.terminal import RESUMABLE, end_the_command, killed_processes, misuse, quiet_imports
+from keras_bert.cli.terminal import end_the_command, import_tensorflow, killed_processes, misuse, resumable
 from keras_bert.data.tables import check_corpus
 
 
@@ -62,10 +62,9 @@ def embed(
         for each in inputs:
             check_corpus(each, text_column, must_be_table=True)
         names_of_copies(list(map(Path, inputs)), Path(output), format)
-    with quiet_imports():
-        import tensorflow  # noqa: F401  not at its first use, with its logs
+    import_tensorflow()
 
-    with misuse(), killed_processes(), end_the_command(message=RESUMABLE):
+    with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
         options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

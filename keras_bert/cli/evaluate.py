@@ -21,7 +21,7 @@ from keras_bert.cli.options import (
     read_example_file,
     together,
 )
-from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.data.tables import read_corpus
 
 
@@ -160,8 +160,7 @@ def evaluate(
     with contextlib.ExitStack() as stack:
         wrong = errors and stack.enter_context(streams.open_output(errors, overwrite))
         page = report and stack.enter_context(streams.open_output(report, overwrite))
-        with quiet_imports():
-            import tensorflow  # noqa: F401  not at its first use, with its logs
+        import_tensorflow()
         task = load_in_precision(load_task, model, options.pop("precision"), calibration)
         examples = read_example_file(task.EXAMPLES, file, **task.example_settings, **options)
         x, y = examples.xy

@@ -21,7 +21,7 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports, written
 
-MODEL = "saved_model.pb"
+_SAVED_MODEL = "saved_model.pb"  # a file of every SavedModel
 _PACKAGES = {"export_onnx": "onnxruntime", "export_openvino": "openvino", "export_litert": "ai-edge-litert"}
 options = together(
     click.option(
@@ -88,7 +88,7 @@ def export(ctx: click.Context, check: str | None) -> None:
     if not check:
         return
     if not Path(check).is_dir():
-        raise Misuse(f"there is no directory {check}")
+        raise click.ClickException(f"there is no directory {check}")
     with quiet_imports():
         from keras_bert.saved_model.check import check_serving
     try:
@@ -109,7 +109,7 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 
     The inputs are input_word_ids, input_mask and input_type_ids; .tokenize and .bert_pack_inputs work as on TF Hub.
     """
-    _check_output(output, MODEL, overwrite)
+    _check_output(output, _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert import BertPreprocessor
         from keras_bert.saved_model import export_preprocessor
@@ -127,7 +127,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
 
     It has .mlm if the preset has a masked language modeling head.
     """
-    _check_output(output, MODEL, overwrite)
+    _check_output(output, _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert import BertEncoder, BertSentenceEncoder
         from keras_bert.formats import open_checkpoint
@@ -173,7 +173,7 @@ def serving(
     with misuse(OSError):
         files.check_writable(output)
         if version is not None:
-            files.refuse_to_replace(Path(output, str(version)), MODEL, overwrite)
+            files.refuse_to_replace(Path(output, str(version)), _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert.saved_model import export_serving
         from keras_bert.tasks.table import task_of
@@ -225,8 +225,8 @@ def litert(output: str, **settings: Any) -> None:
 def _check_output(output: str, mark: str, overwrite: bool) -> None:
     """Raises Misuse if an export cannot be written: if there is something else, without the file `mark`."""
     with misuse(OSError):
-        files.refuse_to_replace(Path(output), mark, overwrite)
         files.check_writable(output)
+        files.refuse_to_replace(Path(output), mark, overwrite)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:

@@ -7,7 +7,7 @@ import click
 from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.cli.options import batch_tokens_option, handle_option, skip_bad_option, values_by_column
-from keras_bert.cli.terminal import RESUMABLE, Misuse, end_the_command, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, end_the_command, import_tensorflow, misuse, resumable
 from keras_bert.data.tables import check_corpus
 
 
@@ -60,11 +60,10 @@ def index(
         return
     with misuse(OSError):
         check_corpus(corpus, text_column)
-    with quiet_imports():
-        import tensorflow  # noqa: F401  not at its first use, with its logs
+    import_tensorflow()
     with (
         misuse(FileNotFoundError),
-        end_the_command(message=RESUMABLE),
+        end_the_command(message=resumable(f"the index in {output}", f"remove {output}")),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens, skip_bad=skip_bad)
     click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")

@@ -19,7 +19,7 @@ from keras_bert.cli.options import (
     overwrite_option,
     read_columns,
 )
-from keras_bert.cli.terminal import RESUMABLE, end_the_command, misuse, quiet_imports
+from keras_bert.cli.terminal import end_the_command, misuse, quiet_imports, resumable
 from keras_bert.data.tables import read_corpus
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def mine(
     unfinished = Path(f"{output}.unfinished")
     with (
         misuse(FileNotFoundError),
-        end_the_command(message=RESUMABLE),
+        end_the_command(message=resumable(output, f"remove {unfinished}")),
         streams.open_output(output, overwrite) as results,
     ):
         with quiet_imports():

@@ -93,6 +93,13 @@ def encoded(
 
 # -- Options.
 
+
+def _at_least_one(ctx: click.Context, parameter: click.Parameter, number: int) -> int:
+    if number < 1:
+        raise Misuse(f"{parameter.name} is {number}; expected at least 1")
+    return number
+
+
 _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
 
 file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
@@ -104,7 +111,8 @@ handle_option, preset_option, tokenizer_option = (
 )
 batch_tokens_option = click.option(
     "--batch-tokens",
-    type=click.IntRange(1),
+    type=int,
+    callback=_at_least_one,
     default=1024,
     help="The most tokens in a batch, padding included. A longer text is a batch of its own.",
 )

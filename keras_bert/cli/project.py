@@ -45,8 +45,8 @@ def project(
     from keras_bert.embedding.projector import CONFIG, write_projector
 
     with misuse(OSError):
-        files.refuse_to_replace(Path(output), CONFIG, overwrite)
         files.check_writable(output)
+        files.refuse_to_replace(Path(output), CONFIG, overwrite)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
     model = load_model(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)

@@ -12,7 +12,7 @@ import click
 from keras_bert import files
 from keras_bert.choices import DTYPES, STRATEGIES
 from keras_bert.cli.options import check_prompts, recipe_options, together
-from keras_bert.cli.terminal import RESUMABLE, end, end_the_command, killed_processes, misuse, quiet_imports
+from keras_bert.cli.terminal import end, end_the_command, killed_processes, misuse, quiet_imports, resumable
 from keras_bert.sizes import is_size_of_bert
 
 _CANNOT_BE_USED = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
@@ -105,17 +105,17 @@ def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> No
         from keras_bert.training import runs
         from keras_bert.training.interruption import Interrupted
 
+    unfinished = functools.partial(resumable, f"the run in {settings['output']}", "add --overwrite")
     log = functools.partial(click.echo, err=True)
     try:
         with (
-            end_the_command(message=RESUMABLE),
+            end_the_command(message=unfinished()),
             killed_processes(),
             misuse(*_CANNOT_BE_USED),
         ):
             measures = getattr(runs, function)(*arguments, overwrite=overwrite, log=log, **settings)
     except Interrupted as error:
-        command = "the same command without --overwrite" if overwrite else "the same command"
-        end(error.number, f"Interrupted after {error.place}; run {command} to resume.")
+        end(error.number, unfinished(f" after {error.place}"))
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise click.ClickException(
             "another process of this run has ended; all resume from its last checkpoint"

@@ -193,7 +193,7 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
         ends = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
         command = click.get_current_context().info_name
         advice = advice or f"choose a name that ends in {' or '.join(ends)}"
-        raise Misuse(f"{output}: {command} does not write {found}; {advice}")
+        raise Misuse(f"{output}: {command} does not write {found or 'that'}; {advice}")
     return found
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 import signal
 import time
 
@@ -88,7 +89,9 @@ def test_an_interrupted_run_goes_on(run, start, tmp_path, small_preset, by):
     assert b"Traceback" not in error
     if by == "Ctrl-C":
         assert process.returncode == 130
-        assert error.decode().splitlines()[-1] == "Interrupted; run the same command to resume."
+        resumed = shlex.join(["keras-bert", *command("broken", processes=2)])
+        advice = f"To begin anew, remove {broken}; to resume, run: {resumed}"
+        assert error.decode().splitlines()[-1] == f"Interrupted; the work in {broken} is unfinished. {advice}"
     else:
         assert process.returncode == 1
         (line,) = error.decode().splitlines()

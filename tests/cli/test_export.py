@@ -84,7 +84,10 @@ def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp
     assert fails(*command, classifier) == f"{classifier} holds a BertClassifier, which has no prompts"
 
 
-def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch):
+def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").mkdir()
+
     def refuse(*_):
         raise FileExistsError("new exists; pass overwrite to replace it, or choose another name")
 

@@ -1,9 +1,11 @@
 """A wrong path, column, option or preset is an error before TensorFlow, which takes seconds, is imported."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -257,7 +259,7 @@ def outcomes(tmp_path_factory, classifier):
     commands = [shlex.split(command.format(classifier=classifier)) for command in WRONG]
     result = subprocess.run(
         [sys.executable, wrong_calls.__file__], cwd=folder, input=json.dumps(commands), text=True,
-        stdout=subprocess.PIPE, check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}, stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == sorted(FILES)
     return dict(zip(WRONG, json.loads(result.stdout), strict=True))
