@@ -46,7 +46,7 @@ def test_mistakes(fails, tmp_path, small_preset):
     assert fails(*command[:-1], str(tmp_path)) == f"{path} would be replaced by its copy; choose another directory"
     assert not (tmp_path / "vectors").exists()
     path.write_text('{"text": "good"}\n')
-    assert fails(*command[:-1], "/proc/x") == "/proc/x: No such file or directory"
+    assert fails(*command[:-1], "/proc/x") == "cannot write into /proc/x: No such file or directory"
 
 
 def test_a_second_run(fails, tmp_path):
