@@ -70,7 +70,10 @@ def fine_tune(task: str, *, preset: Path | None = None, no_header: bool | None =
     names = ("output", "overwrite", "dtype", "strategy", "teacher", "num_layers", "train", "validation")
     settings = {name: value for name, value in options.items() if name not in names}
     with misuse(OSError):
-        learned_from(task, options["train"], options["validation"], settings)
+        source, _ = learned_from(task, options["validation"], settings)
+        source.check(options["train"])
+        if options["validation"] is not None:
+            source.check_validation(options["validation"])
         files.check_run(options["output"], options["overwrite"])
     if preset is not None:
         check_prompts(preset, options.get("query_prompt"), options.get("positive_prompt"))

@@ -459,26 +459,22 @@ FROM_FILES: dict[str, type[FromFiles]] = {
 
 
 def learned_from(
-    task: str, train: str | Path, validation: str | Path | None, settings: Mapping[str, Any]
+    task: str, validation: str | Path | None, settings: Mapping[str, Any]
 ) -> tuple[FromFiles, FineTuningWithTeacher]:
     """How a task is learned from files, and its recipe: what can be checked before TensorFlow is imported.
 
     Args:
         task: a name in `FROM_FILES`.
-        train, validation: the files.
+        validation: the file to measure with.
         settings: the fields of the task's class in `FROM_FILES`, and of the recipe.
 
     Raises:
-        OSError: a file cannot be read.
         TypeError: there is no such setting.
-        ValueError: a setting or a column is bad.
+        ValueError: a setting is bad.
     """
     if task not in FROM_FILES:
         raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")
     source, recipe = sorted_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
     if validation is not None and recipe.validation_split is not None:
         raise ValueError("validation and validation_split are both given; give only one of them")
-    source.check(train)
-    if validation is not None:
-        source.check_validation(validation)
     return source, recipe

@@ -127,7 +127,7 @@ def fine_tune_files(
         >>> (folder / "my-model/report.md").exists()
         True
     """
-    source, recipe = learned_from(task, train, validation, settings)
+    source, recipe = learned_from(task, validation, settings)
     if (teacher is None) != (num_layers is None) or (teacher is not None and task != "classify"):
         raise ValueError("a student needs the task 'classify', teacher and num_layers")
     directory = RunDirectory(output, overwrite, (train, validation, preset if teacher is None else teacher))
