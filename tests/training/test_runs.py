@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.training import fine_tune, fine_tune_files, pretrain_files, runs
+from keras_bert.training import fine_tune, fine_tune_files, pretrain_files
 from keras_bert.training.interruption import Interrupted
 
 from ..support import small
