@@ -45,7 +45,7 @@ def test_what_is_exported(run, exports, small_preset, untrained, classifier, tmp
         ("serving", classifier, ["--version", "7", "--dtype", "float16", "--overwrite"]),
     ):
         result = run("export", what, "--preset", str(preset), "--output", str(tmp_path / "new"), *options)
-        shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what == "serving" else f"{tmp_path / 'new'}: 0.0 MB\n"
+        shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what != "encoder" else f"{tmp_path / 'new'}: 0.0 MB\n"
         assert (result.exit_code, result.output) == (0, shown)
     assert {where for _, where, _ in exports} == {str(tmp_path / "new")}
     assert [type(model) for model, _, _ in exports[3:]] == [
