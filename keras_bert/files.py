@@ -160,6 +160,25 @@ def with_line_feeds(text: str) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
+def text_files(path: Path) -> list[Path]:
+    """Lists `path` itself, or the .txt files in a directory, sorted by name.
+
+    Raises:
+        FileNotFoundError: there are none, or one is a broken link.
+    """
+    if not path.is_dir():
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}")
+        return [path]
+    paths = sorted(path.glob("*.txt"))
+    if not paths:
+        raise FileNotFoundError(f"the directory {path} has no .txt files")
+    for each in paths:
+        if not each.exists():
+            raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
+    return paths
+
+
 def read_json(path: Path, shape: Any = dict) -> Any:
     """The value in a JSON file, of the shape that `check_json` checks.
 
@@ -315,6 +334,25 @@ def check_writable(directory: str | Path) -> None:
         raise type(error)(f"cannot write into {directory}: {error.strerror}") from error
 
 
+RUN = "training"  # in the directory of a run, the folder of its state
+
+
+def check_run(directory: str | Path, overwrite: bool) -> None:
+    """Checks that a directory can hold a run: that it is new or empty, holds one already, or may be overwritten.
+
+    Raises:
+        FileExistsError: it holds something else.
+        OSError: it cannot be written.
+    """
+    path = Path(directory)
+    if path.exists() and not overwrite and not (path / RUN).is_dir() and not is_empty_directory(path):
+        advice = "choose another output" + (
+            ", or start again with overwrite" if (path / "config.json").is_file() else ""
+        )
+        raise FileExistsError(f"{path} exists and is not the directory of a run; {advice}")
+    check_writable(path)
+
+
 def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: bool) -> None:
     """Raises FileExistsError if `directory` has one of the files `names`, unless `overwrite`."""
     existing = [name for name in names if (Path(directory) / name).exists()]
@@ -367,13 +405,13 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
             os.rename(left, path)
     for left in _left_over(path, "new"):
         _remove(left)
-    _refuse_to_replace(path, mark, overwrite)  # before any work is done
+    refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
     with _removed(unfinished), _naming(path, unfinished):
         unfinished.mkdir()
         yield unfinished
-        _refuse_to_replace(path, mark, overwrite)  # it may have been created since
+        refuse_to_replace(path, mark, overwrite)  # it may have been created since
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
@@ -471,7 +509,8 @@ def _naming(path: Path, unfinished: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(named).replace(str(unfinished), str(path), 1)) from error
 
 
-def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
+def refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
+    """Raises as `directory_written_whole`, before any work is done."""
     if not path.exists() or is_empty_directory(path):
         return
     if not (path / mark).is_file():

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+_BERT = "bert-"
+
 
 def _size(layers: int, hidden: int, heads: int | None = None, **others: Any) -> dict[str, Any]:
     # In most published sizes a head is 64 wide, and the feed-forward layer four times as wide as the hidden state.
@@ -172,3 +174,15 @@ SIZES: dict[str, dict[str, Any]] = {
     "jina-embeddings-v3": _size(24, 1024, **JINA),
     "neobert": _size(28, 768, **NEOBERT) | {"intermediate_size": 2048},
 }
+
+
+def is_size_of_bert(size: str) -> bool:
+    """Whether BERT was published in this size, such as "tiny"; or else, it is the path of a `config.json`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    names = [name.removeprefix(_BERT) for name in SIZES if name.startswith(_BERT)]
+    if size not in names and not size.endswith(".json"):
+        raise ValueError(f"there is no size {size!r}; the sizes are {', '.join(names)}; or give a config.json")
+    return size in names

@@ -1,5 +1,70 @@
-"""`python -m keras_bert.cli` is `keras-bert`."""
+"""The `keras-bert` command, also `python -m keras_bert.cli`: the list of its subcommands, one file each."""
 
-from keras_bert.cli import main
+import errno
+import gc
+import importlib
+import os
 
-main(prog_name="keras-bert")
+import click
+
+import keras_bert
+from keras_bert.cli.terminal import ARGUMENTS, Misuse, end_the_command, one_line, python_warnings
+from keras_bert.extras import needing_tensorflow_text
+
+# Each is a command in the module of its name.
+_COMMANDS = (
+    *("encode", "embed", "project", "tokenize", "detokenize", "similarity", "senses", "attention"),
+    *("index", "search", "duplicates", "mine"),
+    *("finetune", "evaluate", "predict", "fill", "vocab", "pretrain", "distill", "launch"),
+    *("inspect", "summary", "convert", "export", "serve"),
+)
+
+
+class _Commands(click.Group):
+    """Commands that end with one line, not with a traceback, after a file error or Ctrl-C."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = list(args)  # subcommands share it
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            with end_the_command(), needing_tensorflow_text("this command"):
+                return super().invoke(ctx)
+        except ImportError as error:
+            raise Misuse(one_line(error)) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
+                raise
+            if isinstance(error, FileNotFoundError):
+                raise Misuse(one_line(error)) from error
+            raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
+
+
+@click.group(
+    cls=_Commands,
+    commands=[getattr(importlib.import_module(f"keras_bert.cli.{name}"), name) for name in _COMMANDS],
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
+@click.version_option(keras_bert.__version__, prog_name="keras-bert")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """BERT on the command line: tokens and vectors of texts; models to train, to export and to serve.
+
+    Texts come from arguments, from --file, or from a pipe, one text per line. An empty line is an empty text: line N of
+    the output always belongs to line N of the input.
+
+    \b
+    Example:
+      $ keras-bert tokenize --format ids "I love pizza" | keras-bert detokenize
+      i love pizza
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # not Keras's own setting
+    # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage: looking for it as often as
+    # Python does takes a tenth of a short command's time.
+    gc.set_threshold(50_000, 10, 10)
+    ctx.with_resource(python_warnings())
+
+
+if __name__ == "__main__":
+    main(prog_name="keras-bert")

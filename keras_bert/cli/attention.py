@@ -35,6 +35,7 @@ def attention(
       attention.html: 6 layers of 12 heads, 12 tokens
     """
     texts = list(streams.open_texts((text,) if second is None else (text, second), None).parsed())
+    streams.format_of(output, ("html", "png"), must_be_known=True)
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
             from keras_bert import BertEncoder, BertPreprocessor

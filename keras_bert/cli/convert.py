@@ -47,11 +47,14 @@ def convert(source: Path, destination: str, format: str) -> None:
         raise Misuse(f"{destination} exists; choose another name")
     with misuse(OSError):
         files.check_writable(destination)
+    from keras_bert import formats
+
+    with misuse():
+        formats.check_format(format)
     with quiet_imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
         from tqdm import tqdm
 
-        from keras_bert import formats
         from keras_bert.formats import Preset, cross_encoder, hugging_face, sentence_transformers, sparse_encoder
 
     with ExitStack() as stack:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import load_model, texts_to
+from keras_bert.cli.options import load_model, texts_to, tokenizer_option
 from keras_bert.cli.terminal import quiet_imports
 
 
@@ -17,7 +17,12 @@ def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str,
 
 
 @click.command()
-@texts_to("text", "jsonl", texts=click.argument("text", metavar="[IDS]...", nargs=-1, callback=_as_one_text))
+@texts_to(
+    "text",
+    "jsonl",
+    preset=tokenizer_option,
+    texts=click.argument("text", metavar="[IDS]...", nargs=-1, callback=_as_one_text),
+)
 def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str) -> None:
     """Turn token ids back into text.
 

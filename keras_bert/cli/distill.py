@@ -36,14 +36,14 @@ _teaching = together(
 @_teaching
 @runs.fine_tuning_options(FineTuningWithTeacher)
 @column_options
-def classify(no_header: bool, **options: Any) -> None:
+def classify(**options: Any) -> None:
     """Distill a classifier that `finetune classify` trained.
 
     \b
     Example:
       $ keras-bert distill classify --teacher my-model --num-layers 3 --train train.csv --eval dev.csv --output small
     """
-    runs.run("fine_tune_files", "classify", header=not no_header, **options)
+    runs.fine_tune("classify", **options)
 
 
 @distill.command("pretrain")
@@ -56,4 +56,4 @@ def of_tokens(**options: Any) -> None:
     Example:
       $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
     """
-    runs.run("pretrain_files", **options)
+    runs.pretrain(**options)

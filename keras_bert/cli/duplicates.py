@@ -8,7 +8,8 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import batch_tokens_option, handle_option, output_options, skip_bad_option
-from keras_bert.cli.terminal import misuse, quiet_imports
+from keras_bert.cli.terminal import import_tensorflow, misuse
+from keras_bert.data.tables import check_corpus
 
 if TYPE_CHECKING:
     from keras_bert.search.near_duplicates import DuplicatePair
@@ -44,12 +45,14 @@ def duplicates(
     Example:
       $ keras-bert duplicates reviews.txt --threshold 0.95
     """
-    with quiet_imports():
-        from keras_bert.search import near_duplicates
+    from keras_bert.search import near_duplicates
+
     with (
         streams.open_output(output, overwrite) as results,
         misuse(FileNotFoundError),
     ):
+        check_corpus(corpus, text_column)
+        import_tensorflow()
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens, skip_bad=skip_bad)
         if output_format == "text":
             streams.write_lines(results, map(_text, pairs))

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import click
 
+from keras_bert import files
 from keras_bert.cli.options import (
     batch_tokens_option,
+    check_prompts,
     precision_option,
     preset_option,
     prompt_option,
     skip_bad_option,
 )
-from keras_bert.cli.terminal import RESUMABLE, end_the_command, killed_processes, misuse, quiet_imports
+from keras_bert.cli.terminal import end_the_command, import_tensorflow, killed_processes, misuse, resumable
+from keras_bert.data.tables import check_corpus
 
 
 @click.command()
@@ -51,10 +54,17 @@ def embed(
     Example:
       $ keras-bert embed reviews-*.jsonl --text-column review --output vectors
     """
-    with quiet_imports():
-        from keras_bert.embedding import embed_files
+    from keras_bert.embedding.file_embedding import embed_files, names_of_copies
 
-    with misuse(), killed_processes(), end_the_command(message=RESUMABLE):
+    check_prompts(preset, prompt)
+    with misuse(OSError):
+        files.check_writable(output)
+        for each in inputs:
+            check_corpus(each, text_column, must_be_table=True)
+        names_of_copies(list(map(Path, inputs)), Path(output), format)
+    import_tensorflow()
+
+    with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
         options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

@@ -12,6 +12,7 @@ from keras_bert import files
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
     batch_tokens_option,
+    check_prompts,
     encoded,
     load_in_precision,
     precision_options,
@@ -49,6 +50,7 @@ def encode(
       $ keras-bert encode --file reviews.txt --output reviews.npy
       $ cat reviews.txt | keras-bert encode --output reviews.jsonl
     """
+    check_prompts(preset, prompt)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.vector_files import with_vector, write_npy

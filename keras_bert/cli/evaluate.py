@@ -12,6 +12,7 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
+    check_prompts,
     column_options,
     find_preset,
     load_in_precision,
@@ -20,7 +21,8 @@ from keras_bert.cli.options import (
     read_example_file,
     together,
 )
-from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.data.tables import read_corpus
 
 
 class Columns(NamedTuple):
@@ -82,19 +84,20 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
         columns: what to compare.
         options: the other options of `evaluate`.
     """
+    check_prompts(model, columns.query_prompt, columns.positive_prompt)
     rows = {"header": not options["no_header"], **{name: options[name] for name in ("format", "delimiter", "skip_bad")}}
     texts = [columns.query, columns.positive, *columns.negatives]
     examples = read_columns(file, text_columns=texts, score_column=columns.score, **rows)
+    with misuse(OSError):
+        corpus = [row.text for row in read_corpus(columns.corpus, options["text_column"])] if columns.corpus else []
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
-        from keras_bert.data.tables import read_corpus
     prompts = (columns.query_prompt, columns.positive_prompt)
     settings = {} if prompts == (None, None) else {"column_prompts": prompts}
     make = functools.partial(BertSentenceEncoder.from_preset, **settings)
     encoder = load_in_precision(make, model, options["precision"], options["calibration"])
     x, y = examples.xy
-    with misuse(TypeError, FileNotFoundError):
-        corpus = [row.text for row in read_corpus(columns.corpus, options["text_column"])] if columns.corpus else []
+    with misuse(TypeError):
         encoder.check_examples(x, y)
         answers = encoder.answers(x)
         measures, details = encoder.measures(answers, y), encoder.details(answers, y, corpus)
@@ -152,14 +155,19 @@ def evaluate(
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
-    with quiet_imports():
-        from keras_bert.tasks.table import load_task
-    task = load_in_precision(load_task, model, options.pop("precision"), calibration)
-    examples = read_example_file(task.EXAMPLES, file, **task.example_settings, **options)
-    x, y = examples.xy
+    columns = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
+    rows = {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
+    from keras_bert.tasks.table import check_examples, load_task
+
+    with misuse(OSError):
+        check_examples(model, file, **columns, **rows)
     with contextlib.ExitStack() as stack:
         wrong = errors and stack.enter_context(streams.open_output(errors, overwrite))
         page = report and stack.enter_context(streams.open_output(report, overwrite))
+        import_tensorflow()
+        task = load_in_precision(load_task, model, options.pop("precision"), calibration)
+        examples = read_example_file(task.EXAMPLES, file, **task.example_settings, **options)
+        x, y = examples.xy
         try:
             task.check_examples(x, y)
             others = errors and _other_columns(examples, file, **options)

@@ -10,9 +10,18 @@ from typing import Any
 import click
 
 from keras_bert import files
-from keras_bert.cli.options import load_in_precision, precision_options, preset_option, prompt_option, together
+from keras_bert.cli.options import (
+    check_prompts,
+    load_in_precision,
+    precision_options,
+    preset_option,
+    prompt_option,
+    together,
+    tokenizer_option,
+)
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports, written
 
+_SAVED_MODEL = "saved_model.pb"  # a file of every SavedModel
 _PACKAGES = {"export_onnx": "onnxruntime", "export_openvino": "openvino", "export_litert": "ai-edge-litert"}
 options = together(
     click.option(
@@ -25,35 +34,32 @@ options = together(
 )
 
 
-def _export_runtime(function: str, preset: Path, output: str, encoder: bool, precision: str, **settings: Any) -> None:
+def _export_runtime(
+    function: str, output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any
+) -> None:
     """Calls a function of `keras_bert.runtimes`, and tells how far its answers are from Keras's."""
+    if not overwrite:
+        _check_output(output, "", overwrite)
     with quiet_imports():
         from keras_bert import BertEncoder, BertPreprocessor, runtimes
         from keras_bert.tasks.table import task_of
 
-        write: Callable[..., Any] = getattr(runtimes, function)
-    if encoder:
-        model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
-    else:
-        model = task_of(preset).from_preset(preset)
-    differences = write(model, output, precision, **settings)
-    for each in differences:
-        click.echo(each)
-    if not differences:
-        click.echo(f"not compared with Keras: pip install {_PACKAGES[function]}", err=True)
+    def write() -> None:
+        if encoder:
+            model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
+        else:
+            model = task_of(preset).from_preset(preset)
+        differences = getattr(runtimes, function)(model, output, precision, overwrite=overwrite, **settings)
+        for each in differences:
+            click.echo(each)
+        if not differences:
+            click.echo(f"not compared with Keras: pip install {_PACKAGES[function]}", err=True)
 
-
-def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
-    with misuse(OSError):
-        files.check_writable(output)
-    return output
+    _export(write, output)
 
 
 _options = together(  # of all exports
-    click.option(
-        "--output", metavar="DIR", required=True, callback=_checked, help="Write into DIR; an error leaves no files."
-    ),
-    preset_option,
+    click.option("--output", metavar="DIR", required=True, help="Write into DIR; an error leaves no files."),
     click.option("--overwrite", is_flag=True, help="Replace an earlier export in DIR."),
 )
 _dtype = click.option(
@@ -81,6 +87,8 @@ def export(ctx: click.Context, check: str | None) -> None:
         raise Misuse("give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone")
     if not check:
         return
+    if not Path(check).is_dir():
+        raise click.ClickException(f"there is no directory {check}")
     with quiet_imports():
         from keras_bert.saved_model.check import check_serving
     try:
@@ -92,6 +100,7 @@ def export(ctx: click.Context, check: str | None) -> None:
 
 @export.command()
 @_options
+@tokenizer_option
 @click.option(
     "--sequence-length", type=int, help="The number of tokens per row, by default 128; 0: that of the longest text."
 )
@@ -100,6 +109,7 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 
     The inputs are input_word_ids, input_mask and input_type_ids; .tokenize and .bert_pack_inputs work as on TF Hub.
     """
+    _check_output(output, _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert import BertPreprocessor
         from keras_bert.saved_model import export_preprocessor
@@ -109,6 +119,7 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 
 @export.command()
 @_options
+@preset_option
 @_dtype
 @precision_options
 def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **numeric: Any) -> None:
@@ -116,6 +127,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
 
     It has .mlm if the preset has a masked language modeling head.
     """
+    _check_output(output, _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert import BertEncoder, BertSentenceEncoder
         from keras_bert.formats import open_checkpoint
@@ -138,6 +150,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
 
 @export.command()
 @_options
+@preset_option
 @click.option("--version", type=click.IntRange(1), help="The version; by default, the highest in DIR plus 1.")
 @_dtype
 @prompt_option
@@ -156,6 +169,11 @@ def serving(
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
     gives sentence vectors, with the prompt before each text.
     """
+    check_prompts(preset, prompt)
+    with misuse(OSError):
+        files.check_writable(output)
+        if version is not None:
+            files.refuse_to_replace(Path(output, str(version)), _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert.saved_model import export_serving
         from keras_bert.tasks.table import task_of
@@ -174,6 +192,7 @@ def serving(
 
 @export.command()
 @_options
+@preset_option
 @options
 def onnx(output: str, **settings: Any) -> None:
     """Export a model for ONNX Runtime, sentence-transformers and optimum: ids to answers.
@@ -181,24 +200,33 @@ def onnx(output: str, **settings: Any) -> None:
     A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's;
     if they differ by more than the precision explains, nothing is written.
     """
-    _export(lambda: _export_runtime("export_onnx", output=output, **settings), output)
+    _export_runtime("export_onnx", output, **settings)
 
 
 @export.command()
 @_options
+@preset_option
 @options
 def openvino(output: str, **settings: Any) -> None:
     """Export a model for OpenVINO, sentence-transformers and optimum: ids to answers. See `onnx`."""
-    _export(lambda: _export_runtime("export_openvino", output=output, **settings), output)
+    _export_runtime("export_openvino", output, **settings)
 
 
 @export.command()
 @_options
+@preset_option
 @options
 @click.option("--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size.")
 def litert(output: str, **settings: Any) -> None:
     """Export a model for LiteRT (TensorFlow Lite) and MediaPipe: ids to answers. See `onnx`."""
-    _export(lambda: _export_runtime("export_litert", output=output, **settings), output)
+    _export_runtime("export_litert", output, **settings)
+
+
+def _check_output(output: str, mark: str, overwrite: bool) -> None:
+    """Raises Misuse if an export cannot be written: if there is something else, without the file `mark`."""
+    with misuse(OSError):
+        files.check_writable(output)
+        files.refuse_to_replace(Path(output), mark, overwrite)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:

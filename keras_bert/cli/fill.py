@@ -16,7 +16,7 @@ from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 @click.command()
 @click.argument("model", callback=find_preset)
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
-@texts_to("text", *streams.ROWS, preset=False)
+@texts_to("text", *streams.ROWS, preset=None)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
     """Predict the masked tokens of texts.
 

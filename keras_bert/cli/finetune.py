@@ -52,14 +52,14 @@ def _long_text(*choices: str) -> Callable:
     help="The kind of labels: one class per text, several, or numbers.",
 )
 @_long_text("truncate", "head_tail", "windows")
-def classify(no_header: bool, **options: Any) -> None:
+def classify(**options: Any) -> None:
     """Classify texts or pairs: CSV, TSV, JSON lines or Parquet, or a directory with one directory per class.
 
     \b
     Example:
       $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
     """
-    runs.run("fine_tune_files", "classify", header=not no_header, **options)
+    runs.fine_tune("classify", **options)
 
 
 @finetune.command()
@@ -74,7 +74,7 @@ def tag(**options: Any) -> None:
     Example:
       $ keras-bert finetune tag --train train.conll --eval dev.conll --output my-tagger
     """
-    runs.run("fine_tune_files", "tag", **options)
+    runs.fine_tune("tag", **options)
 
 
 @finetune.command()
@@ -87,7 +87,7 @@ def answer(**options: Any) -> None:
     Example:
       $ keras-bert finetune answer --train train-v1.1.json --eval dev-v1.1.json --output my-answerer
     """
-    runs.run("fine_tune_files", "answer", **options)
+    runs.fine_tune("answer", **options)
 
 
 @finetune.command()
@@ -114,7 +114,7 @@ def answer(**options: Any) -> None:
     type=click.Choice(RANKING_LOSSES),
     help="The loss. By default binary_cross_entropy for pairs, margin_mse for lists with scores, else lambda.",
 )
-def rank(no_header: bool, text_pair_column: str | None, **options: Any) -> None:
+def rank(text_pair_column: str | None, **options: Any) -> None:
     """Train a reranker on a table with a query, a text and a label, 1 or 0; or on lists.
 
     By default, the query is in the column `text`, and the text that may answer it in `text_pair`. A label is 1 for an
@@ -128,7 +128,7 @@ def rank(no_header: bool, text_pair_column: str | None, **options: Any) -> None:
           --negative-column negative --output my-reranker
     """
     options["text_pair_column"] = text_pair_column or "text_pair"
-    runs.run("fine_tune_files", "rank", header=not no_header, **options)
+    runs.fine_tune("rank", **options)
 
 
 @finetune.command()
@@ -170,7 +170,7 @@ def rank(no_header: bool, text_pair_column: str | None, **options: Any) -> None:
     help="Compute N texts at a time: a large --batch-size with the memory of a small one.",
 )
 @format_options
-def embed(no_header: bool, **options: Any) -> None:
+def embed(**options: Any) -> None:
     """Train sentence vectors on pairs, triplets or pairs with scores: CSV, TSV, JSON lines or Parquet.
 
     Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
@@ -182,7 +182,7 @@ def embed(no_header: bool, **options: Any) -> None:
     Example:
       $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
     """
-    runs.run("fine_tune_files", "embed", header=not no_header, **options)
+    runs.fine_tune("embed", **options)
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

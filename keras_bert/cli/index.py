@@ -7,7 +7,8 @@ import click
 from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.cli.options import batch_tokens_option, handle_option, skip_bad_option, values_by_column
-from keras_bert.cli.terminal import RESUMABLE, Misuse, end_the_command, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, end_the_command, import_tensorflow, misuse, resumable
+from keras_bert.data.tables import check_corpus
 
 
 @click.command()
@@ -48,18 +49,21 @@ def index(
     """
     if bool(corpus) == bool(remove):
         raise Misuse("give CORPUS to index, or --remove COLUMN=VALUE")
+    from keras_bert.search import build_index, remove_rows
+
     with misuse(OSError):
         files.check_writable(output)
-    with quiet_imports():
-        from keras_bert.search import build_index, remove_rows
     if remove:
         with misuse(FileNotFoundError):
             removed = remove_rows(output, remove)
         click.echo(f"{output}: rows removed: {removed:,}")
         return
+    with misuse(OSError):
+        check_corpus(corpus, text_column)
+    import_tensorflow()
     with (
         misuse(FileNotFoundError),
-        end_the_command(message=RESUMABLE),
+        end_the_command(message=resumable(f"the index in {output}", f"remove {output}")),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens, skip_bad=skip_bad)
     click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")

@@ -16,7 +16,7 @@ from typing import IO
 
 import click
 
-from keras_bert.cli.terminal import Misuse, end_the_command
+from keras_bert.cli.terminal import Misuse, end_the_command, resumable
 
 _MISUSE = 2  # an exit code: the command would fail again
 _SECONDS_TO_END = 10
@@ -59,7 +59,9 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
     """Runs the command. Returns the number and the exit code of the first worker that failed, or None."""
     started: list[subprocess.Popen] = []
-    with end_the_command(clean_up=lambda: _end(started), message="Interrupted; all workers ended."):
+    with end_the_command(
+        clean_up=lambda: _end(started), message=resumable("the run", "add --overwrite", ", all workers ended")
+    ):
         tellers = _start(workers, command, started)
         failed = _first_failure(started)
         _end(started)

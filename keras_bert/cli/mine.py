@@ -19,7 +19,8 @@ from keras_bert.cli.options import (
     overwrite_option,
     read_columns,
 )
-from keras_bert.cli.terminal import RESUMABLE, end_the_command, misuse, quiet_imports
+from keras_bert.cli.terminal import end_the_command, misuse, quiet_imports, resumable
+from keras_bert.data.tables import read_corpus
 
 if TYPE_CHECKING:
     from keras_bert.search.mining import Triplet
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=lambda ctx, parameter, handle: handle and find_preset(ctx, parameter, handle),
+    callback=find_preset,
     help="Score positives and candidates with a cross-encoder: a directory, or hf://org/name.",
 )
 @output_option(required=True)
@@ -84,18 +85,21 @@ def mine(
     output_format = streams.format_of(output, streams.ROWS)
     table = {"header": not rules.pop("no_header"), "format": rules.pop("format"), "delimiter": rules.pop("delimiter")}
     learned = read_columns(pairs, text_columns=[query_column, positive_column], **table)
-    with quiet_imports():
-        from keras_bert.data.tables import read_corpus
-        from keras_bert.search import NegativeRules, mine_negatives
-        from keras_bert.tasks.table import load_reranker
+    from keras_bert.search import NegativeRules, mine_negatives
+
+    with misuse(OSError):
+        chosen_by = NegativeRules(**rules)
+        texts = [row.text for row in read_corpus(corpus, text_column)] if corpus else []
     unfinished = Path(f"{output}.unfinished")
     with (
         misuse(FileNotFoundError),
-        end_the_command(message=RESUMABLE),
+        end_the_command(message=resumable(output, f"remove {unfinished}")),
         streams.open_output(output, overwrite) as results,
     ):
-        chosen_by = NegativeRules(**rules)
-        texts = [row.text for row in read_corpus(corpus, text_column)] if corpus else []
+        with quiet_imports():
+            import tensorflow  # noqa: F401  not at its first use, with its logs
+
+            from keras_bert.tasks.table import load_reranker
         reranker = rerank and load_reranker(rerank)
         with files.only_writer(unfinished):
             given = (*learned.columns, texts, preset, chosen_by, reranker, batch_tokens)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from keras_bert import data, files, presets
+from keras_bert import data, files
 from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
@@ -26,10 +26,41 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
-    """A callback of click: the directory of a handle."""
+def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str | None) -> Path | None:
+    """A callback of click: the directory of a model's handle, with a configuration that can be read."""
+    if handle is None:
+        return None
+    from keras_bert.formats import Preset
+
     with misuse(OSError):
-        return presets.resolve(handle)
+        preset = Preset(handle)
+        preset.check()
+    return preset.home
+
+
+def _check_handle(ctx: click.Context, parameter: click.Parameter, handle: str) -> str:
+    """The same, but the handle itself."""
+    find_preset(ctx, parameter, handle)
+    return handle
+
+
+def _find_tokenizer(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
+    """A callback of click: the directory of a tokenizer's handle."""
+    from keras_bert.formats import Preset
+
+    with misuse(OSError):
+        preset = Preset(handle)
+        preset.tokenizer_files.find_vocabulary()
+    return preset.home
+
+
+def check_prompts(preset: Path, *names: str | None) -> None:
+    """Raises Misuse if a model lacks a prompt."""
+    from keras_bert.formats import Preset, sentence_transformers
+
+    with misuse(OSError):
+        for name in filter(None, names):
+            sentence_transformers.check_prompt(name, Preset(preset).sentence_settings.prompts)
 
 
 def load_model(from_preset: Callable[..., T], preset: Path, **arguments: Any) -> T:
@@ -51,7 +82,7 @@ def tokenizer_of(preset: Path | Preset) -> Any:
 def encoded(
     model: BertSentenceEncoder, lines: streams.Lines, batch_tokens: int
 ) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is less than 1."""
+    """Chunks of texts with their vectors."""
     with lines.progress() as bar:
         for texts in lines.chunks():
             with misuse():
@@ -62,18 +93,26 @@ def encoded(
 
 # -- Options.
 
+
+def _at_least_one(ctx: click.Context, parameter: click.Parameter, number: int) -> int:
+    if number < 1:
+        raise Misuse(f"{parameter.name} is {number}; expected at least 1")
+    return number
+
+
 _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
 
 file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
 # The name of a preset, and its directory.
-handle_option = click.option("--preset", default="all-MiniLM-L6-v2", metavar="MODEL", help=_MODEL_HELP)
-preset_option = click.option(
-    "--preset", default="all-MiniLM-L6-v2", callback=find_preset, metavar="MODEL", help=_MODEL_HELP
+handle_option, preset_option, tokenizer_option = (
+    click.option("--preset", default="all-MiniLM-L6-v2", callback=callback, metavar="MODEL", help=_MODEL_HELP)
+    for callback in (_check_handle, find_preset, _find_tokenizer)
 )
 batch_tokens_option = click.option(
     "--batch-tokens",
     type=int,
+    callback=_at_least_one,
     default=1024,
     help="The most tokens in a batch, padding included. A longer text is a batch of its own.",
 )
@@ -108,12 +147,14 @@ def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], C
 texts_argument = click.argument("text", nargs=-1)
 
 
-def texts_to(*formats: str, preset: bool = True, texts: Callable = texts_argument) -> Callable[[Callable], Callable]:
+def texts_to(
+    *formats: str, preset: Callable | None = preset_option, texts: Callable = texts_argument
+) -> Callable[[Callable], Callable]:
     """The arguments and options of a command that reads texts and writes one of these formats, by default the first.
 
-    The command gets the input `lines`, the open output `results`, the `output_format`, and, if `preset`, the preset.
+    The command gets the input `lines`, the open output `results`, the `output_format`, and the preset, if any.
     """
-    options = together(texts, file_option, *([preset_option] if preset else []), output_options(*formats))
+    options = together(texts, file_option, *([preset] if preset else []), output_options(*formats))
 
     def add_to(command: Callable) -> Callable:
         @functools.wraps(command)
@@ -210,7 +251,7 @@ precision_option = click.option(
     default="float32",
     help="The precision of inference. On CPUs, bfloat16 and int8 are faster; answers change a little.",
 )
-precision_options = together(
+_CALIBRATION = together(
     precision_option,
     click.option(
         "--calibration",
@@ -222,13 +263,24 @@ precision_options = together(
 )
 
 
+def precision_options(command: Callable) -> Callable:
+    """The precision of inference, and its calibration. The file of texts is checked before the command starts."""
+
+    @functools.wraps(command)
+    def checked(precision: str, calibration: str | None, **options: Any) -> Any:
+        if calibration is not None and precision != "int8":
+            raise Misuse("--calibration is for --precision int8")
+        with misuse(OSError):
+            if calibration is not None and tables.format_of(calibration) is None:
+                files.read_text(calibration)
+        return command(precision=precision, calibration=calibration, **options)
+
+    return _CALIBRATION(checked)
+
+
 def load_in_precision(from_preset: Callable[[Path], Any], preset: Path, precision: str, calibration: str | None) -> Any:
     """`from_preset(preset)` in a precision. Raises Misuse if that cannot be had."""
-    if calibration is not None and precision != "int8":
-        raise Misuse("--calibration is for --precision int8")
     with misuse(OSError):
-        if calibration is not None and tables.format_of(calibration) is None:
-            files.read_text(calibration)  # raises before the model is loaded
         model = from_preset(preset)
         if calibration is not None:
             model.set_precision(precision, _calibration_texts(calibration, model.text_names))

@@ -24,6 +24,7 @@ from keras_bert.cli.options import (
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
 from keras_bert.data.examples import characters, json_object, whole_row
 from keras_bert.data.tables import format_of, text_of, text_rows
+from keras_bert.data.texts import check_columns
 
 
 @click.command()
@@ -64,11 +65,17 @@ def predict(
     lines = None if form and Path(file or "").is_file() else streams.open_texts(text, file)
     if lines is not None and (options["skip_bad"] or form not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
+    from keras_bert.tasks.table import columns_of_texts, load_task
+
+    with misuse(OSError):
+        if lines is None:
+            check_columns(
+                file, columns_of_texts(model, options["text_column"], options["text_pair_column"]), **_rows(options)
+            )
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
+            import tensorflow  # noqa: F401  not at its first use, with its logs
             from tqdm import tqdm
-
-            from keras_bert.tasks.table import load_task
         task = load_in_precision(load_task, model, options["precision"], calibration)
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
@@ -93,10 +100,7 @@ def _of_table(
     file: str, columns: dict[str, str], options: dict[str, Any]
 ) -> tuple[int, Iterator[list[dict[str, Any]]]]:
     """The number of rows of a table, all of them checked, and the rows in chunks, by column."""
-    read = functools.partial(
-        text_rows, file, list(columns.values()), format=options["format"], header=not options["no_header"],
-        delimiter=options["delimiter"], skip_bad=options["skip_bad"],
-    )  # fmt: skip
+    read = functools.partial(text_rows, file, list(columns.values()), skip_bad=options["skip_bad"], **_rows(options))
     with misuse(OSError):
         count = sum(1 for _ in read())
 
@@ -108,6 +112,11 @@ def _of_table(
                 yield chunk
 
     return count, chunks()
+
+
+def _rows(options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the readers of tables."""
+    return {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
 
 
 def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:

@@ -42,4 +42,4 @@ def pretrain(**options: Any) -> None:
           --steps 10000 --output my-bert
       $ keras-bert fill my-bert "he looked at [MASK] and said nothing ."
     """
-    runs.run("pretrain_files", **options)
+    runs.pretrain(**options)

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import click
 
+from keras_bert import files
 from keras_bert.cli import streams
-from keras_bert.cli.options import batch_tokens_option, encoded, file_option, load_model, preset_option, prompt_option
+from keras_bert.cli.options import (
+    batch_tokens_option,
+    check_prompts,
+    encoded,
+    file_option,
+    load_model,
+    preset_option,
+    prompt_option,
+)
 from keras_bert.cli.terminal import misuse, quiet_imports
 
 
@@ -32,9 +41,14 @@ def project(
       5 texts; to see them: tensorboard --logdir projector
     """
     lines = streams.open_texts((), file)
+    check_prompts(preset, prompt)
+    from keras_bert.embedding.projector import CONFIG, write_projector
+
+    with misuse(OSError):
+        files.check_writable(output)
+        files.refuse_to_replace(Path(output), CONFIG, overwrite)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
-        from keras_bert.embedding.projector import write_projector
     model = load_model(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
     with misuse(FileExistsError):
         count = write_projector(output, encoded(model, lines, batch_tokens), overwrite)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
+from keras_bert import files
 from keras_bert.choices import DTYPES, STRATEGIES
-from keras_bert.cli.options import recipe_options, together
-from keras_bert.cli.terminal import RESUMABLE, end, end_the_command, killed_processes, misuse, quiet_imports
+from keras_bert.cli.options import check_prompts, recipe_options, together
+from keras_bert.cli.terminal import end, end_the_command, killed_processes, misuse, quiet_imports, resumable
+from keras_bert.sizes import is_size_of_bert
 
 _CANNOT_BE_USED = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -59,7 +62,42 @@ def fine_tuning_options(kind: type, without: str = "") -> Callable[[Callable], C
     )
 
 
-def run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
+def fine_tune(task: str, *, preset: Path | None = None, no_header: bool | None = None, **options: Any) -> None:
+    """Fine-tunes for a task. Its options and files are checked before TensorFlow is imported."""
+    from keras_bert.tasks.table import learned_from
+
+    options |= {} if no_header is None else {"header": not no_header}
+    names = ("output", "overwrite", "dtype", "strategy", "teacher", "num_layers", "train", "validation")
+    settings = {name: value for name, value in options.items() if name not in names}
+    with misuse(OSError):
+        source, _ = learned_from(task, options["validation"], settings)
+        source.check(options["train"])
+        if options["validation"] is not None:
+            source.check_validation(options["validation"])
+        files.check_run(options["output"], options["overwrite"])
+    if preset is not None:
+        check_prompts(preset, options.get("query_prompt"), options.get("positive_prompt"))
+        options["preset"] = preset
+    _run("fine_tune_files", task, **options)
+
+
+def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
+    """Pre-trains a model. Its files are checked before TensorFlow is imported."""
+    vocab, size, validation = (options.get(name) for name in ("vocab", "size", "validation"))
+    with misuse(OSError):
+        for path in filter(None, (*corpus, validation)):
+            files.text_files(Path(path))
+        if vocab is not None:
+            Path(vocab).stat()
+        if size is not None and not is_size_of_bert(size):
+            from keras_bert.formats import read_config
+
+            read_config(size)
+        files.check_run(options["output"], options["overwrite"])
+    _run("pretrain_files", corpus, **options)
+
+
+def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
     """Calls a function of `keras_bert.training`, and writes the measures.
 
     An error that the user can correct, an interruption, and the end of another process of the run each give one line.
@@ -70,17 +108,17 @@ def run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> Non
         from keras_bert.training import runs
         from keras_bert.training.loop import Interrupted
 
+    unfinished = functools.partial(resumable, f"the run in {settings['output']}", "add --overwrite")
     log = functools.partial(click.echo, err=True)
     try:
         with (
-            end_the_command(message=RESUMABLE),
+            end_the_command(message=unfinished()),
             killed_processes(),
             misuse(*_CANNOT_BE_USED),
         ):
             measures = getattr(runs, function)(*arguments, overwrite=overwrite, log=log, **settings)
     except Interrupted as error:
-        command = "the same command without --overwrite" if overwrite else "the same command"
-        end(error.number, f"Interrupted after {error.place}; run {command} to resume.")
+        end(error.number, unfinished(f" after {error.place}"))
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise click.ClickException(
             "another process of this run has ended; all resume from its last checkpoint"

@@ -21,7 +21,7 @@ _arguments = together(
 
 
 @click.command()
-@texts_to("text", *streams.ROWS, preset=False, texts=_arguments)
+@texts_to("text", *streams.ROWS, preset=None, texts=_arguments)
 @click.option("--preset", metavar="MODEL", help="The model that made the index, if it has moved.")
 @click.option(
     "--where",
@@ -34,7 +34,7 @@ _arguments = together(
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=lambda ctx, parameter, handle: handle and find_preset(ctx, parameter, handle),
+    callback=find_preset,
     help="Rank the 50 closest texts with a cross-encoder: a directory, or hf://org/name.",
 )
 def search(
@@ -61,8 +61,13 @@ def search(
       $ keras-bert search reviews-index --file questions.txt --output hits.jsonl
       $ keras-bert search reviews-index "too slow" --where language=en --where language=de
     """
+    from keras_bert.search import TextIndex
+    from keras_bert.search.index_files import find_record
+
+    with misuse(FileNotFoundError):
+        made_by = preset or find_record(Path(directory)).preset
+    find_preset(None, None, made_by)
     with quiet_imports():
-        from keras_bert.search import TextIndex
         from keras_bert.tasks.table import load_reranker
     with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)

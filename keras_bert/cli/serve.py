@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from keras_bert.cli.terminal import quiet_imports
+from keras_bert.server import check_versions
 
 _PORT = click.IntRange(0, 65535)
 
@@ -36,6 +37,10 @@ def serve(directory: Path, model_name: str | None, no_batching: bool, **options:
       $ curl -d '{"instances": ["I love pizza"]}' localhost:8501/v1/models/minilm:predict
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
+    try:
+        check_versions(directory)
+    except FileNotFoundError as error:
+        raise click.ClickException(str(error)) from error
     # oneDNN compiles a kernel for each shape and keeps the last 1,024: too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     with quiet_imports():

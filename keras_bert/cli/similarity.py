@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import load_model, prompt_option, texts_to
+from keras_bert.cli.options import check_prompts, load_model, prompt_option, texts_to
 from keras_bert.cli.terminal import Misuse, quiet_imports
 
 _MOST_TEXTS = 1000  # all pairs of more texts are written only as a matrix
@@ -52,6 +52,7 @@ def similarity(
         raise Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
     texts = list(lines.parsed())
     _check_count(len(texts), output_format, chosen)
+    check_prompts(preset, prompt)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.vector_files import write_npy

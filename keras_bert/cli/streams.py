@@ -181,18 +181,19 @@ def _check_output(output: str, path: Path, overwrite: bool) -> None:
         raise Misuse(f"{output} exists; replace it with --overwrite, or choose another name")
 
 
-def format_of(output: str | None, formats: Sequence[str], advice: str = "") -> str:
+def format_of(output: str | None, formats: Sequence[str], advice: str = "", must_be_known: bool = False) -> str:
     """The format of an output, by its extension; the first of `formats` for standard output and other extensions.
 
     Raises:
-        Misuse: the extension is that of another format.
+        Misuse: the extension is that of another format; or, if it `must_be_known`, that of none.
     """
-    found = _FORMAT_OF_EXTENSION.get(Path(output or "").suffix.lower(), formats[0])
+    suffix = Path(output or "").suffix.lower()
+    found = _FORMAT_OF_EXTENSION.get(suffix, suffix if must_be_known else formats[0])
     if found not in formats:
         ends = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
         command = click.get_current_context().info_name
         advice = advice or f"choose a name that ends in {' or '.join(ends)}"
-        raise Misuse(f"{output}: {command} does not write {found}; {advice}")
+        raise Misuse(f"{output}: {command} does not write {found or 'that'}; {advice}")
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli.options import load_in_precision, precision_options
+from keras_bert.cli.options import find_preset, load_in_precision, precision_options
 from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 from keras_bert.config import SIZES, BertConfig
 
@@ -58,10 +58,13 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
         activations  1,440.0 MiB of these, about
       forward pass   174.6 million operations a token
     """
+    preset = None if handle in SIZES and not Path(handle).is_dir() else _find(handle)
+    if preset is None and numeric["precision"] != "float32":
+        raise Misuse(f"{handle} is a size, without weights; --precision is for a preset")
     with quiet_imports():
         from keras_bert.encoder.summary import summarize
-    config, heads = _architecture(handle)
-    ranges = _ranges(handle, **numeric)
+    config, heads = _architecture(preset, handle)
+    ranges = preset and _ranges(preset, **numeric)
     with misuse():  # --sequence-length may be too long
         model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
     rows = [
@@ -79,36 +82,34 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
         click.echo(f"int8           {_layers(config, ranges)}")
 
 
-def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
-    """The configuration of a size or a checkpoint, and the shapes of the weights of its heads."""
-    if handle in SIZES and not Path(handle).is_dir():
-        return BertConfig.named(handle), {}
-    with quiet_imports():
-        from keras_bert import formats, presets
-    with misuse(OSError):
-        try:
-            directory = presets.resolve(handle)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"{error}; published sizes are {', '.join(SIZES)}") from None
-        with formats.open_checkpoint(directory) as checkpoint:
-            return checkpoint.config, {head: checkpoint.shapes(head) for head in sorted(checkpoint.heads)}
+def _architecture(preset: Path | None, size: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
+    """The configuration of a preset, or of a size, and the shapes of the weights of its heads."""
+    from keras_bert import formats
+
+    if preset is None:
+        return BertConfig.named(size), {}
+    with misuse(OSError), formats.open_checkpoint(preset) as checkpoint:
+        return checkpoint.config, {head: checkpoint.shapes(head) for head in sorted(checkpoint.heads)}
 
 
-def _ranges(handle: str, **numeric: Any) -> Int8Ranges | None:
+def _find(handle: str) -> Path:
+    try:
+        return find_preset(None, None, handle)
+    except Misuse as error:
+        raise Misuse(f"{error.message}; published sizes are {', '.join(SIZES)}") from None
+
+
+def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:
     """The ranges that the preset keeps, or that calibration finds."""
-    with quiet_imports():
-        from keras_bert import presets
-        from keras_bert.inference import read_ranges
-        from keras_bert.tasks.table import task_of
-    is_size = handle in SIZES and not Path(handle).is_dir()
-    if numeric["precision"] == "float32" and numeric["calibration"] is None:
+    from keras_bert.inference import read_ranges
+    from keras_bert.tasks.table import task_of
+
+    if numeric["precision"] == "float32":
         with misuse():
-            return None if is_size else read_ranges(presets.resolve(handle))
-    if is_size:
-        raise Misuse(f"{handle} is a size, without weights; --precision is for a preset")
+            return read_ranges(preset)
     with misuse(OSError):
-        task = task_of(presets.resolve(handle))
-    inference = load_in_precision(task.from_preset, Path(handle), **numeric).encoder.inference
+        task = task_of(preset)
+    inference = load_in_precision(task.from_preset, preset, **numeric).encoder.inference
     return None if inference is None else inference.ranges
 
 

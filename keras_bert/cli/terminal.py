@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import unicodedata
 import warnings
@@ -90,6 +91,12 @@ def quiet_imports() -> Iterator[None]:
         os.close(nowhere)
 
 
+def import_tensorflow() -> None:
+    """Imports TensorFlow without its logs, once the command has checked what it can check without."""
+    with quiet_imports():
+        import tensorflow  # noqa: F401
+
+
 @contextlib.contextmanager
 def python_warnings() -> Iterator[None]:
     """Shows each warning of this package in one line, and hides those of other packages."""
@@ -107,7 +114,20 @@ def _show_warning(message: Warning | str, *_: object) -> None:
         click.echo(f"Warning: {visible(str(message))}", err=True)
 
 
-RESUMABLE = "Interrupted; run the same command to resume."
+ARGUMENTS = "keras_bert.arguments"  # in the context of click: the words of the command line
+
+
+def resumable(unfinished: str, anew: str, after: str = "") -> str:
+    """Says that something is unfinished, how to begin it anew, and the command line that resumes it.
+
+    Args:
+        unfinished: what an interruption leaves.
+        anew: what to do to begin anew.
+        after: the last saved place.
+    """
+    words = click.get_current_context().meta[ARGUMENTS]
+    command = shlex.join(["keras-bert", *(word for word in words if word != "--overwrite")])
+    return f"Interrupted{after}; {unfinished} is unfinished. To begin anew, {anew}; to resume, run: {command}"
 
 
 @contextlib.contextmanager

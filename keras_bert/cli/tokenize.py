@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import load_model, texts_to
+from keras_bert.cli.options import load_model, texts_to, tokenizer_option
 from keras_bert.cli.terminal import Misuse, quiet_imports
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _width(text: str) -> int:
 
 
 @click.command()
-@texts_to("text", "ids", "jsonl")
+@texts_to("text", "ids", "jsonl", preset=tokenizer_option)
 @click.option("--explain", is_flag=True, help="Write a table of the tokens of each text, with their characters.")
 def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, explain: bool) -> None:
     """Split each text into tokens of the model's vocabulary.

@@ -49,13 +49,14 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     if not path.parent.is_dir():
         raise Misuse(f"cannot write {output}: there is no directory {path.parent}")
     _refuse_to_replace(path, output)
+    with misuse(OSError):
+        paths = [each for given in corpus for each in files.text_files(Path(given))]
     with quiet_imports():
         from keras_bert.text import learn_vocabulary
-        from keras_bert.text.learning import fertility, text_files
+        from keras_bert.text.learning import fertility
 
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
     with misuse():
-        paths = [each for given in corpus for each in text_files(Path(given))]
         tokenizer = learn_vocabulary(paths, size, kind, **settings)
         fits = fertility(tokenizer, paths)
         _refuse_to_replace(path, output)  # another process may have written it

@@ -101,10 +101,16 @@ def known_format(path: str | Path, format: str | None) -> str:
     return known
 
 
-def read_rows(path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None) -> Rows:
-    """Reads a table into memory. Arguments and errors are those of `read_table`."""
+def read_rows(
+    path: str | Path,
+    format: str | None = None,
+    header: bool = True,
+    delimiter: str | None = None,
+    first: int | None = None,
+) -> Rows:
+    """Reads a table into memory, or its `first` rows. Arguments and errors are those of `read_table`."""
     table = Table(path, format, header, delimiter)
-    rows, names = list(table), table.names
+    rows, names = list(itertools.islice(table, first)), table.names
     if not rows:
         raise table.empty()
     if names is None and table.format == "jsonl":
@@ -379,6 +385,23 @@ def text_rows(
     if not number_of_rows and not may_be_empty:
         raise table.empty()
     problems.settle(number_of_rows, skip_bad)
+
+
+def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = False) -> None:
+    """Checks that a file has a column of texts. It reads up to the first text. Raises as `read_corpus`.
+
+    Args:
+        path, text_column: see `read_corpus`.
+        must_be_table: whether a file of lines is an error.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if must_be_table:
+        known_format(path, None)
+    if format_of(path) is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the reading itself warns
+            next(text_rows(path, [text_column], may_be_empty=True), None)
 
 
 def text_of(row: Mapping[str, Any], column: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from keras_bert.files import read_text
 
 # -- Parses the labels in the cells of a table.
 
+_FIRST_ROWS = 20  # that usually have all columns
 KINDS = ("class", "number", "multi_label")
 LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
     "single_label_classification": "class",
@@ -210,6 +212,40 @@ def read_columns(
             scores.append(of_row[0] if is_one else of_row)
     problems.settle(len(rows.rows), skip_bad)
     return ColumnExamples(tuple(map(list, zip(*found, strict=True))), scores if score_columns else None)
+
+
+def check_columns(path: str | Path, columns: Sequence[str | int | None], **settings: Any) -> None:
+    """Checks that a table has columns. It reads the first rows, and more only if these lack a column.
+
+    Args:
+        path: the table.
+        columns: names or numbers, see `read_table`; None is ignored.
+        **settings: `format`, `header` and `delimiter`, see `read_table`.
+
+    Raises:
+        OSError, ValueError: as `read_table`, but not for the cells of a row.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "reviews.csv")
+        >>> _ = path.write_text("sentence,label\nA fine film.,good\n")
+        >>> check_columns(path, ["sentence", "Label"])
+        Traceback (most recent call last):
+        ...
+        ValueError: ...reviews.csv has no column 'Label'; its columns are 'sentence', 'label'; did you mean 'label'?
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the reading itself warns
+        try:
+            _check_keys(read_rows(path, first=_FIRST_ROWS, **settings), columns, path)
+        except ValueError:
+            _check_keys(read_rows(path, **settings), columns, path)
+
+
+def _check_keys(rows: Rows, columns: Sequence[str | int | None], path: str | Path) -> None:
+    if any(not isinstance(row, str) for _, row in rows.rows):
+        for column in columns:
+            _key(rows, column, path)
 
 
 def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:

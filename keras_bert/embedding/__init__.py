@@ -1,4 +1,7 @@
-"""Embeds files of texts, of any size: writes copies with a vector in each row."""
+"""Embeds files of texts, of any size: writes copies with a vector in each row.
+
+TensorFlow is imported when a model is loaded, so that files are checked before.
+"""
 
 from keras_bert.embedding.file_embedding import embed_files
 

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras import ops
 from tqdm import tqdm
 
 from keras_bert.embedding.vector_files import TableCopy, copy_of, name_of_copy
 from keras_bert.parts import Parts, check_processes
-from keras_bert.tasks import BertSentenceEncoder
-from keras_bert.text.arguments import check_many
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
+
+    from keras_bert.tasks import BertSentenceEncoder
 
 
 _loaded: dict[str, BertSentenceEncoder] = {}
@@ -34,6 +33,8 @@ def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
         preset, **settings: see `BertSentenceEncoder.from_preset`.
         to_compare: whether the dot product of two vectors is to be the model's similarity.
     """
+    from keras_bert.tasks import BertSentenceEncoder
+
     make = BertSentenceEncoder.to_compare if to_compare else BertSentenceEncoder.from_preset
     model = make(preset, **settings)
     digest = _digest(model)
@@ -52,6 +53,8 @@ def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEn
 
 def _digest(model: BertSentenceEncoder) -> str:
     """A digest of everything that the vectors depend on."""
+    from keras import ops
+
     preprocessor, encoder = model.preprocessor, model.encoder
     of_vectors = {name: value for name, value in model.settings().items() if name != "similarity"}
     settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, of_vectors]
@@ -127,6 +130,8 @@ def embed_files(
         >>> row["id"], row["text"], len(row["vector"])
         (8, 'a kitten', 384)
     """
+    from keras_bert.text.arguments import check_many
+
     check_processes(processes, pipeline_options)
     check_many(files, "files", "path")
     sources, directory = [Path(path) for path in files], Path(directory)
@@ -134,7 +139,7 @@ def embed_files(
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
     copies = [copy_of(path, text_column, skip_bad, format) for path in _checked(sources)]
-    names = _names(sources, directory, format)
+    names = names_of_copies(sources, directory, format)
     settings = {"precision": precision, "default_prompt": prompt}
     digest = load(preset, **settings)
     model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is less than 1
@@ -198,7 +203,7 @@ def _checked(sources: Sequence[Path]) -> Sequence[Path]:
     return sources
 
 
-def _names(sources: Sequence[Path], directory: Path, format: str | None) -> list[str]:
+def names_of_copies(sources: Sequence[Path], directory: Path, format: str | None) -> list[str]:
     """Returns the names of the copies. Raises ValueError if two are alike, or a copy would replace its file."""
     names = [name_of_copy(path, format) for path in sources]
     name, times = Counter(names).most_common(1)[0]

@@ -86,13 +86,18 @@ def write(
         FileExistsError: there are files of a model and `overwrite` is False.
         ValueError: the format is unknown, or cannot express the configuration or a head.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
+    check_format(format)
     more = {"settings": settings} if settings and format == "hugging_face" else {}
     layout, directory = LAYOUTS[format], Path(directory)
     patterns = (*model_files.MODEL, *model_files.SETTINGS)
     with model_files.replacing(directory, patterns, (*layout.files_of(config), *kept), overwrite):
         layout.write(directory, config, weights, **more)
+
+
+def check_format(format: str) -> None:
+    """Raises ValueError if `write` writes no such format."""
+    if format not in FORMATS:
+        raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
 
 
 def read_config(path: str | Path) -> BertConfig:

@@ -108,6 +108,18 @@ class Preset:
         """The same; an empty dict if there is no such file."""
         return self.json(name, shape, directory) if ((directory or self.directory) / name).is_file() else {}
 
+    def check(self) -> None:
+        """Checks what can be checked without TensorFlow: that there is a model, and that its `config.json` can be read.
+
+        Raises:
+            FileNotFoundError: there is no model.
+            ValueError: the configuration is damaged, or of an unknown family.
+        """
+        of_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
+        if hugging_face.recognizes(self) or not of_tensorflow:
+            files.find(self.directory, hugging_face.CONFIG)
+            self.config_in(hugging_face.CONFIG)
+
     @cached_property
     def config(self) -> BertConfig:
         """The configuration, from its file alone. Raises as `formats.read_config`."""

@@ -252,6 +252,12 @@ def _check_model_type(values: Mapping[str, Any], path: Path) -> None:
         raise ValueError(f"{path}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
 
 
+def check_prompt(name: str | None, prompts: Mapping[str, str]) -> None:
+    """Raises ValueError if there is no prompt with this name; None is the default prompt, and "" none."""
+    if name and name not in prompts:
+        raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(prompts) or 'no prompts'}")
+
+
 def _read_prompts(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
     check_plain(values, {"truncate_dim": None}, path)
     prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}

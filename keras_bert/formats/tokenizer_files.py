@@ -77,6 +77,10 @@ class TokenizerFiles:
         self.directory = preset.directory
         self.whole_path = self.directory / ALL_IN_ONE
 
+    def find_vocabulary(self) -> Path:
+        """Finds a file with the vocabulary. Raises FileNotFoundError if there is none."""
+        return files.find(self.directory, *VOCABULARIES, advice="copy the files of the model's tokenizer there")
+
     @functools.cached_property
     def whole(self) -> dict[str, Any]:
         """The content of `tokenizer.json`. Raises FileNotFoundError, or ValueError if it is damaged."""

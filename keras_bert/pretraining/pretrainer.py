@@ -13,9 +13,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.config import SIZES, BertConfig
+from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
+from keras_bert.sizes import is_size_of_bert
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import RowSettings, TaskPreset
@@ -52,16 +53,13 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
             it is for pairs, and its family has no head for them.
     """
     tokens, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
-    if f"bert-{size}" in SIZES:
+    if is_size_of_bert(size):
         named = BertConfig.named(f"bert-{size}", vocab_size=tokens, pad_token_id=padding)
         # The variance of a layer's output is hidden_size * range^2, as large as BERT-Base's for all sizes.
         changes: dict[str, Any] = {"initializer_range": round(0.02 * (768 / named.hidden_size) ** 0.5, 2)}
         if named.hidden_size <= 128:
             changes |= {"hidden_dropout": 0.0, "attention_dropout": 0.0}
         return dataclasses.replace(named, **changes)
-    if not size.endswith(".json"):
-        names = ", ".join(name.removeprefix("bert-") for name in SIZES if name.startswith("bert-"))
-        raise ValueError(f"there is no size {size!r}; the sizes are {names}; or give a config.json")
     config = read_config(size)
     try:
         config.check_vocabulary(tokens, tokenizer.is_whole)

@@ -1,4 +1,7 @@
-"""Semantic search: indexes of corpora, near-duplicates, and hard negatives."""
+"""Semantic search: indexes of corpora, near-duplicates, and hard negatives.
+
+TensorFlow is imported when a model is loaded, so that files are checked before.
+"""
 
 from keras_bert.search.building import build_index, remove_rows
 from keras_bert.search.mining import NegativeRules, mine_negatives

@@ -17,7 +17,7 @@ from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.data.tables import read_corpus
 from keras_bert.search import neighbours, search_model
-from keras_bert.search.index_files import RECORD, IndexRecord, IndexRows, read_index, write_record, write_rows
+from keras_bert.search.index_files import IndexRecord, IndexRows, find_record, read_index, write_record, write_rows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
@@ -220,8 +220,7 @@ def remove_rows(directory: str | Path, where: Mapping[str, Any]) -> int:
     """
     neighbours.check_installed()
     directory = Path(directory)
-    if read_index(directory, lambda record: record) is None:
-        raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there, to the end")
+    find_record(directory)  # raises before the directory is locked
     with files.only_writer(directory):
         record = read_index(directory, lambda record: record)
         old = _OldIndex(directory, record)

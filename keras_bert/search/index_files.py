@@ -91,6 +91,13 @@ def read_index(directory: Path, read: Callable[[IndexRecord], T]) -> T | None:
     return None
 
 
+def find_record(directory: Path) -> IndexRecord:
+    """Reads the record of an index. Raises FileNotFoundError if there is none, and ValueError if it is damaged."""
+    if (record := _read_record(directory)) is None:
+        raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there, to the end")
+    return record
+
+
 def _read_record(directory: Path) -> IndexRecord | None:
     try:
         values = files.read_json(directory / RECORD, {**_SHAPE, "checksum": int})

@@ -15,8 +15,6 @@ from keras_bert.search import neighbours, search_model
 from keras_bert.search.building import EncodedTexts, key_of
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
-from keras_bert.tasks.heads import check_finite
-from keras_bert.text.arguments import list_of_str
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -163,6 +161,8 @@ def mine_negatives(
         ['Dogs bark.']
     """
     rules = rules or NegativeRules()
+    from keras_bert.text.arguments import list_of_str
+
     queries, positives = list_of_str(queries, "queries", "query"), list_of_str(positives, "positives", "positive")
     corpus = list_of_str(corpus, "corpus")
     if len(queries) != len(positives) or not queries:
@@ -228,6 +228,8 @@ def _mined(
 
 def _scores(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
     """The scores of each query's texts."""
+    from keras_bert.tasks.heads import check_finite
+
     repeated = [query for query, some in zip(queries, texts, strict=True) for _ in some]
     scores = reranker.score(repeated, [text for some in texts for text in some], progress=False)
     check_finite(scores, "score", "pair")

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert.search import search_model
-from keras_bert.search.index_files import RECORD, IndexRecord, IndexRows, read_index
+from keras_bert.search.index_files import IndexRecord, IndexRows, find_record, read_index
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
-from keras_bert.tasks.columns import check_top_k, one_or_many
-from keras_bert.text.arguments import list_of_str
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -46,10 +44,10 @@ class TextIndex:
 
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
         directory = Path(directory)
-        opened = read_index(directory, lambda record: (record, *_opened(directory, record)))
-        if opened is None:
-            raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there, to the end")
-        record, self._rows, self._neighbours = opened
+        find_record(directory)  # raises if there is none
+        record, self._rows, self._neighbours = read_index(
+            directory, lambda record: (record, *_opened(directory, record))
+        )
         self.text_column = record.text_column
         preset = record.preset if preset is None else preset
         if search_model.load(preset) != record.model:
@@ -97,6 +95,9 @@ class TextIndex:
         Warns:
             UserWarning: the number of queries that were cut to the model's maximum length.
         """
+        from keras_bert.tasks.columns import check_top_k, one_or_many
+        from keras_bert.text.arguments import list_of_str
+
         check_top_k(top_k)
         is_one, queries = one_or_many(query, names=("query",))
         queries = list_of_str(queries, "query", "query")

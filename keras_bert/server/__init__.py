@@ -11,3 +11,33 @@
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and
 tf.Example. Neither the server nor a served model uses the rest of the package.
 """
+
+import re
+from pathlib import Path
+
+
+def complete_versions(directory: Path) -> dict[int, Path]:
+    """Finds the directories of SavedModels by version number, an int64."""
+    names = (path.name for path in directory.iterdir())
+    numbers = {int(name): name for name in names if re.fullmatch(r"[0-9]{1,19}", name)}
+    paths = {number: directory / name for number, name in numbers.items() if 0 < number < 2**63}
+    return {number: path for number, path in paths.items() if _is_saved_model(path)}
+
+
+def _is_saved_model(directory: Path) -> bool:
+    return any((directory / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt"))
+
+
+def check_versions(directory: Path) -> None:
+    """Raises FileNotFoundError, with advice, if a directory has no version to serve."""
+    if complete_versions(directory):
+        return
+    if _is_saved_model(directory):
+        raise FileNotFoundError(
+            f"{directory} is itself a SavedModel; move it to {directory / '1'}, or serve its parent directory if its "
+            "name is a number"
+        )
+    raise FileNotFoundError(
+        f"{directory} has no version; a version is a SavedModel in a directory whose name is a number, such as "
+        f"{directory / '1' / 'saved_model.pb'}"
+    )

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRespo
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
+from keras_bert.server import check_versions, complete_versions
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
 from keras_bert.server.model import Model, replay_warmup
 
@@ -62,21 +62,13 @@ class Versions:
 
     async def load_first(self) -> int:
         """Loads the highest loadable version, and returns its number. Raises FileNotFoundError if there is none."""
-        for number, path in sorted(_complete_versions(self._directory).items(), reverse=True):
+        check_versions(self._directory)
+        for number, path in sorted(complete_versions(self._directory).items(), reverse=True):
             await self._load(number, path)
             if self._current is not None:
                 return number
-        if errors := [f"version {number}: {status.error}" for number, status in self.statuses.items()]:
-            raise FileNotFoundError(f"{self._directory} has no version that can be loaded. {'; '.join(errors)}")
-        if _is_saved_model(self._directory):
-            raise FileNotFoundError(
-                f"{self._directory} is itself a SavedModel; move it to {self._directory / '1'}, or serve its parent "
-                "directory if its name is a number"
-            )
-        raise FileNotFoundError(
-            f"{self._directory} has no version; a version is a SavedModel in a directory whose name is a number, "
-            f"such as {self._directory / '1' / 'saved_model.pb'}"
-        )
+        errors = "; ".join(f"version {number}: {status.error}" for number, status in self.statuses.items())
+        raise FileNotFoundError(f"{self._directory} has no version that can be loaded. {errors}")
 
     async def watch(self) -> None:
         """Looks for a higher version every second, and swaps to it."""
@@ -157,7 +149,7 @@ class Versions:
 
         A version with other files than in `seen` may be a copy in progress, and waits for the next look.
         """
-        paths = _complete_versions(self._directory)
+        paths = complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():
             if self.statuses[number].state == "END":
                 del self.statuses[number]
@@ -218,18 +210,6 @@ def _load_and_warm_up(path: Path) -> Model:
         raise
     _log.info("version %s: loaded, %d warm-up requests answered", path.name, count)
     return model
-
-
-def _complete_versions(directory: Path) -> dict[int, Path]:
-    """Finds the directories of SavedModels by version number, an int64."""
-    names = (path.name for path in directory.iterdir())
-    numbers = {int(name): name for name in names if re.fullmatch(r"[0-9]{1,19}", name)}
-    paths = {number: directory / name for number, name in numbers.items() if 0 < number < 2**63}
-    return {number: path for number, path in paths.items() if _is_saved_model(path)}
-
-
-def _is_saved_model(directory: Path) -> bool:
-    return any((directory / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt"))
 
 
 def _listing(directory: Path) -> _Listing:

@@ -143,8 +143,7 @@ class BertSentenceEncoder(BertTask):
         known = ", ".join(self.prompts) or "no prompts"
         if not isinstance(name, str | None):
             raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {known}")
-        if name and name not in self.prompts:
-            raise ValueError(f"there is no prompt {name!r}; this model has {known}")
+        sentence_transformers.check_prompt(name, self.prompts)
         return self.prompts[name] if name else ""
 
     def _column_prompt(self, column: int) -> str:

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from keras_bert import data
+from keras_bert import choices, data, tasks
 from keras_bert.data import squad, texts
 from keras_bert.data.tables import Table, columns_at, read_rows
-from keras_bert.formats import Preset
-from keras_bert.tasks import ranking_losses, sentence_losses
-from keras_bert.tasks.classifier import BertClassifier
-from keras_bert.tasks.next_sentence import BertNextSentence
-from keras_bert.tasks.question_answerer import BertQuestionAnswerer
-from keras_bert.tasks.reranker import BertReranker
-from keras_bert.tasks.sentence import BertSentenceEncoder
-from keras_bert.tasks.sparse import BertSparseEncoder
-from keras_bert.tasks.storable import TaskPreset
-from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.token_classifier import BertTokenClassifier
+from keras_bert.formats import Preset, hugging_face
+from keras_bert.recipe import FineTuningWithTeacher, sorted_by_kind
 
-# If several have the same head, the first that fits the preset counts.
-FINE_TUNED: tuple[type[BertTask], ...] = (
-    BertReranker,
-    BertClassifier,
-    BertTokenClassifier,
-    BertQuestionAnswerer,
-    BertSparseEncoder,
-)
+if TYPE_CHECKING:
+    from keras_bert.tasks import BertReranker
+    from keras_bert.tasks.task import BertTask
+
+# The classes of `tasks`, which needs TensorFlow, are imported at their first use: files are checked before.
+
+
+def _fine_tuned() -> tuple[type[BertTask], ...]:
+    """The tasks with a head of their own. If several have the same head, the first that fits the preset counts."""
+    return (
+        tasks.BertReranker,
+        tasks.BertClassifier,
+        tasks.BertTokenClassifier,
+        tasks.BertQuestionAnswerer,
+        tasks.BertSparseEncoder,
+    )
 
 
 def task_of(handle: str | Path | Preset) -> type[BertTask]:
@@ -45,10 +44,10 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
         'BertSentenceEncoder'
     """
     with Preset.open(handle) as preset:
-        fitting = {task.HEAD: task for task in reversed(FINE_TUNED) if task.is_in(preset)}
+        fitting = {task.HEAD: task for task in reversed(_fine_tuned()) if task.is_in(preset)}
     if len(fitting) > 1:
         raise ValueError(f"{preset.directory} has {' and '.join(fitting)}; load it by its class")
-    return next(iter(fitting.values()), BertSentenceEncoder)
+    return next(iter(fitting.values()), tasks.BertSentenceEncoder)
 
 
 def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
@@ -64,12 +63,12 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
     """
     with Preset.open(handle) as preset:
         task = task_of(preset)
-        if task not in FINE_TUNED:
-            if not BertNextSentence.is_in(preset):
+        if task not in _fine_tuned():
+            if not tasks.BertNextSentence.is_in(preset):
                 raise ValueError(
                     f"{preset.handle} has no head for classes, labels of words or answers; fine-tune a model first"
                 )
-            task = BertNextSentence
+            task = tasks.BertNextSentence
         return task.from_preset(preset, **arguments)
 
 
@@ -84,17 +83,61 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
         FileNotFoundError: there is no such preset, or it lacks a file.
         ValueError: a file is damaged, or the preset has no such head.
     """
+    from keras_bert.tasks.storable import TaskPreset
+
     with Preset.open(handle) as preset:
-        reads_single_texts = TaskPreset.read(preset, BertClassifier).settings.get("pairs") is False
-        if reads_single_texts or TaskPreset.read(preset, BertReranker).head_size not in (1, 2):
+        reads_single_texts = TaskPreset.read(preset, tasks.BertClassifier).settings.get("pairs") is False
+        if reads_single_texts or TaskPreset.read(preset, tasks.BertReranker).head_size not in (1, 2):
             raise ValueError(
                 f"{preset.handle} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker"
             )
-        return BertReranker.from_preset(preset, **arguments)
+        return tasks.BertReranker.from_preset(preset, **arguments)
 
 
 # -- Files of examples, and the models that learn them.
 
+
+def columns_of_texts(handle: str | Path | Preset, text_column: str, text_pair_column: str | None) -> list[str]:
+    """The columns that a preset's model reads in a table of texts, as far as they are known without TensorFlow.
+
+    Args:
+        handle: as for `load_task`.
+        text_column, text_pair_column: the columns of `text` and `text_pair`.
+    """
+    with Preset.open(handle) as preset:
+        if not hugging_face.recognizes(preset):
+            return []
+        if "spans" in preset.checkpoint.heads:
+            return ["question", "context"]
+        return [text_column] if text_pair_column is None else [text_column, text_pair_column]
+
+
+def check_examples(
+    handle: str | Path | Preset,
+    path: str | Path,
+    text_column: str,
+    text_pair_column: str | None,
+    label_column: str | None,
+    **rows: Any,
+) -> None:
+    """Checks that there is a file and, if a preset has labels for texts, that it has the columns of `read_examples`.
+
+    Args:
+        handle: as for `load_task`.
+        path, text_column, text_pair_column, label_column: as for `read_examples`.
+        **rows: `header`, `format` and `delimiter`, see `data.read_table`.
+
+    Raises:
+        OSError, ValueError: as `read_examples`.
+    """
+    Path(path).stat()  # raises, with the path
+    with Preset.open(handle) as preset:
+        columns = columns_of_texts(preset, text_column, text_pair_column)
+        if columns and "sequence" in preset.checkpoint.heads and not Path(path).is_dir():
+            texts.check_columns(path, [*columns, label_column or _LABEL], **rows)
+
+
+_LABEL = "label"  # the column of labels, by default
 Examples = data.TextExamples | data.ColumnExamples | data.WordExamples | data.QuestionExamples
 
 
@@ -125,7 +168,7 @@ def _texts(
         return data.read_folders(path, skip_bad=skip_bad)
     if problem_type not in texts.LABEL_KINDS:
         raise ValueError(f"problem_type is {problem_type!r}; expected one of {', '.join(texts.LABEL_KINDS)}")
-    columns |= {"label_column": label_column or "label", "label_kind": texts.LABEL_KINDS[problem_type]}
+    columns |= {"label_column": label_column or _LABEL, "label_kind": texts.LABEL_KINDS[problem_type]}
     return data.read_table(path, skip_bad=skip_bad, **columns)
 
 
@@ -189,6 +232,14 @@ class FromFiles:
     sequence_length: int | None = None
     skip_bad: bool = False
 
+    def check(self, path: str | Path) -> None:
+        """Checks that there is a file with the columns that `read` reads. It reads only the file's beginning."""
+        Path(path).stat()  # raises, with the path
+
+    def check_validation(self, path: str | Path) -> None:
+        """The same for `read_validation`."""
+        self.check(path)
+
     def read(self, path: str | Path) -> Examples:
         """The examples in a file."""
         raise NotImplementedError
@@ -219,6 +270,17 @@ class FromTable(FromFiles):
         """The arguments of the readers of tables."""
         return {name: getattr(self, name) for name in ("header", "format", "delimiter", "skip_bad")}
 
+    @property
+    def columns(self) -> list[str | int | None]:
+        """The columns that every file has; None is ignored."""
+        raise NotImplementedError
+
+    def check(self, path: str | Path) -> None:
+        self._check_columns(path, self.columns)
+
+    def _check_columns(self, path: str | Path, columns: Sequence[str | int | None]) -> None:
+        texts.check_columns(path, columns, header=self.header, format=self.format, delimiter=self.delimiter)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Classify(FromTable):
@@ -230,6 +292,14 @@ class Classify(FromTable):
     problem_type: str = "single_label_classification"
     long_text: str = "truncate"
 
+    @property
+    def columns(self) -> list[str | int | None]:
+        return [self.text_column, self.text_pair_column, self.label_column or _LABEL]
+
+    def check(self, path: str | Path) -> None:
+        if not Path(path).is_dir():
+            super().check(path)
+
     def read(self, path: str | Path) -> data.TextExamples:
         names = ("text_column", "text_pair_column", "label_column", "problem_type")
         return read_examples(data.TextExamples, path, **{name: getattr(self, name) for name in names}, **self.rows)
@@ -237,7 +307,7 @@ class Classify(FromTable):
     def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, dict[str, Any]]:
         settings = {"problem_type": self.problem_type, "pairs": examples.pairs is not None}
         settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length}
-        return BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
+        return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +322,7 @@ class Tag(FromFiles):
 
     def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, dict[str, Any]]:
         settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
-        return BertTokenClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
+        return tasks.BertTokenClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,13 +333,12 @@ class Answer(FromFiles):
         return read_examples(data.QuestionExamples, path, skip_bad=self.skip_bad)
 
     def start(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, dict[str, Any]]:
-        return BertQuestionAnswerer.from_preset(preset, sequence_length=self.sequence_length), {}
+        return tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=self.sequence_length), {}
 
 
-def _loss(losses: dict[str, Any], name: str | None) -> Any:
-    if name is not None and name not in losses:
+def _check_loss(name: str | None, losses: Sequence[str]) -> None:
+    if name not in (None, *losses):
         raise ValueError(f"loss is {name!r}; expected one of {', '.join(losses)}")
-    return name and losses[name]()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +360,7 @@ class Rank(FromTable):
     loss: str | None = None
 
     def __post_init__(self) -> None:
-        _loss(ranking_losses.LOSSES, self.loss)
+        _check_loss(self.loss, choices.RANKING_LOSSES)
         passages, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if passages == 1:
             if scores or self.loss not in (None, "binary_cross_entropy"):
@@ -305,6 +374,13 @@ class Rank(FromTable):
                 "negative_column"
             )
 
+    @property
+    def columns(self) -> list[str | int | None]:
+        rest = (
+            (*self.negative_columns, *self.score_columns) if self.negative_columns else (self.label_column or _LABEL,)
+        )
+        return [self.text_column, self.text_pair_column, *rest]
+
     def read(self, path: str | Path) -> data.TextExamples | data.ColumnExamples:
         texts = [self.text_column, self.text_pair_column, *self.negative_columns]
         if self.negative_columns:
@@ -316,8 +392,10 @@ class Rank(FromTable):
     def start(
         self, preset: str | Path, examples: data.TextExamples | data.ColumnExamples
     ) -> tuple[BertTask, dict[str, Any]]:
-        model = BertReranker.from_preset(preset, sequence_length=self.sequence_length)
-        return model, {"loss": _loss(ranking_losses.LOSSES, self.loss)}
+        from keras_bert.tasks.ranking_losses import LOSSES
+
+        model = tasks.BertReranker.from_preset(preset, sequence_length=self.sequence_length)
+        return model, {"loss": self.loss and LOSSES[self.loss]()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,13 +422,20 @@ class Embed(FromTable):
     mini_batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        _loss(sentence_losses.LOSSES, self.loss)
+        _check_loss(self.loss, choices.SENTENCE_LOSSES)
         texts, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if scores > 1 and scores != texts:
             raise ValueError(
                 f"there are {scores} columns of scores for {texts} texts: that of positive_column, and each "
                 "negative_column"
             )
+
+    @property
+    def columns(self) -> list[str | int | None]:
+        return [self.query_column, self.positive_column, *self.negative_columns, *self.score_columns]
+
+    def check_validation(self, path: str | Path) -> None:
+        self._check_columns(path, [self.query_column, self.positive_column, *self.score_columns[:1]])
 
     def read(self, path: str | Path) -> data.ColumnExamples:
         return self._read(path, self.negative_columns, _scores(self.score_columns))
@@ -373,14 +458,16 @@ class Embed(FromTable):
         return not {*map(str, self.negative_columns)}.isdisjoint([*(rows.names or []), *numbers])
 
     def start(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, dict[str, Any]]:
+        from keras_bert.tasks import sentence_losses
+
         prompts = (self.query_prompt, self.positive_prompt)
         settings = {} if prompts == (None, None) else {"column_prompts": prompts}
         for_scores = "margin_mse" if self.negative_columns else "cosent"
         by_default = "multiple_negatives_ranking" if examples.scores is None else for_scores
-        loss = _loss(sentence_losses.LOSSES, self.loss or by_default)
+        loss = sentence_losses.LOSSES[self.loss or by_default]()
         if self.matryoshka_dims:
             loss = sentence_losses.MatryoshkaLoss(loss, self.matryoshka_dims)
-        model = BertSentenceEncoder.from_preset(preset, sequence_length=self.sequence_length, **settings)
+        model = tasks.BertSentenceEncoder.from_preset(preset, sequence_length=self.sequence_length, **settings)
         return model, {"loss": loss, "mini_batch_size": self.mini_batch_size}
 
 
@@ -396,3 +483,25 @@ FROM_FILES: dict[str, type[FromFiles]] = {
     "rank": Rank,
     "embed": Embed,
 }
+
+
+def learned_from(
+    task: str, validation: str | Path | None, settings: Mapping[str, Any]
+) -> tuple[FromFiles, FineTuningWithTeacher]:
+    """How a task is learned from files, and its recipe: what can be checked before TensorFlow is imported.
+
+    Args:
+        task: a name in `FROM_FILES`.
+        validation: the file to measure with.
+        settings: the fields of the task's class in `FROM_FILES`, and of the recipe.
+
+    Raises:
+        TypeError: there is no such setting.
+        ValueError: a setting is bad.
+    """
+    if task not in FROM_FILES:
+        raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")
+    source, recipe = sorted_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
+    if validation is not None and recipe.validation_split is not None:
+        raise ValueError("validation and validation_split are both given; give only one of them")
+    return source, recipe

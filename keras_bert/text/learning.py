@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tqdm import tqdm
 
+from keras_bert import files
 from keras_bert.choices import VOCABULARIES
 from keras_bert.extras import needed
 from keras_bert.text.arguments import check_many
@@ -56,29 +57,10 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
     check_many(corpus, "corpus")
     total = None
     if isinstance(corpus, list | tuple):
-        corpus = [part for each in corpus for part in (text_files(each) if isinstance(each, Path) else [each])]
+        corpus = [part for each in corpus for part in (files.text_files(each) if isinstance(each, Path) else [each])]
         if all(isinstance(part, Path) for part in corpus):
             total = sum(path.stat().st_size for path in corpus)
     return _batches(corpus, total)
-
-
-def text_files(path: Path) -> list[Path]:
-    """Lists `path` itself, or the .txt files in a directory, sorted by name.
-
-    Raises:
-        FileNotFoundError: there are none, or one is a broken link.
-    """
-    if not path.is_dir():
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file {path}")
-        return [path]
-    paths = sorted(path.glob("*.txt"))
-    if not paths:
-        raise FileNotFoundError(f"the directory {path} has no .txt files")
-    for each in paths:
-        if not each.exists():
-            raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
-    return paths
 
 
 def _batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[bytes]]:
@@ -100,7 +82,7 @@ def _batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[b
 def _texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
     for number, each in enumerate(corpus):
         if isinstance(each, Path):
-            yield from itertools.chain.from_iterable(map(_lines, text_files(each)))
+            yield from itertools.chain.from_iterable(map(_lines, files.text_files(each)))
             continue
         if not isinstance(each, str):
             raise TypeError(f"text {number} is {each!r:.60} ({type(each).__name__}); expected a str or a pathlib.Path")

@@ -14,7 +14,6 @@ from keras_bert.formats import hugging_face, model_files
 from keras_bert.training import report, run_files
 from keras_bert.training.run_files import AnotherRunError, FinishedError, Position, StateError
 
-RUN = "training"
 _RUN_FILES = (  # patterns; * may also stand for folders
     "state.safetensors",
     "logs/events.out.tfevents.*",
@@ -46,14 +45,11 @@ class RunDirectory:
 
     def __init__(self, path: str | Path, overwrite: bool, inputs: Iterable[str | Path | None] = ()) -> None:
         self.path, self.overwrite = Path(path), overwrite
-        self.run = self.path / RUN  # of the run's state
+        self.run = self.path / files.RUN  # of the run's state
         self._inputs = [Path(each) for each in inputs if each is not None]
         if overwrite and self.path.is_dir():
             self._check_overwriting()
-        elif self.path.exists() and not self.run.is_dir() and not files.is_empty_directory(self.path):
-            advice = _ADVICE if (self.path / hugging_face.CONFIG).is_file() else "choose another output"
-            raise FileExistsError(f"{self.path} exists and is not the directory of a run; {advice}")
-        files.check_writable(self.path)
+        files.check_run(self.path, overwrite)
 
     def _check_overwriting(self) -> None:
         """Raises FileExistsError if the directory has a file that no run writes, or one that this run reads."""
@@ -69,8 +65,8 @@ class RunDirectory:
     def _foreign(self) -> Iterator[Path]:
         for path in self.path.rglob("*"):
             inside = path.relative_to(self.path)
-            if inside.parts[0] == RUN:
-                is_ours = _matches(str(inside.relative_to(RUN)), _RUN_FILES)
+            if inside.parts[0] == files.RUN:
+                is_ours = _matches(str(inside.relative_to(files.RUN)), _RUN_FILES)
             else:
                 is_ours = model_files.matches(str(inside), _MODEL_FILES)
             if path.is_symlink() or not (path.is_dir() or is_ours or _matches(path.name, _PASSING)):

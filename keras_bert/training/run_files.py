@@ -251,8 +251,8 @@ def _check_settings(directory: Path, notes: Mapping[str, Any], settings: Mapping
         if before != value:
             others.append(f"other {name}" + ("" if name in NAMES else f" ({before!r}, now {value!r})"))
     if others:
-        kind = "finished run" if notes["is_finished"] else "run"
-        raise AnotherRunError(f"{directory} holds a {kind} with {', '.join(others)}", notes["is_finished"])
+        kind = "a finished run" if notes["is_finished"] else "an unfinished run"
+        raise AnotherRunError(f"{directory} holds {kind} with {', '.join(others)}", notes["is_finished"])
 
 
 class Run:

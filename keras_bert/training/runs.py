@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_bert import formats
+from keras_bert import files, formats
 from keras_bert.choices import DTYPES
 from keras_bert.config import BertConfig
 from keras_bert.data.examples import lookalikes
@@ -24,7 +24,6 @@ from keras_bert.pretraining.masking import MaskedLMMasking
 from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, read_vocabulary
 from keras_bert.recipe import (
     EPOCHS,
-    FineTuningWithTeacher,
     PretrainingWithTeacher,
     RowsRecipe,
     SecondPhase,
@@ -32,10 +31,9 @@ from keras_bert.recipe import (
 )
 from keras_bert.tasks.columns import count_of
 from keras_bert.tasks.storable import UntrainedWarning
-from keras_bert.tasks.table import FROM_FILES, Examples, FromFiles, load_task
+from keras_bert.tasks.table import Examples, FromFiles, learned_from, load_task
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.learning import text_files
 from keras_bert.training import distribution, report
 from keras_bert.training.distillation import student_of
 from keras_bert.training.distribution import choose
@@ -129,11 +127,7 @@ def fine_tune_files(
         >>> (folder / "my-model/report.md").exists()
         True
     """
-    if task not in FROM_FILES:
-        raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")
-    source, recipe = sorted_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
-    if validation is not None and recipe.validation_split is not None:
-        raise ValueError("validation and validation_split are both given; give only one of them")
+    source, recipe = learned_from(task, validation, settings)
     if (teacher is None) != (num_layers is None) or (teacher is not None and task != "classify"):
         raise ValueError("a student needs the task 'classify', teacher and num_layers")
     directory = RunDirectory(output, overwrite, (train, validation, preset if teacher is None else teacher))
@@ -300,8 +294,8 @@ def pretrain_files(
         if teacher is None:
             del before["temperature"]
         run.begin(before, len(ends))
-        learned = [path for each in paths for path in text_files(Path(each))]
-        measured = [] if validation is None else text_files(Path(validation))
+        learned = [path for each in paths for path in files.text_files(Path(each))]
+        measured = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with run.devices.scope():
             start = _new_model(vocab, size, rows) if teacher is None else _student_model(teacher, num_layers, rows)

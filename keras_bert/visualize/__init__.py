@@ -4,7 +4,6 @@ attention_weights.py  a text and an encoder -> its tokens and their attention we
 view.py               shows them: in a notebook, or in a file; the picture, for papers
 page.py               the page; page/ holds its parts
 senses.py             a word and a text -> the word's vectors, in two dimensions
-senses_page.py        the page that shows these
 evaluation_page.py    the measures and the worst answers of a model, as a page; the frame of pages without scripts
 """
 

@@ -45,7 +45,7 @@ def test_mistakes(run, fails, tmp_path, monkeypatch):
         return message
 
     for name in ("attention.pdf", "attention", "-"):
-        assert "ends neither in .html" in refused("a", name=name)
+        assert "choose a name that ends in .html or .png" in refused("a", name=name)
     assert refused("film " * 47).startswith("the text is 49 tokens long, 2 special tokens included")
     assert refused("a", "--head", "4") == "head is 4, but this model has the heads 0 to 3"
     assert "nowhere" in refused("a", "--preset", "nowhere")

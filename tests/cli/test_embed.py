@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 import signal
 import time
 
@@ -45,7 +46,7 @@ def test_mistakes(fails, tmp_path, small_preset):
     assert fails(*command[:-1], str(tmp_path)) == f"{path} would be replaced by its copy; choose another directory"
     assert not (tmp_path / "vectors").exists()
     path.write_text('{"text": "good"}\n')
-    assert fails(*command[:-1], "/proc/x") == "/proc/x: No such file or directory"
+    assert fails(*command[:-1], "/proc/x") == "cannot write into /proc/x: No such file or directory"
 
 
 def test_a_second_run(fails, tmp_path):
@@ -88,7 +89,9 @@ def test_an_interrupted_run_goes_on(run, start, tmp_path, small_preset, by):
     assert b"Traceback" not in error
     if by == "Ctrl-C":
         assert process.returncode == 130
-        assert error.decode().splitlines()[-1] == "Interrupted; run the same command to resume."
+        resumed = shlex.join(["keras-bert", *command("broken", processes=2)])
+        advice = f"To begin anew, remove {broken}; to resume, run: {resumed}"
+        assert error.decode().splitlines()[-1] == f"Interrupted; the work in {broken} is unfinished. {advice}"
     else:
         assert process.returncode == 1
         (line,) = error.decode().splitlines()

@@ -20,12 +20,14 @@ TEXT = tf.constant(["The film"])
 @pytest.fixture
 def exports(monkeypatch, tmp_path):
     """What reaches the functions that export, which write 2.5 MB: a list of (what is exported, where, settings)."""
-    (tmp_path / "weights").write_bytes(bytes(2_500_000))
+    written = tmp_path / "written"
+    written.mkdir()
+    (written / "weights").write_bytes(bytes(2_500_000))
     calls = []
 
     def export(what, output, *settings):
         calls.append((what, output, settings))
-        return tmp_path
+        return written
 
     for name in ("export_preprocessor", "export_encoder", "export_serving"):
         monkeypatch.setattr(saved_model, name, export)
@@ -42,9 +44,10 @@ def test_what_is_exported(run, exports, small_preset, untrained, classifier, tmp
         ("serving", small_preset, []),
         ("serving", classifier, ["--version", "7", "--dtype", "float16", "--overwrite"]),
     ):
-        result = run("export", what, "--preset", str(preset), "--output", str(tmp_path), *options)
-        assert (result.exit_code, result.output) == (0, f"{tmp_path}: 2.5 MB\n")
-    assert {where for _, where, _ in exports} == {str(tmp_path)}
+        result = run("export", what, "--preset", str(preset), "--output", str(tmp_path / "new"), *options)
+        shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what != "encoder" else f"{tmp_path / 'new'}: 0.0 MB\n"
+        assert (result.exit_code, result.output) == (0, shown)
+    assert {where for _, where, _ in exports} == {str(tmp_path / "new")}
     assert [type(model) for model, _, _ in exports[3:]] == [
         BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier
     ]  # fmt: skip
@@ -63,7 +66,7 @@ def test_an_encoder_in_int8(run, exports, small_preset, untrained, tmp_path, mon
     for kind in (BertMaskedLM, BertSentenceEncoder):  # a precision stays with its model, which the other tests share
         monkeypatch.setattr(kind, "from_preset", kind.from_preset.__wrapped__)
     for preset in (small_preset, untrained):
-        options = ["--preset", str(preset), "--output", str(tmp_path), "--precision", "int8"]
+        options = ["--preset", str(preset), "--output", str(tmp_path / "new"), "--precision", "int8"]
         result = run("export", "encoder", *options)
         assert result.exit_code == 0, result.output
     assert [type(model) for model, *_ in exports] == [BertMaskedLM, BertEncoder]
@@ -81,10 +84,13 @@ def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp
     np.testing.assert_allclose(
         exported.serve(TEXT)["embedding"], model.encode(["you ask: The film"]), rtol=0, atol=1e-6
     )
-    assert fails(*command, classifier) == f"{classifier} holds a BertClassifier, which has no prompts"
+    assert fails(*command, classifier) == "there is no prompt 'query'; this model has no prompts"
 
 
-def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch):
+def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").mkdir()
+
     def refuse(*_):
         raise FileExistsError("new exists; pass overwrite to replace it, or choose another name")
 

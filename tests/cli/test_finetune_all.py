@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import time
 
@@ -186,7 +187,8 @@ def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
     _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     place = re.fullmatch(
-        r"Interrupted after (epoch \d of 8(, step \d+ of 32)?); run the same command without --overwrite to resume\.",
+        r"Interrupted after (epoch \d of 8(, step \d+ of 32)?); the run in .*broken is unfinished\. To begin anew, add "
+        f"--overwrite; to resume, run: {re.escape(shlex.join(['keras-bert', *command('broken')]))}",
         said.decode().splitlines()[-1],
     )
     assert place, said

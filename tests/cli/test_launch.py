@@ -133,5 +133,5 @@ def test_interrupted(launch, untrained, table, tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = told_by(process)
     assert process.returncode == 130
-    assert said.splitlines()[-1] == "Interrupted; all workers ended."
+    assert said.splitlines()[-1].startswith("Interrupted, all workers ended; the run is unfinished")
     assert not any(worker.is_running() for worker in workers)

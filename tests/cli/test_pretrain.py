@@ -273,7 +273,10 @@ def test_an_interrupted_run_goes_on(run, start, corpus, moment):
     _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     place = {"records": "", "training": r" after step \d\d of 60"}[moment]
-    assert re.fullmatch(rf"Interrupted{place}; run the same command to resume\.", said.decode().splitlines()[-1])
+    unfinished = (
+        rf"the run in {folder}/broken is unfinished\. To begin anew, add --overwrite; to resume, run: keras-bert "
+    )
+    assert re.fullmatch(rf"Interrupted{place}; {unfinished}pretrain .*", said.decode().splitlines()[-1])
     assert not (folder / "broken/config.json").exists()
     assert not list((folder / "broken").rglob("*.tmp"))
     for name in ("broken", "unbroken"):

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shlex
 import signal
 import time
 
@@ -178,7 +179,9 @@ def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=HANGS)
-    assert (process.returncode, told) == (130, b"Interrupted; run the same command to resume.\n")
+    resumed = f"keras-bert {shlex.join(command)}"
+    advice = f"To begin anew, remove texts; to resume, run: {resumed}"
+    assert (process.returncode, told.decode()) == (130, f"Interrupted; the index in texts is unfinished. {advice}\n")
     shown = out(run(*command, small=False))
     count, encoded = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= texts| encoded)", shown))
     assert count == len(texts)

@@ -29,7 +29,8 @@ def test_options(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "serve", lambda settings, announce: asked.append(settings) or announce("ready"))
     directory = tmp_path / "toy"
     assert CliRunner().invoke(main, ["serve", str(directory)]).exit_code == 2  # there is none
-    directory.mkdir()
+    (directory / "1").mkdir(parents=True)
+    (directory / "1" / "saved_model.pb").touch()
     for options in ("", OPTIONS):
         result = CliRunner().invoke(main, ["serve", str(directory), *options.split()])
         assert (result.exit_code, result.output) == (0, "ready\n")

@@ -108,7 +108,7 @@ def another():
 
 @pytest.mark.parametrize(("name", "value"), [("learning_rate", 1e-4), ("seed", 1), ("epochs", 4), ("frozen_layers", 0)])
 def test_another_run_is_refused(begun, another, name, value):
-    with pytest.raises(ValueError, match=f"holds a run with other {name} "):
+    with pytest.raises(ValueError, match=f"holds an unfinished run with other {name} "):
         fine_tune(another, examples(), examples(6), begun, **SETTINGS | {name: value})
 
 
@@ -122,7 +122,7 @@ def test_another_model_and_other_examples_are_refused(begun, another):
         (another, examples(), None, "other validation examples"),
         (classifier(dropout=0.2), examples(22), None, "other configuration of the model, other examples, other valida"),
     ]:
-        with pytest.raises(AnotherRunError, match=f"holds a run with {names}") as refused:
+        with pytest.raises(AnotherRunError, match=f"holds an? (un)?finished run with {names}") as refused:
             fine_tune(model, train, validation, begun, **SETTINGS)
         assert not refused.value.is_finished
 

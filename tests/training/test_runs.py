@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.training import fine_tune, fine_tune_files, pretrain_files, runs
+from keras_bert.training import fine_tune, fine_tune_files, pretrain_files
 from keras_bert.training.loop import Interrupted
 
 from ..support import small
@@ -131,8 +131,9 @@ def test_bad_arguments_are_refused_before_any_work(tmp_path, table, task, settin
 
 def test_each_task_of_the_table_is_a_command():
     from keras_bert.cli import main
+    from keras_bert.tasks.table import FROM_FILES
 
-    assert sorted(main.commands["finetune"].commands) == sorted(runs.FROM_FILES)
+    assert sorted(main.commands["finetune"].commands) == sorted(FROM_FILES)
 
 
 @pytest.fixture

@@ -1,0 +1,271 @@
+"""A wrong path, column, option or preset is an error before TensorFlow, which takes seconds, is imported."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..support import wrong_calls
+
+FILES = {
+    "texts.txt": "a cat\na kitten\n",
+    "table.csv": "review,label\na cat,good\na dog,bad\n",
+    "pairs.csv": "query,positive\na cat,a kitten\na dog,a puppy\n",
+    "rows.jsonl": '{"review": "a cat", "label": "good"}\n{"review": "a dog", "label": "bad"}\n',
+    "words.conll": "cats O\nsleep O\n",
+    "squad.json": '{"data": []}',
+    "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n",
+    "exists.jsonl": "{}\n",
+    "exists.html": "mine\n",
+    "empty/notes.txt": "mine\n",
+    "damaged/config.json": '{"model_type": "bert", ',
+    "strange/config.json": '{"model_type": "mamba"}',
+    "damaged-index/index.json": "{",
+}
+PRESETS = {  # a handle that is no preset -> what the message names
+    "nowhere": "'nowhere' is neither a directory nor a known preset",
+    "empty": "empty has no config.json",
+    "damaged": "damaged/config.json",
+    "strange": "mamba",
+    "table.csv": "'table.csv' is a file",
+    "hf://one": "hf://one",
+}
+TAKES_PRESET = (
+    *("encode --preset {} --file texts.txt", "embed table.csv --text-column review --output new --preset {}"),
+    *("project --file texts.txt --output new --preset {}", "similarity a b --preset {}"),
+    *("senses cat --file texts.txt --preset {}", "attention a b --output a.html --preset {}"),
+    *(
+        "index texts.txt --output new --preset {}",
+        "duplicates texts.txt --preset {}",
+        "mine pairs.csv --preset {} --output new.jsonl",
+        "mine pairs.csv --rerank {} --output new.jsonl",
+    ),
+    *(
+        "finetune classify --train table.csv --text-column review --output new --preset {}",
+        "finetune tag --train words.conll --output new --preset {}",
+    ),
+    *("evaluate {} table.csv", "predict {} text", "fill {} text", "inspect {}", "summary {}", "convert {} new"),
+    *(
+        "distill classify --teacher {} --num-layers 1 --train table.csv --text-column review --output new",
+        "distill pretrain texts.txt --teacher {} --num-layers 1 --steps 1 --output new",
+    ),
+    *(
+        "export encoder --output new --preset {}",
+        "export serving --output new --preset {}",
+        "export onnx --output new --preset {}",
+    ),
+)
+TAKES_TOKENIZER = (
+    "tokenize text --preset {}",
+    "detokenize 1 2 --preset {}",
+    "export preprocessor --output new --preset {}",
+)
+_PRETRAIN = "pretrain texts.txt --vocab vocab.txt --size tiny --steps 1 --output new"
+_CLASSIFY = "finetune classify --train table.csv --text-column review"
+WRONG = {  # a command -> what the message names
+    # Paths.
+    **{
+        f"{command} --file nowhere.txt": "cannot read nowhere.txt"
+        for command in (
+            "encode",
+            "project --output new",
+            "tokenize",
+            "detokenize",
+            "similarity",
+            "senses cat",
+            "search empty",
+            "fill all-MiniLM-L6-v2",
+            "predict all-MiniLM-L6-v2",
+        )
+    },
+    "embed nowhere.csv --output new": "nowhere.csv",
+    "index nowhere.txt --output new": "nowhere.txt",
+    "duplicates nowhere.txt": "nowhere.txt",
+    "mine nowhere.csv --output new.jsonl": "nowhere.csv",
+    "mine pairs.csv --corpus nowhere.txt --output new.jsonl": "nowhere.txt",
+    "search nowhere text": "nowhere",
+    "search empty text": "index.json",
+    "search damaged-index text": "index.json",
+    "index --remove id=1 --output nowhere": "index.json",
+    "vocab nowhere.txt --size 9 --output new.txt": "nowhere.txt",
+    "vocab empty/none --size 9 --output new.txt": "empty/none",
+    "evaluate all-MiniLM-L6-v2 nowhere.csv": "nowhere.csv",
+    "evaluate all-MiniLM-L6-v2 nowhere.csv --query-column a --positive-column b": "nowhere.csv",
+    **{
+        f"finetune {task} --train nowhere.csv --output new": "nowhere.csv"
+        for task in ("classify", "tag", "answer", "rank", "embed")
+    },
+    f"{_CLASSIFY} --eval nowhere.csv --output new": "nowhere.csv",
+    "distill classify --teacher all-MiniLM-L6-v2 --num-layers 1 --train nowhere.csv --output new": "nowhere.csv",
+    "distill pretrain nowhere.txt --teacher all-MiniLM-L6-v2 --num-layers 1 --steps 1 --output new": "nowhere.txt",
+    _PRETRAIN.replace("texts.txt", "nowhere.txt"): "nowhere.txt",
+    _PRETRAIN.replace("vocab.txt", "nowhere.txt"): "nowhere.txt",
+    f"{_PRETRAIN} --eval nowhere.txt": "nowhere.txt",
+    _PRETRAIN.replace("tiny", "nowhere.json"): "nowhere.json",
+    "launch --workers 2 -- serve": "serve",
+    "serve nowhere": "nowhere",
+    "serve empty": "empty has no version",
+    "export --check nowhere": "nowhere",
+    **{
+        f"{command} --precision int8 --calibration nowhere.txt": "nowhere.txt"
+        for command in (
+            "encode text",
+            "evaluate all-MiniLM-L6-v2 table.csv",
+            "predict all-MiniLM-L6-v2 text",
+            "summary all-MiniLM-L6-v2",
+            "export encoder --output new",
+            "export serving --output new",
+        )
+    },
+    # Outputs.
+    **{
+        f"{command} --output exists.jsonl": "exists.jsonl exists"
+        for command in (
+            "encode text",
+            "tokenize text",
+            "detokenize 1",
+            "similarity a b",
+            "senses cat --file texts.txt",
+            "fill all-MiniLM-L6-v2 text",
+            "duplicates texts.txt",
+            "mine pairs.csv",
+            "predict all-MiniLM-L6-v2 text",
+            "search empty text",
+        )
+    },
+    **{
+        f"{command} --output nowhere/new.jsonl": "cannot write nowhere/new.jsonl"
+        for command in (
+            "encode text",
+            "tokenize text",
+            "detokenize 1",
+            "similarity a b",
+            "senses cat --file texts.txt",
+            "fill all-MiniLM-L6-v2 text",
+            "duplicates texts.txt",
+            "mine pairs.csv",
+            "predict all-MiniLM-L6-v2 text",
+        )
+    },
+    "attention a --output exists.html": "exists.html exists",
+    "attention a --output new.gif": "new.gif",
+    "senses cat --file texts.txt --output new.gif": "new.gif",
+    "evaluate all-MiniLM-L6-v2 table.csv --errors exists.jsonl": "exists.jsonl exists",
+    "evaluate all-MiniLM-L6-v2 table.csv --report exists.html": "exists.html exists",
+    "evaluate all-MiniLM-L6-v2 table.csv --report nowhere/new.html": "nowhere/new.html",
+    "project --file texts.txt --output empty": "empty exists",
+    "convert all-MiniLM-L6-v2 empty": "empty exists",
+    "vocab texts.txt --size 9 --output vocab.txt": "vocab.txt exists",
+    "vocab texts.txt --size 9 --output nowhere/new.txt": "nowhere",
+    **{
+        f"export {kind} --output empty": "empty exists"
+        for kind in ("encoder", "preprocessor", "onnx", "openvino", "litert")
+    },
+    **{
+        f"{command} --output texts.txt/new": "texts.txt/new"
+        for command in (
+            "embed table.csv --text-column review",
+            "index texts.txt",
+            "project --file texts.txt",
+            _CLASSIFY,
+            _PRETRAIN.replace("--output new", ""),
+            "convert all-MiniLM-L6-v2 x --to tf1",
+            "export encoder",
+            "export serving",
+        )
+        if "convert" not in command
+    },
+    "convert all-MiniLM-L6-v2 texts.txt/new": "texts.txt/new",
+    f"{_CLASSIFY} --output empty": "empty exists and is not the directory of a run",
+    "finetune tag --train words.conll --output empty": "empty exists and is not the directory of a run",
+    _PRETRAIN.replace("new", "empty"): "empty exists and is not the directory of a run",
+    # Columns.
+    "embed table.csv --text-column Review --output new": "did you mean 'review'?",
+    "embed rows.jsonl --text-column Review --output new": "Review",
+    "index table.csv --text-column Review --output new": "did you mean 'review'?",
+    "duplicates table.csv --text-column Review": "did you mean 'review'?",
+    "mine pairs.csv --query-column Query --output new.jsonl": "did you mean 'query'?",
+    "mine pairs.csv --corpus table.csv --text-column Review --output new.jsonl": "did you mean 'review'?",
+    f"{_CLASSIFY.replace('review', 'Review')} --output new": "did you mean 'review'?",
+    f"{_CLASSIFY} --text-pair-column other --output new": "'other'",
+    f"{_CLASSIFY} --label-column labels --output new": "did you mean 'label'?",
+    f"{_CLASSIFY} --eval pairs.csv --output new": "pairs.csv has no column 'review'",
+    "finetune classify --train rows.jsonl --text-column Review --output new": "did you mean 'review'?",
+    "finetune classify --train table.csv --no-header --text-column 3 --output new": "has no column 3",
+    "finetune rank --train table.csv --text-column review --output new": "'text_pair'",
+    "finetune embed --train pairs.csv --positive-column answer --output new": "'answer'",
+    "finetune embed --train pairs.csv --negative-column hard --output new": "'hard'",
+    "distill classify --teacher all-MiniLM-L6-v2 --num-layers 1 --train table.csv --output new": "'text'",
+    "predict {classifier} --file table.csv": "'text'",
+    "predict {classifier} --file table.csv --text-column Review": "did you mean 'review'?",
+    "evaluate {classifier} table.csv": "'text'",
+    "evaluate {classifier} table.csv --text-column review --label-column labels": "did you mean 'label'?",
+    "evaluate all-MiniLM-L6-v2 pairs.csv --query-column Query --positive-column positive": "did you mean 'query'?",
+    "evaluate all-MiniLM-L6-v2 pairs.csv --query-column query --positive-column positive --corpus table.csv": "'text'",
+    # Options.
+    "encode text --format npy": "npy needs --output",
+    "encode text --output new.csv": "does not write csv",
+    "encode text --batch-tokens 0": "0",
+    "encode text --calibration texts.txt": "--calibration is for --precision int8",
+    "encode text --prompt nothing": "'nothing'",
+    "embed table.csv --text-column review --prompt nothing --output new": "'nothing'",
+    "embed table.csv --text-column review --batch-tokens 0 --output new": "0",
+    "embed table.csv table.csv --text-column review --output new": "table.csv",
+    "embed texts.txt --output new": "texts.txt",
+    "project --file texts.txt --prompt nothing --output new": "'nothing'",
+    "similarity a b --prompt nothing": "'nothing'",
+    "export serving --prompt nothing --output new": "'nothing'",
+    "similarity a b --top 1 --output new.npy": "--top",
+    "similarity a": "two texts",
+    "tokenize text --explain --format ids": "--explain",
+    "index texts.txt --remove id=1 --output new": "--remove",
+    "index texts.txt --batch-tokens 0 --output new": "0",
+    "duplicates texts.txt --batch-tokens 0": "0",
+    "mine pairs.csv --negatives 0 --output new.jsonl": "0",
+    "mine pairs.csv --range-min 9 --range-max 3 --output new.jsonl": "range",
+    "evaluate all-MiniLM-L6-v2 pairs.csv --query-column query": "--positive-column",
+    "evaluate all-MiniLM-L6-v2 pairs.csv --precision float32 --calibration texts.txt": "--calibration",
+    "predict all-MiniLM-L6-v2 text --calibration texts.txt": "--calibration",
+    "predict all-MiniLM-L6-v2 text --skip-bad": "--skip-bad",
+    "summary bert-base --precision int8": "bert-base is a size",
+    "vocab texts.txt --kind bytepair --size 9 --output new.txt": "bytepair",
+    "convert all-MiniLM-L6-v2 new --to nothing": "'nothing'",
+    "export": "--check",
+    _PRETRAIN.replace("tiny", "gigantic"): "'gigantic'",
+    f"{_PRETRAIN} --sequence-length 2": "2",
+    f"{_CLASSIFY} --epochs 0 --output new": "epochs",
+    f"{_CLASSIFY} --eval table.csv --validation-split 0.5 --output new": "validation",
+    "finetune rank --train table.csv --score-column label --output new": "negative_column",
+    "finetune rank --train table.csv --negative-column a --label-column label --output new": "label_column",
+    "finetune embed --train pairs.csv --score-column a --score-column b --output new": "columns of scores",
+    "finetune embed --train pairs.csv --matryoshka-dims a --output new": "--matryoshka-dims",
+    "finetune embed --train pairs.csv --query-prompt nothing --output new": "'nothing'",
+    **{command.format(handle): text for command in TAKES_PRESET for handle, text in PRESETS.items()},
+    **{command.format(handle): handle for command in TAKES_TOKENIZER for handle in PRESETS if handle != "strange"},
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory, classifier):
+    """The exit code and the message of each wrong command, all run in a folder with `FILES`."""
+    folder = tmp_path_factory.mktemp("wrong")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    commands = [shlex.split(command.format(classifier=classifier)) for command in WRONG]
+    result = subprocess.run(
+        [sys.executable, wrong_calls.__file__], cwd=folder, input=json.dumps(commands), text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == sorted(FILES)
+    return dict(zip(WRONG, json.loads(result.stdout), strict=True))
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_a_wrong_call_ends_before_tensorflow_is_imported(outcomes, command):
+    code, message = outcomes[command]
+    assert (code in (1, 2), WRONG[command] in message) == (True, True), message
