@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts}
 QUICK = {"index.md"}  # the others train, export, or start processes that import TensorFlow
 OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it tells apart
+    "api/text.md",
     "how-bert-works.md",
     "migration.md",
     "migration/keras-hub.md",
