@@ -4,7 +4,7 @@ python benchmarks/distill.py [--examples 10000] [--layers 3] [--seeds 3] [--epoc
 
 The teacher is MiniLM, fine-tuned on SST-2. The students begin with layers of it, and train with the same recipe on the
 same sentences; they differ in whether the teacher's answers count, and in the seed. Texts a second are of `classify`,
-interleaved. RESULTS.md has what came out.
+interleaved. docs/benchmarks.md has what came out.
 """
 
 import argparse

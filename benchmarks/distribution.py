@@ -6,7 +6,7 @@ python benchmarks/distribution.py kill [--runs 10] [--data DIR]
 `steps`: MiniLM, AdamW, a global batch of 32 rows of 64 tokens, without dropout; each contestant is a group of
 processes, pinned to cores, and all are interleaved. Also prints what a ring of many GPUs would give on paper.
 `kill`: a classifier trained by `keras-bert launch --workers 2`, a worker of which is killed at a random moment after
-its first checkpoint, so many times; beside a run that is left alone. RESULTS.md has what came out.
+its first checkpoint, so many times; beside a run that is left alone. docs/benchmarks.md has what came out.
 """
 
 import argparse

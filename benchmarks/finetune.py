@@ -9,7 +9,7 @@ python benchmarks/finetune.py long [--seeds 3] [--epochs 2] [--examples N]
 which changes no time), and as transformers' Trainer does it: batches padded to their longest row, in random order and
 grouped by length; with --bfloat16 ours and the latter also in mixed precision. `scores`: the recipe of `fine_tune`, on
 both sides, from the same weights and the same data, several seeds. `long`: long film reviews, cut or read in windows.
-The data lies in ../shared/data beside the repository, or in --data. RESULTS.md has what came out.
+The data lies in ../shared/data beside the repository, or in --data. docs/benchmarks.md has what came out.
 """
 
 import argparse

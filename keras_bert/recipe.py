@@ -29,7 +29,7 @@ _LIMITS = {
 # The default learning rates of pre-training, by the width of the model: (hidden size, rate), of that width or less.
 # Smaller models take higher rates, about as 1 / width (Yang et al. 2022, "Tensor Programs V", of Adam).
 PRETRAINING_RATES = (
-    (128, 1e-3),  # BERT-Tiny: measured, see "Rates" in benchmarks/RESULTS.md
+    (128, 1e-3),  # BERT-Tiny: measured, see "Rates" in docs/benchmarks.md
     (256, 5e-4),  # ELECTRA-Small's (Clark et al. 2020, appendix A)
     (512, 2.5e-4),  # half of the rate for half of the width; not measured
     (math.inf, 1e-4),  # BERT-Base's and BERT-Large's (Devlin et al. 2018, appendix A.2)

@@ -10,12 +10,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from keras_bert.cli import main
 
 from .support.data import ROOT
-from .support.pages import blocks, commands, run
+from .support.pages import Block, blocks, commands, run
 
 DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts}
 QUICK = {"index.md"}  # the others train, export, or start processes that import TensorFlow
 OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it tells apart
+    "api/text.md",
     "how-bert-works.md",
     "migration.md",
     "migration/keras-hub.md",
@@ -25,6 +26,7 @@ OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it te
     "guides/distillation.md",
     "guides/long-text.md",
     "guides/look-inside.md",
+    "guides/other-libraries.md",
     "guides/search.md",
 }
 OF_THE_WHOLE_MODEL_IN_PART = {"guides/sentence-embeddings.md": "keras-bert similarity"}  # what stands in these blocks
@@ -77,6 +79,18 @@ def test_broken_promise_is_found(code, tmp_path):
     (tmp_path / "page.md").write_text(f"```{code}\n```\n", encoding="utf-8")
     with pytest.raises(AssertionError):
         run(blocks(tmp_path / "page.md")[0], {}, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["keybert", "bertopic"])
+def test_lines_for_a_library_run_where_it_is_installed(library, reader):
+    pytest.importorskip(library)
+    (reader / "all-MiniLM-L6-v2").unlink()
+    page, namespace = PAGES["guides/other-libraries.md"], {}
+    only_shown = re.findall(r"^```\{code-block\} python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (code,) = (code for code in only_shown if code.startswith(f"from {library} "))
+    for block in (blocks(page)[0], Block(f"{page.name}: {library}", "python", code, None)):
+        run(block, namespace, reader)
 
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES.values()], ids=lambda path: str(path.relative_to(ROOT)))

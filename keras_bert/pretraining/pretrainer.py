@@ -46,7 +46,7 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
     """Makes the configuration of a size ("tiny" to "large") or of a `config.json`, for a tokenizer.
 
     A size gets new weights that suit its width, and BERT-Tiny no dropout: it is too small to learn its text by heart.
-    For the figures, see "Rates" in benchmarks/RESULTS.md.
+    For the figures, see "Rates" in docs/benchmarks.md.
 
     Raises:
         FileNotFoundError, ValueError: there is no such size or file, the configuration does not fit the tokenizer, or
