@@ -1,0 +1,5 @@
+"""Types of Keras are not checked: it has none of its own that a checker understands."""
+
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
