@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 OUTSIDE = "O"
 _UNNAMED = "_"  # the kind of entities whose labels are bare letters, as in seqeval
 # The letters of all schemes -> those of IOBES: begin, inside (middle), end (last), single (unit, whole).
@@ -87,6 +89,49 @@ class LabelScheme:
         alone = "I" if self.runs else "S"
         outside = (OUTSIDE, None)
         return [OUTSIDE if each in outside else "-".join(self.parts.get(each, (alone, each))) for each in labels]
+
+
+# The letters that each scheme may have.
+_SCHEMES = {"BIO": "BI", "IOB1": "BI", "IOE": "IE", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMESW"}
+
+
+def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a scheme allows: which labels may begin a sentence, follow each other, and end it.
+
+    Args:
+        labels: names.
+        scheme: "BIO" (IOB2), "BIOES" (IOBES), "BILOU", "BMES", "IOB1" or "IOE" (IOE2); see `LabelScheme`.
+
+    Returns:
+        bool `[labels]`, `[labels, labels]` (from, to) and `[labels]`.
+
+    Raises:
+        ValueError: there is no such scheme, or the labels are of another.
+
+    Example:
+        >>> allowed_transitions(["O", "B-PER", "I-PER"], "BIO")[1][0]  # after O
+        array([ True,  True, False])
+    """
+    if scheme not in _SCHEMES:
+        raise ValueError(f"scheme is {scheme!r:.60}; expected {', '.join(_SCHEMES)}")
+    parts = LabelScheme.of([*labels, OUTSIDE]).parts
+    if strange := sorted(name for name in parts if name[0] not in _SCHEMES[scheme]):
+        raise ValueError(f"the label {strange[0]!r} is not of the scheme {scheme}, of {', '.join(_SCHEMES[scheme])}")
+    marks_first, marks_last = ({letter for letter, _ in parts.values()} & {each} for each in "BE")
+    edge = (OUTSIDE, "")
+    places = [parts.get(name, edge) for name in labels]
+
+    def may(before: tuple[str, str], after: tuple[str, str]) -> bool:
+        is_same = before[1] == after[1] and before[0] in ("B", "I") and after[0] in ("I", "E")
+        if scheme == "IOB1":
+            return after[0] != "B" or (before[1] == after[1] and before[0] in ("B", "I"))
+        goes_on = marks_first and after[0] in ("I", "E")  # what only an entity's inside can be
+        is_open = marks_last and before[0] in ("B", "I")
+        return is_same or not (goes_on or is_open)
+
+    between = [[may(before, after) for after in places] for before in places]
+    start, end = [may(edge, each) for each in places], [may(each, edge) for each in places]
+    return np.array(start), np.array(between), np.array(end)
 
 
 def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = None) -> list[Entity]:
