@@ -24,6 +24,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 CARD = "README.md"
+CRF = "crf.safetensors"  # the scores of transitions, which transformers has no place for
 _INDEX = ".index.json"
 # The preferred format first.
 _WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
@@ -107,7 +108,8 @@ def write(
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
         lacks_pooler = bool(table.pooler) and not heads and not config.pooler
-        texts[CARD] = model_card(config, heads, values["architectures"][0], lacks_pooler)
+        has_crf = bool(values.get("keras_bert", {}).get("model", {}).get("crf"))
+        texts[CARD] = model_card(config, heads, values["architectures"][0], lacks_pooler, has_crf)
     files.write_texts(directory, texts)
 
 

@@ -1,15 +1,16 @@
-"""CRF: labels that depend on their neighbours (Lafferty et al. 2001; Lample et al. 2016, section 2). For any Keras model.
+"""CRF: labels that depend on their neighbours (Lafferty et al. 2001; Lample et al. 2016, section 2).
 
-Nothing here needs the rest of the package, nor TensorFlow.
+A layer for any Keras model. Nothing here needs the rest of the package, nor TensorFlow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert import undocumented
@@ -35,8 +36,8 @@ class CRF(keras.layers.Layer):
 
     Args:
         num_labels: the number of labels.
-        scheme: of labels for entities, see `tasks.entities.allowed_transitions`: "BIO", "BIOES", "BILOU", "BMES", "IOB1"
-            or "IOE". What it forbids, such as I-PER after O, has the probability 0, and is in no path.
+        scheme: of labels for entities, see `tasks.entities.allowed_transitions`: "BIO", "BIOES", "BILOU", "BMES",
+            "IOB1" or "IOE". What it forbids, such as I-PER after O, has the probability 0, and is in no path.
         labels: the names of the labels in the order of the emissions, if there is a scheme.
 
     Call arguments:
@@ -144,8 +145,8 @@ class CRF(keras.layers.Layer):
             mask: as for a call; by default all are words.
 
         Returns:
-            float32 `[batch]`; 0 without words. If the labels themselves have a transition that the scheme forbids, it is
-            the logarithm of their probability among all paths, forbidden or not, which can be learned from.
+            float32 `[batch]`; 0 without words. If the labels have a transition that the scheme forbids, it is that of
+            a layer without a scheme: finite, so that it can be learned from.
 
         Example:
             >>> CRF(2).log_likelihood(ops.zeros([1, 3, 2]), ops.array([[0, 1, -1]])).numpy()  # one path of four
@@ -169,6 +170,31 @@ class CRF(keras.layers.Layer):
     def loss(self) -> CRFLoss:
         """The loss to compile a model with whose output is a call of this layer."""
         return CRFLoss(self)
+
+    def start_from(self, sentences: Iterable[Sequence[int]]) -> None:
+        """Sets the scores to those of labelled sentences, if they are all 0: a start for low learning rates.
+
+        A transition's score is `log p(after | before) - log p(after)`, with one added to each count. With emissions
+        `log p(label | word)`, these are a hidden Markov model's. At the rates of fine-tuning a BERT, scores that begin
+        at 0 stay close to 0.
+
+        Args:
+            sentences: the numbers of the labels of each, without masked positions.
+        """
+        if not self.built:
+            self.build()
+        n = self.num_labels
+        start, between, end, number = np.ones(n), np.ones((n, n)), np.ones(n), np.ones(n)
+        for path in map(np.asarray, sentences):
+            if path.size:
+                start[path[0]] += 1
+                end[path[-1]] += 1
+                np.add.at(between, (path[:-1], path[1:]), 1)
+                np.add.at(number, path, 1)
+        share = number / number.sum()
+        scores = start / start.sum() / share, between / between.sum(1, keepdims=True) / share, end / end.sum() / share
+        if not any(np.any(each) for each in self.get_weights()):
+            self.set_weights([np.log(each) for each in scores])
 
     def _weights(self) -> list[Any]:
         return [ops.convert_to_tensor(each) for each in (self.start, self.transitions, self.end)]
@@ -201,7 +227,8 @@ class CRFLoss(keras.losses.Loss):
         reduction, name: as for Keras's losses; without a reduction, each word has an equal share of its sentence's loss.
 
     Call arguments:
-        y_true: int `[batch, length]`: labels; positions with a negative one are masked as well.
+        y_true: int `[batch, length]`: labels; positions with a negative one are masked as well. More axes, such as
+            `[batch, windows, length]`, are of one sentence in parts.
         y_pred: float `[batch, length, num_labels]`.
         sample_weight: float `[batch]`, of sentences; or `[batch, length]`: words of weight 0 are masked, and a sentence
             has the mean weight of its words.
@@ -214,12 +241,14 @@ class CRFLoss(keras.losses.Loss):
         self.layer = lambda: crf  # no attribute: Keras would save its weights as a part of the loss
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        y_true = ops.cast(y_true, "int32")
+        y_true = _flat(ops.cast(y_true, "int32"))
         of_words = sample_weight if sample_weight is not None and len(sample_weight.shape) == 2 else None
         for is_word in (undocumented.mask_of(y_pred), of_words):
             if is_word is not None:
                 y_true = ops.where(ops.cast(is_word, "bool"), y_true, self.ignore_class)
-        return super().__call__(y_true, y_pred, sample_weight)
+        if sample_weight is not None and of_words is None:
+            sample_weight = ops.expand_dims(sample_weight, 1)
+        return super().__call__(y_true, _flat(y_pred, 1), sample_weight)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         is_word = y_true >= 0
@@ -235,8 +264,18 @@ class CRFLoss(keras.losses.Loss):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> CRFLoss:
         if config["crf"] not in _LAYERS:
-            raise ValueError(f"the loss is that of a CRF with the name {config['crf']!r}; read or make this layer first")
+            raise ValueError(
+                f"the loss is that of a CRF with the name {config['crf']!r}; read or make this layer first"
+            )
         return cls(**{**config, "crf": _LAYERS[config["crf"]]})
+
+
+def _flat(values: Any, axes: int = 0) -> Any:
+    """`[batch, ..., length]` -> `[batch, length]`, before `axes` others."""
+    if len(values.shape) == 2 + axes:
+        return values
+    shape = ops.shape(values)
+    return ops.reshape(values, (shape[0], -1, *shape[len(shape) - axes :]))
 
 
 class _Words:
@@ -376,7 +415,8 @@ def _log_partition(chain: _Chain) -> Any:
     def add(t: Any, counts: Any) -> Any:
         pairs = ops.expand_dims(forward[t - 1], 2) + fixed.transitions
         pairs = pairs + ops.expand_dims(fixed.emissions[t] + backward[t], 1)
-        return counts + ops.softmax(pairs, axis=(1, 2)) * ops.expand_dims(is_word[t], 2)
+        share = ops.exp(pairs - ops.logsumexp(pairs, axis=(1, 2), keepdims=True))
+        return counts + share * ops.expand_dims(is_word[t], 2)
 
     none = ops.zeros_like(ops.expand_dims(forward[0], 2) + fixed.transitions)
     counts = ops.fori_loop(1, ops.shape(forward)[0], add, none)  # [batch, labels, labels]

@@ -117,7 +117,8 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
     parts = LabelScheme.of([*labels, OUTSIDE]).parts
     if strange := sorted(name for name in parts if name[0] not in _SCHEMES[scheme]):
         raise ValueError(f"the label {strange[0]!r} is not of the scheme {scheme}, of {', '.join(_SCHEMES[scheme])}")
-    marks_first, marks_last = ({letter for letter, _ in parts.values()} & {each} for each in "BE")
+    letters = {letter for letter, _ in parts.values()}
+    marks_first, marks_last = "B" in letters, "E" in letters
     edge = (OUTSIDE, "")
     places = [parts.get(name, edge) for name in labels]
 
@@ -132,6 +133,39 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
     between = [[may(before, after) for after in places] for before in places]
     start, end = [may(edge, each) for each in places], [may(each, edge) for each in places]
     return np.array(start), np.array(between), np.array(end)
+
+
+def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) -> str | None:
+    """The scheme of a set of labels, by its name in `allowed_transitions`; None if it has none.
+
+    IOB1 and BIO have the same labels: it is IOB1 if all sentences keep to its rules, and some break BIO's.
+
+    Example:
+        >>> scheme_of(["O", "B-PER", "I-PER"])
+        'BIO'
+        >>> scheme_of(["O", "B-PER", "I-PER"], [["I-PER", "I-PER", "B-PER", "O"]])
+        'IOB1'
+    """
+    parts = LabelScheme.of([*labels, OUTSIDE]).parts
+    letters = {name[0] for name in parts}
+    fitting = [
+        scheme for scheme in ("BIO", "IOE", "BIOES", "BILOU", "BMES") if letters and letters <= {*_SCHEMES[scheme]}
+    ]
+    if fitting[:1] != ["BIO"]:
+        return fitting[0] if fitting else None
+    rules = {scheme: allowed_transitions(labels, scheme) for scheme in ("BIO", "IOB1")}
+    number = {name: i for i, name in enumerate(labels)}
+    breaks_bio = False
+    for sentence in sentences:
+        path = np.array([number[each] for each in sentence], int)
+        kept = {
+            scheme: path.size == 0 or bool(start[path[0]] and between[path[:-1], path[1:]].all())
+            for scheme, (start, between, _) in rules.items()
+        }
+        if not kept["IOB1"]:
+            return "BIO"
+        breaks_bio = breaks_bio or not kept["BIO"]
+    return "IOB1" if breaks_bio else "BIO"
 
 
 def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = None) -> list[Entity]:

@@ -14,6 +14,7 @@ from keras_bert.data.tables import read_rows
 from keras_bert.formats import Preset
 from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.tasks.classifier import BertClassifier
+from keras_bert.tasks.entities import scheme_of
 from keras_bert.tasks.next_sentence import BertNextSentence
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
 from keras_bert.tasks.reranker import BertReranker
@@ -219,12 +220,15 @@ class Tag(FromFiles):
 
     label_column: int = -1
     long_text: str = "truncate"
+    crf: bool = False
 
     def read(self, path: str | Path) -> data.WordExamples:
         return read_examples(data.WordExamples, path, skip_bad=self.skip_bad, label_column=self.label_column)
 
     def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, dict[str, Any]]:
         settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
+        if self.crf:
+            settings["crf"] = scheme_of(examples.label_names, examples.labels) or True
         return BertTokenClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
 
