@@ -13,8 +13,8 @@ _HEADS = {
 
 _CRF = """
 A conditional random field follows the head: its scores of transitions are in `crf.safetensors`, which only `keras_bert`
-reads. To `transformers` this is a {architecture}, which gives the emissions (the logits of each token): the best label
-of a word by itself is not always the answer of this model.
+reads. To `transformers` this is a {architecture}, which gives the emissions (the logits of each token):
+the best label of a word by itself is not always the answer of this model.
 """
 
 

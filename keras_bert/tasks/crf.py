@@ -224,7 +224,7 @@ class CRFLoss(keras.losses.Loss):
 
     Args:
         crf: the layer. Its output is `y_pred`, with the mask that Keras carries.
-        reduction, name: as for Keras's losses; without a reduction, each word has an equal share of its sentence's loss.
+        reduction, name: as for Keras's losses; without a reduction, the loss of a sentence is shared by its words.
 
     Call arguments:
         y_true: int `[batch, length]`: labels; positions with a negative one are masked as well. More axes, such as
@@ -340,6 +340,11 @@ class _Chain(NamedTuple):
     transitions: Any
     end: Any
 
+    @property
+    def places(self) -> Any:
+        """int32 `[length]`. What a loop runs over: Keras's, under TensorFlow, takes one tensor of unknown length."""
+        return ops.arange(ops.shape(self.is_word)[0])
+
 
 def _score(chain: _Chain, labels: Any) -> Any:
     """`s(y)`: float `[batch]`; `labels` is int `[length, batch]`. The scores of transitions have no axis `batch`."""
@@ -359,28 +364,24 @@ def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> Any:
         float `[length, batch, labels]`; after a sentence's end, that of its last word.
     """
 
-    def step(before: Any, inputs: Any) -> tuple[Any, Any]:
-        is_first, is_word, emission = inputs
+    def step(before: Any, t: Any) -> tuple[Any, Any]:
         after = over(ops.expand_dims(before, 2) + chain.transitions, axis=1)
-        after = ops.where(is_first, chain.start, after) + emission
-        after = ops.where(ops.expand_dims(is_word, 1), after, before)
+        after = ops.where(t == 0, chain.start, after) + chain.emissions[t]
+        after = ops.where(ops.expand_dims(chain.is_word[t], 1), after, before)
         return after, after
 
-    is_first = ops.arange(ops.shape(chain.is_word)[0]) == 0
-    none = ops.zeros_like(chain.emissions[0])
-    return ops.scan(step, none, (is_first, chain.is_word, chain.emissions))[1]
+    return ops.scan(step, ops.zeros_like(chain.emissions[0]), chain.places)[1]
 
 
 def _backward(chain: _Chain) -> Any:
     """The sum of the scores of all paths from a word's label to the end, in logarithms, without the word's emission."""
 
-    def step(after: Any, inputs: Any) -> tuple[Any, Any]:
-        is_word, emission = inputs
-        before = ops.logsumexp(ops.expand_dims(after + emission, 1) + chain.transitions, axis=2)
-        return ops.where(ops.expand_dims(is_word, 1), before, after), after
+    def step(after: Any, t: Any) -> tuple[Any, Any]:
+        before = ops.logsumexp(ops.expand_dims(after + chain.emissions[t], 1) + chain.transitions, axis=2)
+        return ops.where(ops.expand_dims(chain.is_word[t], 1), before, after), after
 
     end = ops.zeros_like(chain.emissions[0]) + chain.end
-    return ops.scan(step, end, (chain.is_word, chain.emissions), reverse=True)[1]
+    return ops.scan(step, end, chain.places, reverse=True)[1]
 
 
 def _probabilities(chain: _Chain) -> Any:
@@ -393,12 +394,11 @@ def _best_path(chain: _Chain) -> Any:
     best = _forward(chain, ops.max)
     into = ops.transpose(chain.transitions)  # to, from
 
-    def step(label: Any, inputs: Any) -> tuple[Any, Any]:
-        is_word, best_before = inputs
-        before = _argmax(best_before + ops.take(into, label, axis=0))
-        return ops.where(is_word, before, label), label
+    def step(label: Any, t: Any) -> tuple[Any, Any]:
+        before = _argmax(best[ops.maximum(t - 1, 0)] + ops.take(into, label, axis=0))
+        return ops.where(chain.is_word[t], before, label), label
 
-    return ops.scan(step, _argmax(best[-1] + chain.end), (chain.is_word, ops.roll(best, 1, axis=0)), reverse=True)[1]
+    return ops.scan(step, _argmax(best[-1] + chain.end), chain.places, reverse=True)[1]
 
 
 def _log_partition(chain: _Chain) -> Any:

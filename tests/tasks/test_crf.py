@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert import CRF
+from keras_bert import CRF, BertTokenClassifier
 from keras_bert.tasks.entities import allowed_transitions
 
 from ..support.processes import run_python
@@ -193,6 +193,29 @@ def test_a_keras_file_keeps_the_layer_and_the_loss_that_trains_it(tmp_path):
     np.testing.assert_array_equal(loaded.predict(words, verbose=0), tagger.predict(words, verbose=0))
 
 
+def test_any_batch_and_length_take_one_graph():
+    import tensorflow as tf
+
+    crf = layer()
+    shapes = [
+        tf.TensorSpec([None, None, 5]),
+        tf.TensorSpec([None, None], tf.int32),
+        tf.TensorSpec([None, None], tf.bool),
+    ]
+    traced = tf.function(
+        lambda x, y, mask: (crf.log_likelihood(x, y, mask), crf.decode(x, mask), crf.marginals(x, mask)), shapes
+    )
+    for length in (1, 5):
+        emissions, labels, mask = sentences(length=length)
+        expected = (
+            crf.log_likelihood(emissions, labels, mask),
+            crf.decode(emissions, mask),
+            crf.marginals(emissions, mask),
+        )
+        for ours, theirs in zip(traced(emissions, labels.astype("int32"), mask), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
 def test_sums_are_in_float32_whatever_the_policy(dtype):
     crf, reference = layer(dtype=dtype), layer()
@@ -222,6 +245,81 @@ def test_bad_arguments_say_what_is_wrong(arguments, message):
 def test_emissions_of_another_number_of_labels_are_refused():
     with pytest.raises(ValueError, match="emissions are of 4 labels, but num_labels is 5"):
         CRF(5).decode(ops.zeros([1, 2, 4]))
+
+
+WORDS = [["Ada", "Lovelace", "sang"], ["in", "New", "York"], ["nobody", "sang"]]
+TAGS = [["B-PER", "I-PER", "O"], ["O", "B-LOC", "I-LOC"], ["O", "O"]]
+
+
+def tagger_of(preset, **settings):
+    """A tagger whose emissions and transitions are random."""
+    keras.utils.set_random_seed(1)
+    model = BertTokenClassifier.from_preset(preset, labels=LABELS, crf=True, **settings)
+    model.crf.set_weights(layer().get_weights())
+    return model
+
+
+def test_a_tagger_with_a_crf_answers_by_the_best_path_of_its_words(small_preset):
+    model = tagger_of(small_preset)
+    assert model.crf.scheme == "BIO"
+    answers = model.tag(WORDS)
+    assert [[each["word"] for each in sentence] for sentence in answers] == WORDS
+    targets = [[LABELS.index(each["label"]) for each in sentence] for sentence in answers]
+    packed, numbers = model.arrays(WORDS, TAGS)
+    emissions, first = model(packed), np.array(numbers) >= 0
+    best, marginals = (
+        np.array(each) for each in (model.crf.decode(emissions, first), model.crf.marginals(emissions, first))
+    )
+    for row, (path, sentence) in enumerate(zip(targets, answers, strict=True)):
+        assert best[row][first[row]].tolist() == path
+        expected = marginals[row][first[row]][np.arange(len(path)), path]
+        np.testing.assert_allclose([each["probability"] for each in sentence], expected, atol=1e-5)
+
+
+def test_windows_are_one_sentence_to_the_crf(small_preset):
+    whole = tagger_of(small_preset)
+    cut = tagger_of(small_preset, long_text="windows", sequence_length=6)
+    words = [sum(WORDS, [])]
+    _, targets = cut.arrays(words, [sum(TAGS, [])])
+    assert len(targets.shape) == 3
+    random = np.random.default_rng(0)
+    emissions = random.normal(size=(*targets.shape, 5)).astype("float32")
+    first = np.array(targets) >= 0
+    expected = whole.crf.log_likelihood(emissions[first][None], np.array(targets)[first][None])
+    np.testing.assert_allclose(cut.training_loss()(targets, emissions), -expected[0] / first.sum(), rtol=1e-5)
+    assert all(each["label"] for each in cut.tag(words)[0])
+
+
+def test_a_preset_keeps_the_crf_in_a_file_of_its_own(small_preset, tmp_path):
+    model = tagger_of(small_preset)
+    model.save_preset(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BertForTokenClassification"]
+    assert "crf.safetensors" in (tmp_path / "README.md").read_text()
+    again = BertTokenClassifier.from_preset(tmp_path)
+    assert again.tag(WORDS) == model.tag(WORDS)
+    plain = BertTokenClassifier.from_preset(tmp_path, crf=False)
+    assert plain.crf is None
+    plain.save_preset(tmp_path, overwrite=True)
+    assert not (tmp_path / "crf.safetensors").exists()
+
+
+def test_a_tagger_with_a_crf_serves_what_it_answers(small_preset):
+    model = tagger_of(small_preset)
+    served = model.serve(["Ada sang in New York", "no"])
+    answers = model.tag([["Ada", "sang", "in", "New", "York"], ["no"]])
+    for labels, sentence in zip(served["labels"].numpy().tolist(), answers, strict=True):
+        expected = [each["label"].encode() for each in sentence]
+        assert labels == expected + [b""] * (len(labels) - len(expected))
+
+
+def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
+    model = BertTokenClassifier.from_preset(small_preset, labels=LABELS, crf=True)
+    model.start_from(model.examples(WORDS, TAGS).targets)
+    transitions = np.array(model.crf.transitions)
+    assert transitions[1].argmax() == 2  # I-PER after B-PER
+    assert transitions[3].argmax() == 4
+    model.start_from(model.examples(WORDS[2:], TAGS[2:]).targets)  # of a trained model: they stay
+    np.testing.assert_array_equal(model.crf.transitions, transitions)
 
 
 def gradients(crf, emissions, labels, mask):
