@@ -357,27 +357,37 @@ def _score(chain: _Chain, labels: Any) -> Any:
     return score + ops.sum(ops.take(chain.end, labels) * is_last, axis=0)
 
 
-def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> Any:
-    """The scores of all paths that end at a word with a label, their sum in logarithms or their maximum.
+def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
+    """The scores of all paths that end at a word with a label: their sum in logarithms, or their maximum.
 
     Returns:
-        float `[length, batch, labels]`; after a sentence's end, that of its last word.
+        The scores, float `[length, batch, labels]`, less those of all labels together, the second result, float
+        `[length, batch, 1]`: small numbers are exact, however long the sentence. After its end, those of its last word.
     """
 
-    def step(before: Any, t: Any) -> tuple[Any, Any]:
-        after = over(ops.expand_dims(before, 2) + chain.transitions, axis=1)
+    def step(before: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
+        scores, total = before
+        after = over(ops.expand_dims(scores, 2) + chain.transitions, axis=1)
         after = ops.where(t == 0, chain.start, after) + chain.emissions[t]
-        after = ops.where(ops.expand_dims(chain.is_word[t], 1), after, before)
-        return after, after
+        together = over(after, axis=1, keepdims=True)
+        is_word = ops.expand_dims(chain.is_word[t], 1)
+        now = ops.where(is_word, after - together, scores), ops.where(is_word, total + together, total)
+        return now, now
 
-    return ops.scan(step, ops.zeros_like(chain.emissions[0]), chain.places)[1]
+    none = ops.zeros_like(chain.emissions[0])
+    return ops.scan(step, (none, none[:, :1]), chain.places)[1]
 
 
 def _backward(chain: _Chain) -> Any:
-    """The sum of the scores of all paths from a word's label to the end, in logarithms, without the word's emission."""
+    """The sum of the scores of all paths from a word's label to the end, in logarithms, without the word's emission.
+
+    Returns:
+        float `[length, batch, labels]`, less that of all labels together.
+    """
 
     def step(after: Any, t: Any) -> tuple[Any, Any]:
         before = ops.logsumexp(ops.expand_dims(after + chain.emissions[t], 1) + chain.transitions, axis=2)
+        before = before - ops.logsumexp(before, axis=1, keepdims=True)
         return ops.where(ops.expand_dims(chain.is_word[t], 1), before, after), after
 
     end = ops.zeros_like(chain.emissions[0]) + chain.end
@@ -386,12 +396,12 @@ def _backward(chain: _Chain) -> Any:
 
 def _probabilities(chain: _Chain) -> Any:
     """float `[length, batch, labels]`; after a sentence's end, those of its last word."""
-    return ops.softmax(_forward(chain) + _backward(chain), axis=-1)
+    return ops.softmax(_forward(chain)[0] + _backward(chain), axis=-1)
 
 
 def _best_path(chain: _Chain) -> Any:
     """int32 `[length, batch]`."""
-    best = _forward(chain, ops.max)
+    best, _ = _forward(chain, ops.max)
     into = ops.transpose(chain.transitions)  # to, from
 
     def step(label: Any, t: Any) -> tuple[Any, Any]:
@@ -408,7 +418,7 @@ def _log_partition(chain: _Chain) -> Any:
     no bound, and TensorFlow keeps no tensor of each step.
     """
     fixed = _Chain(*map(ops.stop_gradient, chain))
-    forward, backward = _forward(fixed), _backward(fixed)
+    (forward, totals), backward = _forward(fixed), _backward(fixed)
     is_word = ops.cast(ops.expand_dims(fixed.is_word, 2), forward.dtype)
     words = ops.softmax(forward + backward, axis=-1) * is_word  # [length, batch, labels]
 
@@ -423,7 +433,7 @@ def _log_partition(chain: _Chain) -> Any:
     ends = ops.softmax(forward[-1] + fixed.end, axis=-1) * is_word[0]
     expected = ops.sum(words * chain.emissions, axis=(0, 2)) + ops.sum(counts * chain.transitions, axis=(1, 2))
     expected += ops.sum(words[0] * chain.start + ends * chain.end, axis=1)
-    total = ops.logsumexp(forward[-1] + fixed.end, axis=-1) * is_word[0, :, 0]
+    total = (totals[-1, :, 0] + ops.logsumexp(forward[-1] + fixed.end, axis=-1)) * is_word[0, :, 0]
     return total + (expected - ops.stop_gradient(expected))
 
 

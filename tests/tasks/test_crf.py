@@ -193,27 +193,30 @@ def test_a_keras_file_keeps_the_layer_and_the_loss_that_trains_it(tmp_path):
     np.testing.assert_array_equal(loaded.predict(words, verbose=0), tagger.predict(words, verbose=0))
 
 
+def all_three(crf, emissions, labels, mask):
+    return crf.log_likelihood(emissions, labels, mask), crf.decode(emissions, mask), crf.marginals(emissions, mask)
+
+
 def test_any_batch_and_length_take_one_graph():
     import tensorflow as tf
 
     crf = layer()
-    shapes = [
-        tf.TensorSpec([None, None, 5]),
-        tf.TensorSpec([None, None], tf.int32),
-        tf.TensorSpec([None, None], tf.bool),
-    ]
-    traced = tf.function(
-        lambda x, y, mask: (crf.log_likelihood(x, y, mask), crf.decode(x, mask), crf.marginals(x, mask)), shapes
-    )
+    shapes = [tf.TensorSpec([None, None, 5]), *(tf.TensorSpec([None, None], kind) for kind in (tf.int32, tf.bool))]
+    traced = tf.function(lambda *given: all_three(crf, *given), shapes)
     for length in (1, 5):
         emissions, labels, mask = sentences(length=length)
-        expected = (
-            crf.log_likelihood(emissions, labels, mask),
-            crf.decode(emissions, mask),
-            crf.marginals(emissions, mask),
-        )
-        for ours, theirs in zip(traced(emissions, labels.astype("int32"), mask), expected, strict=True):
+        results = traced(emissions, labels.astype("int32"), mask)
+        for ours, theirs in zip(results, all_three(crf, emissions, labels, mask), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_long_sentences_lose_no_precision():
+    emissions, labels, _ = sentences(length=512, batch=2)
+    exact, crf = layer(dtype="float64"), layer()
+    np.testing.assert_allclose(crf.marginals(emissions), exact.marginals(emissions), atol=1e-5)
+    np.testing.assert_allclose(
+        crf.log_likelihood(emissions, labels), exact.log_likelihood(emissions, labels), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
@@ -267,9 +270,7 @@ def test_a_tagger_with_a_crf_answers_by_the_best_path_of_its_words(small_preset)
     targets = [[LABELS.index(each["label"]) for each in sentence] for sentence in answers]
     packed, numbers = model.arrays(WORDS, TAGS)
     emissions, first = model(packed), np.array(numbers) >= 0
-    best, marginals = (
-        np.array(each) for each in (model.crf.decode(emissions, first), model.crf.marginals(emissions, first))
-    )
+    best, marginals = np.array(model.crf.decode(emissions, first)), np.array(model.crf.marginals(emissions, first))
     for row, (path, sentence) in enumerate(zip(targets, answers, strict=True)):
         assert best[row][first[row]].tolist() == path
         expected = marginals[row][first[row]][np.arange(len(path)), path]
@@ -279,8 +280,8 @@ def test_a_tagger_with_a_crf_answers_by_the_best_path_of_its_words(small_preset)
 def test_windows_are_one_sentence_to_the_crf(small_preset):
     whole = tagger_of(small_preset)
     cut = tagger_of(small_preset, long_text="windows", sequence_length=6)
-    words = [sum(WORDS, [])]
-    _, targets = cut.arrays(words, [sum(TAGS, [])])
+    words, tags = [[*itertools.chain(*WORDS)]], [[*itertools.chain(*TAGS)]]
+    _, targets = cut.arrays(words, tags)
     assert len(targets.shape) == 3
     random = np.random.default_rng(0)
     emissions = random.normal(size=(*targets.shape, 5)).astype("float32")
