@@ -20,10 +20,12 @@ if TYPE_CHECKING:
         BertSparseEncoder,
         BertTokenClassifier,
     )
+    from keras_bert.tasks.crf import CRF
     from keras_bert.text import BertPreprocessor
 
 __version__ = "0.2.0"
 __all__ = [
+    "CRF",
     "AdamW",
     "BertClassifier",
     "BertConfig",
@@ -44,6 +46,7 @@ _OUTSIDE_TASKS = {
     "BertConfig": "config",
     "BertEncoder": "encoder",
     "BertPreprocessor": "text",
+    "CRF": "tasks.crf",  # needs no TensorFlow
     "HubLayer": "saved_model",
 }
 

@@ -60,6 +60,26 @@ def in_safe_mode() -> bool | None:
     return serialization_lib.in_safe_mode()
 
 
+def mask_of(tensor: Any) -> Any:
+    """The mask that Keras carries with a tensor, or None.
+
+    Public way: a layer's argument `mask`; a loss has none.
+    """
+    from keras.src import backend
+
+    return backend.get_keras_mask(tensor)
+
+
+def set_mask(tensor: Any, mask: Any) -> None:
+    """Sets the mask that Keras carries with a tensor: the mean of a loss is over what its values' mask keeps.
+
+    Public way: `sample_weight`, which a loss gets and does not make.
+    """
+    from keras.src import backend
+
+    backend.set_keras_mask(tensor, mask)
+
+
 # -- Keras: LoRA of dense layers, and seeds
 
 

@@ -111,6 +111,17 @@ def test_entities(tmp_path):
 
 
 @pytest.mark.slow
+def test_crf_chunks(tmp_path):
+    output = run("crf_chunks.py", cwd=tmp_path)
+    before, after = map(float, re.search(r"loss (\S+) to (\S+)", output).groups())
+    assert after < before / 5
+    assert "Alan/B-person Turing/I-person never/O lived/O in/O New/B-place York/I-place" in output
+    source = (EXAMPLES / "crf_chunks.py").read_text("utf-8")
+    assert len(source.splitlines()) < 80
+    assert "Bert" not in source
+
+
+@pytest.mark.slow
 def test_question_answering_from_a_file(tmp_path):
     contexts = {
         "The tower was built in Paris by the company of Gustave Eiffel from 1887 to 1889.": [

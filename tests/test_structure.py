@@ -64,6 +64,7 @@ def test_public_names():
         "BertSentenceEncoder",
         "BertSparseEncoder",
         "BertTokenClassifier",
+        "CRF",
         "HubLayer",
     ]
     for name in keras_bert.__all__:

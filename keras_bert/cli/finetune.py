@@ -67,6 +67,7 @@ def classify(**options: Any) -> None:
 @preset_option
 @click.option("--label-column", type=int, default=-1, show_default=True, help="The column of the labels; -1: the last.")
 @_long_text("truncate", "windows")
+@click.option("--crf", is_flag=True, help="Label the words of a sentence together, by a conditional random field.")
 def tag(**options: Any) -> None:
     """Label words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
 

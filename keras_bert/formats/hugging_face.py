@@ -23,6 +23,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 CARD = "README.md"
+CRF = "crf.safetensors"  # the scores of transitions, which transformers has no place for
 _INDEX = ".index.json"
 # The preferred format first.
 _WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
@@ -106,7 +107,8 @@ def write(
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
         lacks_pooler = bool(table.pooler) and not heads and not config.pooler
-        texts[CARD] = _model_card(config, heads, values["architectures"][0], lacks_pooler)
+        has_crf = bool(values.get("keras_bert", {}).get("model", {}).get("crf"))
+        texts[CARD] = _model_card(config, heads, values["architectures"][0], lacks_pooler, has_crf)
     files.write_texts(directory, texts)
 
 
@@ -219,7 +221,16 @@ _USES_OF_HEADS = {
 }
 
 
-def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool) -> str:
+_CRF = """
+A conditional random field follows the head: its scores of transitions are in `crf.safetensors`, which only `keras_bert`
+reads. To `transformers` this is a {architecture}, which gives the emissions (the logits of each token):
+the best label of a word by itself is not always the answer of this model.
+"""
+
+
+def _model_card(
+    config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool, has_crf: bool = False
+) -> str:
     """The text of a model card.
 
     Args:
@@ -227,9 +238,11 @@ def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_po
         heads: the names of the heads.
         architecture: the class in `transformers` that reads the model.
         lacks_pooler: whether that class may draw a pooler at random, because the file has none.
+        has_crf: whether a CRF follows the head.
     """
     purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"
     auto = architecture if heads else "AutoModel"
+    crf = _CRF.format(architecture=architecture) if has_crf else ""
     given = ", add_pooling_layer=False" if lacks_pooler else ""
     return f"""---
 library_name: transformers
@@ -259,6 +272,6 @@ or with `transformers` (PyTorch):
 
     from transformers import {auto}
     model = {auto}.from_pretrained("this directory"{given})
-
+{crf}
 Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
 """

@@ -35,6 +35,7 @@ SETTINGS = (
     "[0-9]_*/model.safetensors",
     "[0-9]_*/pytorch_model.bin",
     "int8_ranges.safetensors",
+    "crf.safetensors",
 )
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
 _SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")

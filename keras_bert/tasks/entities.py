@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 OUTSIDE = "O"
 _UNNAMED = "_"  # the kind of entities whose labels are bare letters, as in seqeval
 # The letters of all schemes -> those of IOBES: begin, inside (middle), end (last), single (unit, whole).
@@ -87,6 +89,83 @@ class LabelScheme:
         alone = "I" if self.runs else "S"
         outside = (OUTSIDE, None)
         return [OUTSIDE if each in outside else "-".join(self.parts.get(each, (alone, each))) for each in labels]
+
+
+# The letters that each scheme may have.
+_SCHEMES = {"BIO": "BI", "IOB1": "BI", "IOE": "IE", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMESW"}
+
+
+def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a scheme allows: which labels may begin a sentence, follow each other, and end it.
+
+    Args:
+        labels: names.
+        scheme: "BIO" (IOB2), "BIOES" (IOBES), "BILOU", "BMES", "IOB1" or "IOE" (IOE2); see `LabelScheme`.
+
+    Returns:
+        bool `[labels]`, `[labels, labels]` (from, to) and `[labels]`.
+
+    Raises:
+        ValueError: there is no such scheme, or the labels are of another.
+
+    Example:
+        >>> allowed_transitions(["O", "B-PER", "I-PER"], "BIO")[1][0]  # after O
+        array([ True,  True, False])
+    """
+    if scheme not in _SCHEMES:
+        raise ValueError(f"scheme is {scheme!r:.60}; expected {', '.join(_SCHEMES)}")
+    parts = LabelScheme.of([*labels, OUTSIDE]).parts
+    if strange := sorted(name for name in parts if name[0] not in _SCHEMES[scheme]):
+        raise ValueError(f"the label {strange[0]!r} is not of the scheme {scheme}, of {', '.join(_SCHEMES[scheme])}")
+    letters = {letter for letter, _ in parts.values()}
+    marks_first, marks_last = "B" in letters, "E" in letters
+    edge = (OUTSIDE, "")
+    places = [parts.get(name, edge) for name in labels]
+
+    def may(before: tuple[str, str], after: tuple[str, str]) -> bool:
+        is_same = before[1] == after[1] and before[0] in ("B", "I") and after[0] in ("I", "E")
+        if scheme == "IOB1":
+            return after[0] != "B" or (before[1] == after[1] and before[0] in ("B", "I"))
+        goes_on = marks_first and after[0] in ("I", "E")  # what only an entity's inside can be
+        is_open = marks_last and before[0] in ("B", "I")
+        return is_same or not (goes_on or is_open)
+
+    between = [[may(before, after) for after in places] for before in places]
+    start, end = [may(edge, each) for each in places], [may(each, edge) for each in places]
+    return np.array(start), np.array(between), np.array(end)
+
+
+def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) -> str | None:
+    """The scheme of a set of labels, by its name in `allowed_transitions`; None if it has none.
+
+    IOB1 and BIO have the same labels: it is IOB1 if all sentences keep to its rules, and some break BIO's.
+
+    Example:
+        >>> scheme_of(["O", "B-PER", "I-PER"])
+        'BIO'
+        >>> scheme_of(["O", "B-PER", "I-PER"], [["I-PER", "I-PER", "B-PER", "O"]])
+        'IOB1'
+    """
+    parts = LabelScheme.of([*labels, OUTSIDE]).parts
+    letters = {name[0] for name in parts}
+    fitting = [
+        scheme for scheme in ("BIO", "IOE", "BIOES", "BILOU", "BMES") if letters and letters <= {*_SCHEMES[scheme]}
+    ]
+    if fitting[:1] != ["BIO"]:
+        return fitting[0] if fitting else None
+    rules = {scheme: allowed_transitions(labels, scheme) for scheme in ("BIO", "IOB1")}
+    number = {name: i for i, name in enumerate(labels)}
+    breaks_bio = False
+    for sentence in sentences:
+        path = np.array([number[each] for each in sentence], int)
+        kept = {
+            scheme: path.size == 0 or bool(start[path[0]] and between[path[:-1], path[1:]].all())
+            for scheme, (start, between, _) in rules.items()
+        }
+        if not kept["IOB1"]:
+            return "BIO"
+        breaks_bio = breaks_bio or not kept["BIO"]
+    return "IOB1" if breaks_bio else "BIO"
 
 
 def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = None) -> list[Entity]:

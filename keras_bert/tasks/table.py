@@ -13,6 +13,7 @@ from keras_bert.data import squad, texts
 from keras_bert.data.tables import Table, columns_at, read_rows
 from keras_bert.formats import Preset, hugging_face
 from keras_bert.recipe import FineTuningWithTeacher, sorted_by_kind
+from keras_bert.tasks.entities import scheme_of
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -316,12 +317,15 @@ class Tag(FromFiles):
 
     label_column: int = -1
     long_text: str = "truncate"
+    crf: bool = False
 
     def read(self, path: str | Path) -> data.WordExamples:
         return read_examples(data.WordExamples, path, skip_bad=self.skip_bad, label_column=self.label_column)
 
     def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, dict[str, Any]]:
         settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
+        if self.crf:
+            settings["crf"] = scheme_of(examples.label_names, examples.labels) or True
         return tasks.BertTokenClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterable, Sequence, Sized
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -14,10 +16,12 @@ from keras import ops
 from keras_bert.data import WordExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
+from keras_bert.formats.weight_files import open_safetensors, write_safetensors
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import checked_labels, number_of, one_or_many, plain, plain_labels, rare
-from keras_bert.tasks.entities import LabelScheme, spans
+from keras_bert.tasks.crf import CRF
+from keras_bert.tasks.entities import LabelScheme, scheme_of, spans
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
 from keras_bert.tasks.storable import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -42,6 +46,10 @@ class BertTokenClassifier(BertTask):
         labels: those of a scheme for entities, such as IOB2 ("O", "B-PER", "I-PER", ...), IOBES, BILOU or BMES, see
             `tasks.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
+        crf: whether the labels of a sentence depend on each other, see `CRF`: it is trained by the likelihood of whole
+            sentences, answers are the best path, which has no transition that the labels' scheme forbids, and a
+            probability is that of the word's label over all paths. Or the name of the scheme: "IOB1" has the labels of
+            BIO, by default.
 
     Call arguments:
         inputs: texts, or packed inputs, see `BertTask`.
@@ -75,6 +83,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         preprocessor: BertPreprocessor,
         labels: Sequence[str],
         dropout: float | None = None,
+        crf: bool | str = False,
         **kwargs: Any,
     ) -> None:
         labels = checked_labels(labels, least=2)
@@ -87,7 +96,12 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         self.labels = labels
         self._scheme_with([])  # raises
         self._add_head(len(labels), dropout)
-        self._by_length = BySentence(preprocessor, lambda segments: self._probabilities(*segments))
+        self.crf = None
+        if crf:
+            scheme = scheme_of(labels) if crf is True else crf
+            self.crf = CRF(len(labels), scheme, labels if scheme else None, name="crf")
+            self.crf.build()
+        self._by_length = BySentence(preprocessor, lambda segments: tf.stack(self._best(*segments), axis=-1))
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
@@ -161,18 +175,18 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         found = [spans(*each, scheme) for each in zip(texts, places, tagged, strict=True)]
         return found[0] if is_one else found
 
-    def _answers(self, words: Sequence[str], probabilities: np.ndarray) -> list[dict[str, Any]]:
-        """The answers from probabilities, float `[words or more, labels]`, all 0 for a truncated word."""
-        best = probabilities.argmax(axis=-1)
+    def _answers(self, words: Sequence[str], best: np.ndarray) -> list[dict[str, Any]]:
+        """The answers from `_best`, float `[words or more, 2]`."""
         answers = []
-        for word, row, i in zip(words, probabilities, best, strict=False):
-            seen = row[i] != 0
-            label, probability = (self.labels[i], float(row[i])) if seen else (None, None)
+        for word, (i, probability) in zip(words, best, strict=False):
+            label, probability = (self.labels[int(i)], float(probability)) if i >= 0 else (None, None)
             answers.append({"word": word, "label": label, "probability": probability})
         return answers
 
-    def _probabilities(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tf.Tensor:
-        """The label probabilities of each word: float32 `[batch, words, labels]`, 0 for truncated or missing words.
+    def _best(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The best label of each word and its probability: float32 `[batch, words]` each.
+
+        The labels are whole numbers; -1, with the probability 0, for truncated or missing words.
 
         Args:
             tokens: int32 `[batch, (tokens)]`.
@@ -181,12 +195,20 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         packed = self.preprocessor.pack(tokens)
         logits = self(packed, training=False)  # [batch, seq_length, labels], or with windows
         places = places_of_tokens(self.preprocessor, tokens, packed["input_word_ids"])
-        probabilities = ops.softmax(tf.boolean_mask(logits, places))  # [kept tokens, labels]
         kept = _tokens_kept(places)
         is_first = first_tokens(begins, kept) > 0  # [batch, (kept tokens)]
-        words = tf.ragged.boolean_mask(tf.RaggedTensor.from_row_lengths(probabilities, kept), is_first)
+        of_tokens = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(logits, places), kept)
+        words = tf.ragged.boolean_mask(of_tokens, is_first)
         most = tf.reduce_max(tf.concat([[0], tf.reduce_sum(begins, axis=1)], 0))
-        return words.to_tensor(shape=tf.stack([-1, most, len(self.labels)]))
+        logits = words.to_tensor(shape=tf.stack([-1, most, len(self.labels)]))
+        is_word = tf.sequence_mask(words.row_lengths(), most)  # [batch, words]
+        if self.crf is None:
+            probabilities = ops.softmax(logits)
+            best = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        else:
+            probabilities, best = self.crf.marginals(logits, is_word), self.crf.decode(logits, is_word)
+        probability = tf.gather(probabilities, tf.maximum(best, 0), batch_dims=2)
+        return tf.where(is_word, tf.cast(best, tf.float32), -1.0), tf.where(is_word, probability, 0.0)
 
     def serve(self, text: Any) -> dict[str, Any]:
         """The serving signature, for `text`, string `[batch]`: the label of each word.
@@ -198,24 +220,33 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """
         words, starts, ends = find_words(text)
         tokens = self.preprocessor.tokenizer.tokenize_words(words)
-        probabilities = self._probabilities(*flat_tokens(tokens))  # [batch, words, labels]
-        probability = tf.reduce_max(probabilities, axis=-1)
-        labels = tf.gather(tf.constant(self.labels), tf.argmax(probabilities, axis=-1))
+        best, probabilities = self._best(*flat_tokens(tokens))  # [batch, words]
         return {
             "words": words.to_tensor(""),
-            "labels": tf.where(probability != 0, labels, ""),
-            "probabilities": probability,
+            "labels": tf.gather(tf.constant(["", *self.labels]), tf.cast(best, tf.int32) + 1),
+            "probabilities": probabilities,
             "starts": starts.to_tensor(-1),
             "ends": ends.to_tensor(-1),
         }
 
     def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """`logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words."""
+        """`logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words.
+
+        Raises:
+            TypeError: the model has a CRF, whose sentences are of words, which packed inputs do not show.
+        """
+        if self.crf is not None:
+            raise TypeError(
+                "a CRF labels the words of a sentence together, and packed inputs do not show where words begin; use "
+                "export serving, or train without crf"
+            )
         logits = self(inputs, training=False)
         return {"logits": logits, "probabilities": ops.softmax(logits)}
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: mean cross-entropy over the words of a batch."""
+        """The loss to compile with: mean cross-entropy over the words of a batch; with a CRF, its loss."""
+        if self.crf is not None:
+            return self.crf.loss
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
@@ -261,6 +292,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def target_warnings(self, targets: tf.RaggedTensor) -> list[str]:
         numbers = targets.values.numpy()
         return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
+
+    def start_from(self, targets: tf.RaggedTensor) -> None:
+        """Sets the scores of a new CRF to those of the examples."""
+        if self.crf is not None:
+            self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 if ignored.
@@ -352,8 +388,26 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def _takes_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
+    def _load_heads(self, preset: TaskPreset) -> None:
+        super()._load_heads(preset)
+        if self.crf is not None and preset.settings.get("crf") and preset.saved_labels == self.labels:
+            with contextlib.closing(open_safetensors(preset.files.directory / hugging_face.CRF)) as file:
+                self.crf.set_weights([file.read(each.name) for each in self.crf.weights])
+
+    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
+        """Writes the scores of transitions: in a file of their own, as `transformers` warns of unknown tensors."""
+        if self.crf is not None:
+            values = {each.name: ops.convert_to_numpy(each) for each in self.crf.weights}
+            shapes = {name: value.shape for name, value in values.items()}
+            write_safetensors(directory / hugging_face.CRF, shapes, values.items())
+
+    @property
+    def _own_files(self) -> tuple[str, ...]:
+        return (*super()._own_files, *(() if self.crf is None else (hugging_face.CRF,)))
+
     def settings(self) -> dict[str, Any]:
-        return {"labels": self.labels, "dropout": self.dropout_rate}
+        crf = {} if self.crf is None else {"crf": self.crf.scheme or True}
+        return {"labels": self.labels, "dropout": self.dropout_rate, **crf}
 
     def hugging_face_settings(self) -> dict[str, Any]:
         return hugging_face.label_names(self.labels)

@@ -96,7 +96,7 @@ def fine_tune_files(
             - all tasks: `sequence_length`, `skip_bad`;
             - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `problem_type`,
               `long_text`;
-            - "tag": `label_column`, `long_text`;
+            - "tag": `label_column`, `long_text`, `crf`;
             - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
               `format`, `loss`;
             - "embed": `query_column`, `positive_column`, `negative_columns`, `score_columns`, `header`, `format`,

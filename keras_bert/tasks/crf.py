@@ -1,0 +1,441 @@
+"""CRF: labels that depend on their neighbours (Lafferty et al. 2001; Lample et al. 2016, section 2).
+
+A layer for any Keras model. Nothing here needs the rest of the package, nor TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert import undocumented
+from keras_bert.tasks.entities import allowed_transitions
+
+_FORBIDDEN = -1e9  # a score; finite, as the difference of two infinities is not a number
+_RETURNS = ("emissions", "labels", "probabilities")
+# The last layer of each name. Keras reads a file's layers before the loss, which has to find its own among them.
+_LAYERS: WeakValueDictionary[str, CRF] = WeakValueDictionary()
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class CRF(keras.layers.Layer):
+    """A linear-chain conditional random field: the last layer of a model that labels each word of a sentence.
+
+    The score of a sentence's labels `y` is the sum of the words' emissions and of learned scores of transitions:
+    `s(y) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_(t-1), y_t] + end[y_n]`, and
+    `log p(y) = s(y) - log sum_y' exp(s(y'))`. A called layer returns its emissions, with their mask, for `loss`.
+    `decode` and `marginals` share its weights, and are layers of a functional model as well.
+
+    Masked positions may be anywhere. They are skipped: the label before one is followed by the label after it. All sums
+    are in float32, or in float64 if that is the layer's type.
+
+    Args:
+        num_labels: the number of labels.
+        scheme: of labels for entities, see `tasks.entities.allowed_transitions`: "BIO", "BIOES", "BILOU", "BMES",
+            "IOB1" or "IOE". What it forbids, such as I-PER after O, has the probability 0, and is in no path.
+        labels: the names of the labels in the order of the emissions, if there is a scheme.
+
+    Call arguments:
+        emissions: float `[batch, length, num_labels]`, any numbers, such as the logits of a dense layer.
+        mask: bool or int `[batch, length]`, a keyword: whether there is a word. By default the mask that Keras carries
+            from `Embedding(mask_zero=True)` or `Masking`, else all are words.
+        returns: "emissions", "labels" as `decode`, or "probabilities" as `marginals`.
+
+    Returns:
+        float32 `[batch, length, num_labels]`: the emissions.
+
+    Raises:
+        ValueError: an argument is bad; or the emissions are not those of so many labels.
+
+    Example:
+        >>> words = keras.Input([None], dtype="int32")
+        >>> crf = CRF(3)
+        >>> emissions = crf(keras.layers.Dense(3)(keras.layers.Embedding(9, 8, mask_zero=True)(words)))
+        >>> model = keras.Model(words, emissions)
+        >>> model.compile("adam", loss=crf.loss)
+        >>> history = model.fit(ops.array([[3, 4, 0], [5, 6, 7]]), ops.array([[1, 2, 0], [0, 1, 2]]), verbose=0)
+        >>> tagger = keras.Model(words, crf.decode(emissions))
+        >>> tagger.predict(ops.array([[3, 4, 0]]), verbose=0)[0, 2]
+        np.int32(-1)
+    """
+
+    def __init__(
+        self, num_labels: int, scheme: str | None = None, labels: Sequence[str] | None = None, **kwargs: Any
+    ) -> None:
+        if not isinstance(num_labels, int) or num_labels < 1:
+            raise ValueError(f"num_labels is {num_labels!r:.60}; expected an int, 1 or more")
+        if (scheme is None) != (labels is None):
+            raise ValueError(f"scheme is {scheme!r}, and labels are {labels!r:.60}; give both or neither")
+        if labels is not None and len(labels) != num_labels:
+            raise ValueError(f"there are {len(labels)} labels, but num_labels is {num_labels}")
+        super().__init__(**{"autocast": False, **kwargs})
+        _LAYERS[self.name] = self
+        self.num_labels, self.scheme = num_labels, scheme
+        self.labels = None if labels is None else tuple(labels)
+        self.supports_masking = True
+        self.allowed = None if scheme is None else allowed_transitions(self.labels, scheme)
+
+    def build(self, input_shape: Any = None) -> None:
+        if input_shape is not None and input_shape[-1] != self.num_labels:
+            raise ValueError(f"emissions are of {input_shape[-1]} labels, but num_labels is {self.num_labels}")
+        n, kind = self.num_labels, {"initializer": "zeros", "dtype": self._float, "autocast": False}
+        self.start = self.add_weight(shape=(n,), name="start", **kind)
+        self.transitions = self.add_weight(shape=(n, n), name="transitions", **kind)
+        self.end = self.add_weight(shape=(n,), name="end", **kind)
+
+    @property
+    def _float(self) -> str:
+        """The type of all sums."""
+        return keras.backend.result_type(self.compute_dtype, "float32")
+
+    def call(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> Any:
+        emissions = ops.cast(emissions, self._float)
+        if returns == "emissions":
+            return emissions
+        words = _Words(emissions, mask)
+        chain = _Chain(words.emissions, words.is_word, *self._scores())
+        if returns == "labels":
+            return words.scattered(_best_path(chain), -1)
+        return words.scattered(_probabilities(chain), 0)
+
+    def compute_output_spec(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> keras.KerasTensor:
+        if returns not in _RETURNS:
+            raise ValueError(f"returns is {returns!r:.60}; expected {', '.join(_RETURNS)}")
+        if returns == "labels":
+            return keras.KerasTensor(emissions.shape[:-1], "int32")
+        return keras.KerasTensor(emissions.shape, self._float)
+
+    def decode(self, emissions: Any, mask: Any = None) -> Any:
+        """The labels of the highest probability, together: the best path (Viterbi 1967).
+
+        Args:
+            emissions, mask: see the layer's call; or Keras's symbolic tensors, as in a functional model.
+
+        Returns:
+            int32 `[batch, length]`; -1 at masked positions.
+
+        Example:
+            >>> CRF(2).decode(ops.array([[[1.0, 0.0], [0.0, 3.0], [9.0, 0.0]]]), mask=ops.array([[1, 1, 0]])).numpy()
+            array([[ 0,  1, -1]], dtype=int32)
+        """
+        return self(emissions, mask=mask, returns="labels")
+
+    def marginals(self, emissions: Any, mask: Any = None) -> Any:
+        """The probability of each label of each word, by the forward-backward algorithm (Rabiner 1989).
+
+        Args:
+            emissions, mask: as for `decode`.
+
+        Returns:
+            float32 `[batch, length, num_labels]`: their sum is 1 for each word, and 0 at masked positions.
+        """
+        return self(emissions, mask=mask, returns="probabilities")
+
+    def log_likelihood(self, emissions: Any, labels: Any, mask: Any = None) -> Any:
+        """The logarithm of the probability of labels: `log p(y)`.
+
+        Args:
+            emissions: float `[batch, length, num_labels]`.
+            labels: int `[batch, length]`. A position whose label is negative is masked.
+            mask: as for a call; by default all are words.
+
+        Returns:
+            float32 `[batch]`; 0 without words. If the labels have a transition that the scheme forbids, it is that of
+            a layer without a scheme: finite, so that it can be learned from.
+
+        Example:
+            >>> CRF(2).log_likelihood(ops.zeros([1, 3, 2]), ops.array([[0, 1, -1]])).numpy()  # one path of four
+            array([-1.3862944], dtype=float32)
+        """
+        emissions, labels = ops.cast(emissions, self._float), ops.cast(labels, "int32")
+        if not self.built:
+            self.build(emissions.shape)
+        is_labelled = labels >= 0
+        words = _Words(emissions, is_labelled if mask is None else ops.logical_and(is_labelled, ops.cast(mask, "bool")))
+        labels = ops.transpose(words.gathered(ops.maximum(labels, 0)))  # [length, batch]
+        chain = _Chain(words.emissions, words.is_word, *self._weights())
+        score = _score(chain, labels)
+        if self.allowed is not None:
+            forbidden = (ops.cast(~each, self._float) for each in self.allowed)
+            is_broken = _score(_Chain(ops.zeros_like(words.emissions), words.is_word, *forbidden), labels) > 0
+            chain = _Chain(words.emissions, words.is_word, *self._scores(is_broken))
+        return score - _log_partition(chain)
+
+    @property
+    def loss(self) -> CRFLoss:
+        """The loss to compile a model with whose output is a call of this layer."""
+        return CRFLoss(self)
+
+    def start_from(self, sentences: Iterable[Sequence[int]]) -> None:
+        """Sets the scores to those of labelled sentences, if they are all 0: a start for low learning rates.
+
+        A transition's score is `log p(after | before) - log p(after)`, with one added to each count. With emissions
+        `log p(label | word)`, these are a hidden Markov model's. At the rates of fine-tuning a BERT, scores that begin
+        at 0 stay close to 0.
+
+        Args:
+            sentences: the numbers of the labels of each, without masked positions.
+        """
+        if not self.built:
+            self.build()
+        n = self.num_labels
+        start, between, end, number = np.ones(n), np.ones((n, n)), np.ones(n), np.ones(n)
+        for path in map(np.asarray, sentences):
+            if path.size:
+                start[path[0]] += 1
+                end[path[-1]] += 1
+                np.add.at(between, (path[:-1], path[1:]), 1)
+                np.add.at(number, path, 1)
+        share = number / number.sum()
+        scores = start / start.sum() / share, between / between.sum(1, keepdims=True) / share, end / end.sum() / share
+        if not any(np.any(each) for each in self.get_weights()):
+            self.set_weights([np.log(each) for each in scores])
+
+    def _weights(self) -> list[Any]:
+        return [ops.convert_to_tensor(each) for each in (self.start, self.transitions, self.end)]
+
+    def _scores(self, without_rules: Any = False) -> list[Any]:
+        """The scores of starts, transitions and ends, or `_FORBIDDEN`.
+
+        Args:
+            without_rules: bool `[batch]`: rows where all is allowed. The scores then begin with an axis `batch`.
+        """
+        if self.allowed is None:
+            return self._weights()
+        scores = []
+        for may, score in zip(self.allowed, self._weights(), strict=True):
+            free = without_rules if without_rules is False else ops.reshape(without_rules, (-1, *(1,) * may.ndim))
+            scores.append(ops.where(ops.logical_or(may, free), score, _FORBIDDEN))
+        return scores
+
+    def get_config(self) -> dict[str, Any]:
+        labels = None if self.labels is None else list(self.labels)
+        return {**super().get_config(), "num_labels": self.num_labels, "scheme": self.scheme, "labels": labels}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class CRFLoss(keras.losses.Loss):
+    """The mean of `-log p(y)` over the words of a batch: the sum over its sentences, by the number of their words.
+
+    Args:
+        crf: the layer. Its output is `y_pred`, with the mask that Keras carries.
+        reduction, name: as for Keras's losses; without a reduction, the loss of a sentence is shared by its words.
+
+    Call arguments:
+        y_true: int `[batch, length]`: labels; positions with a negative one are masked as well. More axes, such as
+            `[batch, windows, length]`, are of one sentence in parts.
+        y_pred: float `[batch, length, num_labels]`.
+        sample_weight: float `[batch]`, of sentences; or `[batch, length]`: words of weight 0 are masked, and a sentence
+            has the mean weight of its words.
+    """
+
+    ignore_class = -1
+
+    def __init__(self, crf: CRF, reduction: str | None = "sum_over_batch_size", name: str = "crf_loss") -> None:
+        super().__init__(name=name, reduction=reduction)
+        self.layer = lambda: crf  # no attribute: Keras would save its weights as a part of the loss
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        y_true = _flat(ops.cast(y_true, "int32"))
+        of_words = sample_weight if sample_weight is not None and len(sample_weight.shape) == 2 else None
+        for is_word in (undocumented.mask_of(y_pred), of_words):
+            if is_word is not None:
+                y_true = ops.where(ops.cast(is_word, "bool"), y_true, self.ignore_class)
+        if sample_weight is not None and of_words is None:
+            sample_weight = ops.expand_dims(sample_weight, 1)
+        return super().__call__(y_true, _flat(y_pred, 1), sample_weight)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        is_word = y_true >= 0
+        number = ops.sum(ops.cast(is_word, y_pred.dtype), axis=1, keepdims=True)
+        of_sentence = -ops.expand_dims(self.layer().log_likelihood(y_pred, y_true), 1)
+        of_word = ops.where(is_word, of_sentence / ops.maximum(number, 1), 0)
+        undocumented.set_mask(of_word, is_word)
+        return of_word
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "crf": self.layer().name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> CRFLoss:
+        if config["crf"] not in _LAYERS:
+            raise ValueError(
+                f"the loss is that of a CRF with the name {config['crf']!r}; read or make this layer first"
+            )
+        return cls(**{**config, "crf": _LAYERS[config["crf"]]})
+
+
+def _flat(values: Any, axes: int = 0) -> Any:
+    """`[batch, ..., length]` -> `[batch, length]`, before `axes` others."""
+    if len(values.shape) == 2 + axes:
+        return values
+    shape = ops.shape(values)
+    return ops.reshape(values, (shape[0], -1, *shape[len(shape) - axes :]))
+
+
+class _Words:
+    """The words of sentences, without masked positions between them.
+
+    Attributes:
+        emissions: float `[length, batch, labels]`: those of the words first.
+        is_word: bool `[length, batch]`.
+    """
+
+    def __init__(self, emissions: Any, mask: Any) -> None:
+        batch, length, _ = ops.shape(emissions)
+        place = ops.arange(length)
+        if mask is None:
+            self._from = self._to = None
+            count = ops.full((batch,), length, "int32")
+        else:
+            self._mask = ops.cast(mask, "bool")
+            count = ops.sum(ops.cast(self._mask, "int32"), axis=1)
+            self._from = ops.argsort(ops.where(self._mask, place, place + length), axis=1)  # words before the others
+            self._to = ops.maximum(ops.cumsum(ops.cast(self._mask, "int32"), axis=1) - 1, 0)
+        self.is_word = ops.expand_dims(place, 1) < count
+        emissions = ops.transpose(self.gathered(emissions), (1, 0, 2))
+        self.emissions = ops.where(_like(self.is_word, emissions), emissions, 0)  # padding may hold anything
+
+    def gathered(self, values: Any) -> Any:
+        """`[batch, length, ...]`, by position -> by word."""
+        return values if self._from is None else _taken(values, self._from)
+
+    def scattered(self, values: Any, elsewhere: float) -> Any:
+        """`[length, batch, ...]`, by word -> `[batch, length, ...]`, by position; `elsewhere` at masked positions."""
+        values = ops.swapaxes(values, 0, 1)
+        if self._to is None:
+            return values
+        return ops.where(_like(self._mask, values), _taken(values, self._to), ops.cast(elsewhere, values.dtype))
+
+
+def _like(values: Any, others: Any) -> Any:
+    """Values with axes of size 1 at the end, as many as the others have more."""
+    for _ in range(len(others.shape) - len(values.shape)):
+        values = ops.expand_dims(values, -1)
+    return values
+
+
+def _taken(values: Any, index: Any) -> Any:
+    return ops.take_along_axis(values, _like(index, values), axis=1)
+
+
+class _Chain(NamedTuple):
+    """Sentences and scores: all that the algorithms need.
+
+    Attributes:
+        emissions: float `[length, batch, labels]`.
+        is_word: bool `[length, batch]`: the words are the first of their column.
+        start, end: float `[labels]` or `[batch, labels]`.
+        transitions: float `[labels, labels]` or `[batch, labels, labels]`: from, to.
+    """
+
+    emissions: Any
+    is_word: Any
+    start: Any
+    transitions: Any
+    end: Any
+
+    @property
+    def places(self) -> Any:
+        """int32 `[length]`. What a loop runs over: Keras's, under TensorFlow, takes one tensor of unknown length."""
+        return ops.arange(ops.shape(self.is_word)[0])
+
+
+def _score(chain: _Chain, labels: Any) -> Any:
+    """`s(y)`: float `[batch]`; `labels` is int `[length, batch]`. The scores of transitions have no axis `batch`."""
+    is_word = ops.cast(chain.is_word, chain.emissions.dtype)
+    is_last = is_word - ops.concatenate([is_word[1:], ops.zeros_like(is_word[:1])])
+    pairs = labels[:-1] * chain.emissions.shape[-1] + labels[1:]
+    score = ops.sum(ops.take_along_axis(chain.emissions, labels[..., None], axis=2)[..., 0] * is_word, axis=0)
+    score += ops.take(chain.start, labels[0]) * is_word[0]
+    score += ops.sum(ops.take(ops.reshape(chain.transitions, (-1,)), pairs) * is_word[1:], axis=0)
+    return score + ops.sum(ops.take(chain.end, labels) * is_last, axis=0)
+
+
+def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
+    """The scores of all paths that end at a word with a label: their sum in logarithms, or their maximum.
+
+    Returns:
+        The scores, float `[length, batch, labels]`, less those of all labels together, the second result, float
+        `[length, batch, 1]`: small numbers are exact, however long the sentence. After its end, those of its last word.
+    """
+
+    def step(before: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
+        scores, total = before
+        after = over(ops.expand_dims(scores, 2) + chain.transitions, axis=1)
+        after = ops.where(t == 0, chain.start, after) + chain.emissions[t]
+        together = over(after, axis=1, keepdims=True)
+        is_word = ops.expand_dims(chain.is_word[t], 1)
+        now = ops.where(is_word, after - together, scores), ops.where(is_word, total + together, total)
+        return now, now
+
+    none = ops.zeros_like(chain.emissions[0])
+    return ops.scan(step, (none, none[:, :1]), chain.places)[1]
+
+
+def _backward(chain: _Chain) -> Any:
+    """The sum of the scores of all paths from a word's label to the end, in logarithms, without the word's emission.
+
+    Returns:
+        float `[length, batch, labels]`, less that of all labels together.
+    """
+
+    def step(after: Any, t: Any) -> tuple[Any, Any]:
+        before = ops.logsumexp(ops.expand_dims(after + chain.emissions[t], 1) + chain.transitions, axis=2)
+        before = before - ops.logsumexp(before, axis=1, keepdims=True)
+        return ops.where(ops.expand_dims(chain.is_word[t], 1), before, after), after
+
+    end = ops.zeros_like(chain.emissions[0]) + chain.end
+    return ops.scan(step, end, chain.places, reverse=True)[1]
+
+
+def _probabilities(chain: _Chain) -> Any:
+    """float `[length, batch, labels]`; after a sentence's end, those of its last word."""
+    return ops.softmax(_forward(chain)[0] + _backward(chain), axis=-1)
+
+
+def _best_path(chain: _Chain) -> Any:
+    """int32 `[length, batch]`."""
+    best, _ = _forward(chain, ops.max)
+    into = ops.transpose(chain.transitions)  # to, from
+
+    def step(label: Any, t: Any) -> tuple[Any, Any]:
+        before = _argmax(best[ops.maximum(t - 1, 0)] + ops.take(into, label, axis=0))
+        return ops.where(chain.is_word[t], before, label), label
+
+    return ops.scan(step, _argmax(best[-1] + chain.end), chain.places, reverse=True)[1]
+
+
+def _log_partition(chain: _Chain) -> Any:
+    """`log sum_y exp(s(y))`: float `[batch]`.
+
+    Its gradient by a score is the expected number of times that a path has it, so no loop is differentiated: XLA needs
+    no bound, and TensorFlow keeps no tensor of each step.
+    """
+    fixed = _Chain(*map(ops.stop_gradient, chain))
+    (forward, totals), backward = _forward(fixed), _backward(fixed)
+    is_word = ops.cast(ops.expand_dims(fixed.is_word, 2), forward.dtype)
+    words = ops.softmax(forward + backward, axis=-1) * is_word  # [length, batch, labels]
+
+    def add(t: Any, counts: Any) -> Any:
+        pairs = ops.expand_dims(forward[t - 1], 2) + fixed.transitions
+        pairs = pairs + ops.expand_dims(fixed.emissions[t] + backward[t], 1)
+        share = ops.exp(pairs - ops.logsumexp(pairs, axis=(1, 2), keepdims=True))
+        return counts + share * ops.expand_dims(is_word[t], 2)
+
+    none = ops.zeros_like(ops.expand_dims(forward[0], 2) + fixed.transitions)
+    counts = ops.fori_loop(1, ops.shape(forward)[0], add, none)  # [batch, labels, labels]
+    ends = ops.softmax(forward[-1] + fixed.end, axis=-1) * is_word[0]
+    expected = ops.sum(words * chain.emissions, axis=(0, 2)) + ops.sum(counts * chain.transitions, axis=(1, 2))
+    expected += ops.sum(words[0] * chain.start + ends * chain.end, axis=1)
+    total = (totals[-1, :, 0] + ops.logsumexp(forward[-1] + fixed.end, axis=-1)) * is_word[0, :, 0]
+    return total + (expected - ops.stop_gradient(expected))
+
+
+def _argmax(values: Any) -> Any:
+    return ops.cast(ops.argmax(values, axis=-1), "int32")

@@ -1,0 +1,400 @@
+"""The CRF layer, against the sum over all paths, and against PyPI's pytorch-crf."""
+
+import importlib.util
+import itertools
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_bert import CRF, BertTokenClassifier
+from keras_bert.tasks.entities import allowed_transitions
+
+from ..support.processes import run_python
+
+LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+def sentences(labels=5, batch=6, length=6, seed=0):
+    """Emissions, labels, and masks of any number of words anywhere; the first row is whole, the last is empty."""
+    random = np.random.default_rng(seed)
+    emissions = random.normal(size=(batch, length, labels)).astype("float32") * 3
+    mask = random.random((batch, length)) < 0.6
+    mask[0], mask[-1] = True, False
+    return emissions, random.integers(0, labels, (batch, length)), mask
+
+
+def layer(num_labels=5, seed=0, **settings):
+    crf = CRF(num_labels, **settings)
+    crf.build()
+    random = np.random.default_rng(seed)
+    crf.set_weights([random.normal(size=each.shape) for each in crf.weights])
+    return crf
+
+
+def all_paths(emissions, weights, may=lambda path: True):
+    """The paths through a sentence and their probabilities: `[paths, words]` and `[paths]`."""
+    start, transitions, end = weights
+    words, labels = emissions.shape
+    paths = np.array([path for path in itertools.product(range(labels), repeat=words) if may(path)])
+    scores = start[paths[:, 0]] + end[paths[:, -1]] + emissions[np.arange(words), paths].sum(1, dtype="float64")
+    scores += transitions[paths[:, :-1], paths[:, 1:]].sum(1)
+    probabilities = np.exp(scores - scores.max())
+    return paths, probabilities / probabilities.sum()
+
+
+def check_against_all_paths(crf, emissions, labels, mask, may=lambda path: True):
+    likelihoods, best, marginals = (
+        ops.convert_to_numpy(each)
+        for each in (
+            crf.log_likelihood(emissions, labels, mask),
+            crf.decode(emissions, mask),
+            crf.marginals(emissions, mask),
+        )
+    )
+    for row, is_word in enumerate(mask):
+        assert (best[row][~is_word] == -1).all()
+        assert (marginals[row][~is_word] == 0).all()
+        if not is_word.any():
+            assert likelihoods[row] == 0
+            continue
+        paths, probabilities = all_paths(emissions[row][is_word], crf.get_weights(), may)
+        assert (best[row][is_word] == paths[probabilities.argmax()]).all()
+        expected = np.einsum("p,pwl->wl", probabilities, np.eye(crf.num_labels)[paths])
+        np.testing.assert_allclose(marginals[row][is_word], expected, atol=1e-5)
+        np.testing.assert_allclose(marginals[row][is_word].sum(-1), 1, atol=1e-6)
+        if may(path := tuple(labels[row][is_word])):
+            here = (paths == path).all(1)
+            np.testing.assert_allclose(likelihoods[row], np.log(probabilities[here][0]), atol=1e-5, rtol=1e-5)
+
+
+def test_likelihood_path_and_marginals_are_those_of_the_sum_over_all_paths():
+    check_against_all_paths(layer(), *sentences())
+
+
+def test_the_emissions_of_masked_positions_do_not_matter():
+    crf, (emissions, labels, mask) = layer(), sentences()
+    other = np.where(mask[..., None], emissions, np.nan)
+    for method in (crf.decode, crf.marginals):
+        np.testing.assert_array_equal(method(emissions, mask), method(other, mask))
+    np.testing.assert_array_equal(crf.log_likelihood(emissions, labels, mask), crf.log_likelihood(other, labels, mask))
+
+
+def test_a_negative_label_masks_its_position():
+    crf, (emissions, labels, mask) = layer(), sentences()
+    expected = crf.log_likelihood(emissions, labels, mask)
+    np.testing.assert_array_equal(crf.log_likelihood(emissions, np.where(mask, labels, -1)), expected)
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1"])
+def test_what_a_scheme_forbids_has_no_probability(scheme):
+    start, between, end = allowed_transitions(LABELS, scheme)
+
+    def may(path):
+        return start[path[0]] and end[path[-1]] and between[path[:-1], path[1:]].all()
+
+    crf = layer(scheme=scheme, labels=LABELS)
+    emissions, labels, mask = sentences()
+    labels[0] = [0, 1, 2, 2, 3, 0] if scheme == "BIO" else [0, 2, 2, 1, 4, 0]
+    check_against_all_paths(crf, emissions, labels, mask, may=lambda path: bool(may(np.array(path))))
+
+
+ALLOWED = {  # scheme -> sentences that it allows, and sentences that it forbids
+    "BIO": (["O B I I O", "B B I", "B", "O"], ["I", "O I", "B I O I"]),
+    "IOB1": (["I I O", "I B I", "I B B O"], ["B", "O B"]),
+    "IOE": (["I I E O", "E E", "I E I E"], ["I", "I O", "E I"]),
+    "BIOES": (["O B I I E S", "S S", "B E B E"], ["B", "I E", "B O", "B S", "O E", "S I E", "B E E"]),
+    "BILOU": (["O B I I L U", "U U", "B L B L"], ["B", "I L", "B O", "B U", "O L", "U I L"]),
+    "BMES": (["B M M E S", "S S", "B E B E"], ["B", "M E", "B S", "E E", "S M E"]),
+}
+
+
+@pytest.mark.parametrize("scheme", ALLOWED)
+def test_schemes_allow_whole_entities_and_forbid_parts(scheme):
+    letters = sorted({*" ".join(ALLOWED[scheme][0]).split()} - {"O"})
+    labels = ["O", *(f"{letter}-{kind}" for kind in ("PER", "LOC") for letter in letters)]
+    start, between, end = allowed_transitions(labels, scheme)
+
+    def may(sentence):
+        path = [labels.index(each if each == "O" else f"{each}-PER") for each in sentence.split()]
+        return start[path[0]] and between[path[:-1], path[1:]].all() and end[path[-1]]
+
+    allowed, forbidden = ALLOWED[scheme]
+    assert [each for each in allowed if not may(each)] == []
+    assert [each for each in forbidden if may(each)] == []
+    inside = next(each for each in ("I", "M", "E") if each in letters)
+    others = [labels.index(f"{each}-PER") for each in letters if each in ("B", "I", "M")]
+    if scheme not in ("IOB1", "IOE"):
+        assert not between[others, labels.index(f"{inside}-LOC")].any()  # an entity of another kind
+
+
+def test_labels_that_break_the_scheme_can_be_learned_from():
+    crf = CRF(5, scheme="BIO", labels=LABELS)
+    likelihood = crf.log_likelihood(ops.zeros([1, 2, 5]), ops.array([[0, 2]]))  # I-PER after O
+    np.testing.assert_allclose(likelihood, 2 * np.log(1 / 5), rtol=1e-6)
+
+
+def model_with(crf, **compiled):
+    words = keras.Input([None], dtype="int32")
+    hidden = keras.layers.Embedding(50, 16, mask_zero=True)(words)
+    emissions = crf(keras.layers.Dense(crf.num_labels)(hidden))
+    model = keras.Model(words, emissions)
+    model.compile(keras.optimizers.Adam(0.05), loss=crf.loss, **compiled)
+    return model, keras.Model(words, crf.decode(emissions))
+
+
+def words_and_labels():
+    """Labels that the words before them decide: the same word is 1 at first, and then 2."""
+    words = np.random.default_rng(0).integers(1, 50, (64, 8))
+    words[:32, 5:] = 0
+    return words, np.where(words == 0, 0, 1 + np.arange(8) % 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [{}, {"jit_compile": True}], ids=["graph", "XLA"])
+def test_a_model_in_five_lines_learns_with_the_mask_of_its_embedding(compiled):
+    keras.utils.set_random_seed(0)
+    model, tagger = model_with(CRF(3), **compiled)
+    words, labels = words_and_labels()
+    history = model.fit(words, labels, epochs=30, validation_data=(words, labels), verbose=0).history
+    assert history["val_loss"][-1] < history["loss"][0] / 5
+    np.testing.assert_array_equal(tagger.predict(words, verbose=0), np.where(words > 0, labels, -1))
+
+
+def test_the_loss_is_the_mean_over_words_and_masks_what_weighs_nothing():
+    crf, (emissions, labels, mask) = layer(), sentences()
+    likelihoods = ops.convert_to_numpy(crf.log_likelihood(emissions, labels, mask))
+    expected = -likelihoods.sum() / mask.sum()
+    hidden = np.where(mask, labels, -1)
+    np.testing.assert_allclose(crf.loss(hidden, emissions), expected, rtol=1e-5)
+    np.testing.assert_allclose(crf.loss(labels, emissions, sample_weight=mask.astype("float32")), expected, rtol=1e-5)
+    weights = np.array([1, 0, 2, 1, 1, 1], "float32")
+    weighted = -(likelihoods * weights).sum() / mask.sum()
+    np.testing.assert_allclose(crf.loss(hidden, emissions, sample_weight=weights), weighted, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_keras_file_keeps_the_layer_and_the_loss_that_trains_it(tmp_path):
+    model, tagger = model_with(CRF(5, scheme="BIO", labels=LABELS))
+    words, labels = words_and_labels()
+    model.fit(words, labels, verbose=0)
+    model.save(tmp_path / "model.keras")
+    tagger.save(tmp_path / "tagger.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    (crf,) = (each for each in again.layers if isinstance(each, CRF))
+    assert (crf.scheme, list(crf.labels)) == ("BIO", LABELS)
+    assert again.evaluate(words, labels, verbose=0) == model.evaluate(words, labels, verbose=0)
+    before = ops.convert_to_numpy(crf.transitions)
+    again.fit(words, labels, verbose=0)
+    assert (ops.convert_to_numpy(crf.transitions) != before).any()
+    loaded = keras.saving.load_model(tmp_path / "tagger.keras")
+    np.testing.assert_array_equal(loaded.predict(words, verbose=0), tagger.predict(words, verbose=0))
+
+
+def all_three(crf, emissions, labels, mask):
+    return crf.log_likelihood(emissions, labels, mask), crf.decode(emissions, mask), crf.marginals(emissions, mask)
+
+
+def test_any_batch_and_length_take_one_graph():
+    import tensorflow as tf
+
+    crf = layer()
+    shapes = [tf.TensorSpec([None, None, 5]), *(tf.TensorSpec([None, None], kind) for kind in (tf.int32, tf.bool))]
+    traced = tf.function(lambda *given: all_three(crf, *given), shapes)
+    for length in (1, 5):
+        emissions, labels, mask = sentences(length=length)
+        results = traced(emissions, labels.astype("int32"), mask)
+        for ours, theirs in zip(results, all_three(crf, emissions, labels, mask), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_long_sentences_lose_no_precision():
+    emissions, labels, _ = sentences(length=512, batch=2)
+    exact, crf = layer(dtype="float64"), layer()
+    np.testing.assert_allclose(crf.marginals(emissions), exact.marginals(emissions), atol=1e-5)
+    np.testing.assert_allclose(
+        crf.log_likelihood(emissions, labels), exact.log_likelihood(emissions, labels), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
+def test_sums_are_in_float32_whatever_the_policy(dtype):
+    crf, reference = layer(dtype=dtype), layer()
+    emissions, labels, mask = sentences(length=64)
+    assert {each.dtype for each in crf.weights} == {"float32"}
+    assert keras.backend.standardize_dtype(crf(emissions).dtype) == "float32"
+    for method, *arguments in (("log_likelihood", labels, mask), ("marginals", mask), ("decode", mask)):
+        expected = getattr(reference, method)(emissions, *arguments)
+        np.testing.assert_array_equal(getattr(crf, method)(emissions, *arguments), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_labels": 0}, "num_labels is 0; expected an int, 1 or more"),
+        ({"num_labels": 5, "scheme": "BIO"}, "give both or neither"),
+        ({"num_labels": 2, "scheme": "BIO", "labels": LABELS}, "there are 5 labels, but num_labels is 2"),
+        ({"num_labels": 5, "scheme": "IO", "labels": LABELS}, "scheme is 'IO'; expected BIO, "),
+        ({"num_labels": 5, "scheme": "IOE", "labels": LABELS}, "'B-LOC' is not of the scheme IOE, of I, E"),
+    ],
+)
+def test_bad_arguments_say_what_is_wrong(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        CRF(**arguments)
+
+
+def test_emissions_of_another_number_of_labels_are_refused():
+    with pytest.raises(ValueError, match="emissions are of 4 labels, but num_labels is 5"):
+        CRF(5).decode(ops.zeros([1, 2, 4]))
+
+
+WORDS = [["Ada", "Lovelace", "sang"], ["in", "New", "York"], ["nobody", "sang"]]
+TAGS = [["B-PER", "I-PER", "O"], ["O", "B-LOC", "I-LOC"], ["O", "O"]]
+
+
+def tagger_of(preset, **settings):
+    """A tagger whose emissions and transitions are random."""
+    keras.utils.set_random_seed(1)
+    model = BertTokenClassifier.from_preset(preset, labels=LABELS, crf=True, **settings)
+    model.crf.set_weights(layer().get_weights())
+    return model
+
+
+def test_a_tagger_with_a_crf_answers_by_the_best_path_of_its_words(small_preset):
+    model = tagger_of(small_preset)
+    assert model.crf.scheme == "BIO"
+    answers = model.tag(WORDS)
+    assert [[each["word"] for each in sentence] for sentence in answers] == WORDS
+    targets = [[LABELS.index(each["label"]) for each in sentence] for sentence in answers]
+    packed, numbers = model.arrays(WORDS, TAGS)
+    emissions, first = model(packed), np.array(numbers) >= 0
+    best, marginals = np.array(model.crf.decode(emissions, first)), np.array(model.crf.marginals(emissions, first))
+    for row, (path, sentence) in enumerate(zip(targets, answers, strict=True)):
+        assert best[row][first[row]].tolist() == path
+        expected = marginals[row][first[row]][np.arange(len(path)), path]
+        np.testing.assert_allclose([each["probability"] for each in sentence], expected, atol=1e-5)
+
+
+def test_windows_are_one_sentence_to_the_crf(small_preset):
+    whole = tagger_of(small_preset)
+    cut = tagger_of(small_preset, long_text="windows", sequence_length=6)
+    words, tags = [[*itertools.chain(*WORDS)]], [[*itertools.chain(*TAGS)]]
+    _, targets = cut.arrays(words, tags)
+    assert len(targets.shape) == 3
+    random = np.random.default_rng(0)
+    emissions = random.normal(size=(*targets.shape, 5)).astype("float32")
+    first = np.array(targets) >= 0
+    expected = whole.crf.log_likelihood(emissions[first][None], np.array(targets)[first][None])
+    np.testing.assert_allclose(cut.training_loss()(targets, emissions), -expected[0] / first.sum(), rtol=1e-5)
+    assert all(each["label"] for each in cut.tag(words)[0])
+
+
+def test_a_preset_keeps_the_crf_in_a_file_of_its_own(small_preset, tmp_path):
+    model = tagger_of(small_preset)
+    model.save_preset(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BertForTokenClassification"]
+    assert "crf.safetensors" in (tmp_path / "README.md").read_text()
+    again = BertTokenClassifier.from_preset(tmp_path)
+    assert again.tag(WORDS) == model.tag(WORDS)
+    plain = BertTokenClassifier.from_preset(tmp_path, crf=False)
+    assert plain.crf is None
+    plain.save_preset(tmp_path, overwrite=True)
+    assert not (tmp_path / "crf.safetensors").exists()
+
+
+def test_a_tagger_with_a_crf_serves_what_it_answers(small_preset):
+    model = tagger_of(small_preset)
+    served = model.serve(["Ada sang in New York", "no"])
+    answers = model.tag([["Ada", "sang", "in", "New", "York"], ["no"]])
+    for labels, sentence in zip(served["labels"].numpy().tolist(), answers, strict=True):
+        expected = [each["label"].encode() for each in sentence]
+        assert labels == expected + [b""] * (len(labels) - len(expected))
+
+
+def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
+    model = BertTokenClassifier.from_preset(small_preset, labels=LABELS, crf=True)
+    model.start_from(model.examples(WORDS, TAGS).targets)
+    transitions = np.array(model.crf.transitions)
+    assert transitions[1].argmax() == 2  # I-PER after B-PER
+    assert transitions[3].argmax() == 4
+    model.start_from(model.examples(WORDS[2:], TAGS[2:]).targets)  # of a trained model: they stay
+    np.testing.assert_array_equal(model.crf.transitions, transitions)
+
+
+def gradients(crf, emissions, labels, mask):
+    import tensorflow as tf
+
+    emissions = tf.constant(emissions)
+    with tf.GradientTape() as tape:
+        tape.watch(emissions)
+        total = tf.reduce_sum(crf.log_likelihood(emissions, labels, mask))
+    return [np.array(each) for each in tape.gradient(total, [emissions, *(each.value for each in crf.weights)])]
+
+
+@pytest.mark.parity
+def test_pytorch_crf_has_the_same_likelihood_gradient_and_path():
+    """In float64, as its gradients in float32 are further from these than ours in float32."""
+    torch, torchcrf = pytest.importorskip("torch"), pytest.importorskip("torchcrf")
+    for case in range(200):
+        random = np.random.default_rng(case)
+        count, length = int(random.integers(2, 9)), int(random.integers(1, 12))
+        emissions, labels, _ = sentences(count, 4, length, seed=case)
+        lengths = random.integers(1, length + 1, 4)
+        mask = np.arange(length) < lengths[:, None]  # it has no other masks
+        crf, peer = layer(count, seed=case), torchcrf.CRF(count, batch_first=True).double()
+        weights = (peer.start_transitions, peer.transitions, peer.end_transitions)
+        for theirs, ours in zip(weights, crf.get_weights(), strict=True):
+            theirs.data = torch.tensor(ours).double()
+        inputs = torch.tensor(emissions, dtype=torch.float64, requires_grad=True)
+        likelihoods = peer(inputs, torch.tensor(labels), torch.tensor(mask), reduction="none")
+        likelihoods.sum().backward()
+        np.testing.assert_allclose(
+            crf.log_likelihood(emissions, labels, mask), likelihoods.detach(), atol=1e-5, rtol=1e-5
+        )
+        for ours, theirs in zip(gradients(crf, emissions, labels, mask), (inputs, *weights), strict=True):
+            expected = 0 if theirs.grad is None else theirs.grad  # of transitions, if there is one word
+            np.testing.assert_allclose(ours, expected, atol=1e-5)
+        best = ops.convert_to_numpy(crf.decode(emissions, mask))
+        assert [row[row >= 0].tolist() for row in best] == peer.decode(inputs, torch.tensor(mask))
+
+
+OTHER_BACKEND = """
+import json, sys
+import keras, numpy as np
+from keras import ops
+from keras_bert import CRF
+
+emissions, labels, mask, weights = json.loads(sys.argv[1])
+emissions, labels, mask = np.array(emissions, "float32"), np.array(labels), np.array(mask)
+crf = CRF(emissions.shape[-1])
+crf.build()
+crf.set_weights([np.array(each) for each in weights])
+results = crf.log_likelihood(emissions, labels, mask), crf.decode(emissions, mask), crf.marginals(emissions, mask)
+words = keras.Input([None], dtype="int32")
+other = CRF(3)
+model = keras.Model(words, other(keras.layers.Dense(3)(keras.layers.Embedding(9, 8, mask_zero=True)(words))))
+model.compile("sgd", loss=other.loss)
+x, y = np.array([[3, 4, 0], [5, 6, 7]]), np.array([[1, 2, 0], [0, 1, 2]])
+loss = model.fit(x, y, epochs=5, verbose=0).history["loss"]
+assert loss[-1] < loss[0] and (ops.convert_to_numpy(other.transitions) != 0).any(), loss
+assert "tensorflow" not in sys.modules
+print(json.dumps([keras.backend.backend(), *(ops.convert_to_numpy(each).tolist() for each in results)]))
+"""
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_other_backends_have_the_same_numbers_and_need_no_tensorflow(backend):
+    if not importlib.util.find_spec(backend):
+        pytest.skip(f"{backend} is not installed")
+    crf, given = layer(), sentences()
+    data = json.dumps([*(each.tolist() for each in given), [each.tolist() for each in crf.get_weights()]])
+    variables = {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"}
+    name, *results = json.loads(run_python(OTHER_BACKEND, data, **variables).splitlines()[-1])
+    assert name == backend
+    emissions, labels, mask = given
+    expected = crf.log_likelihood(emissions, labels, mask), crf.decode(emissions, mask), crf.marginals(emissions, mask)
+    for ours, theirs in zip(results, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
