@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from keras_bert import files
+from keras_bert.choices import RUNTIMES
 from keras_bert.cli.options import (
     check_prompts,
     load_in_precision,
@@ -22,7 +23,7 @@ from keras_bert.cli.options import (
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports, written
 
 _SAVED_MODEL = "saved_model.pb"  # a file of every SavedModel
-_PACKAGES = {"export_onnx": "onnxruntime", "export_openvino": "openvino", "export_litert": "ai-edge-litert"}
+_PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
 options = together(
     click.option(
         "--precision",
@@ -35,11 +36,10 @@ options = together(
 
 
 def _export_runtime(
-    function: str, output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any
+    runtime: str, output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any
 ) -> None:
-    """Calls a function of `keras_bert.runtimes`, and tells how far its answers are from Keras's."""
-    if not overwrite:
-        _check_output(output, "", overwrite)
+    """Calls a function of `keras_bert.runtimes`, and prints how far its answers are from Keras's."""
+    _check_output(output, RUNTIMES[runtime], overwrite)
     with quiet_imports():
         from keras_bert import BertEncoder, BertPreprocessor, runtimes
         from keras_bert.tasks.table import task_of
@@ -49,11 +49,11 @@ def _export_runtime(
             model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
         else:
             model = task_of(preset).from_preset(preset)
-        differences = getattr(runtimes, function)(model, output, precision, overwrite=overwrite, **settings)
+        differences = getattr(runtimes, f"export_{runtime}")(model, output, precision, overwrite=overwrite, **settings)
         for each in differences:
             click.echo(each)
         if not differences:
-            click.echo(f"not compared with Keras: pip install {_PACKAGES[function]}", err=True)
+            click.echo(f"not compared with Keras: pip install {_PACKAGES[runtime]}", err=True)
 
     _export(write, output)
 
@@ -200,7 +200,7 @@ def onnx(output: str, **settings: Any) -> None:
     A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's;
     if they differ by more than the precision explains, nothing is written.
     """
-    _export_runtime("export_onnx", output, **settings)
+    _export_runtime("onnx", output, **settings)
 
 
 @export.command()
@@ -209,7 +209,7 @@ def onnx(output: str, **settings: Any) -> None:
 @options
 def openvino(output: str, **settings: Any) -> None:
     """Export a model for OpenVINO, sentence-transformers and optimum: ids to answers. See `onnx`."""
-    _export_runtime("export_openvino", output, **settings)
+    _export_runtime("openvino", output, **settings)
 
 
 @export.command()
@@ -219,7 +219,7 @@ def openvino(output: str, **settings: Any) -> None:
 @click.option("--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size.")
 def litert(output: str, **settings: Any) -> None:
     """Export a model for LiteRT (TensorFlow Lite) and MediaPipe: ids to answers. See `onnx`."""
-    _export_runtime("export_litert", output, **settings)
+    _export_runtime("litert", output, **settings)
 
 
 def _check_output(output: str, mark: str, overwrite: bool) -> None:

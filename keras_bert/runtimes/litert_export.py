@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import undocumented
+from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
@@ -196,7 +197,7 @@ def _load(path: Path) -> Run:
 
 
 _RUNTIME = Runtime(
-    file="model.tflite",
+    file=RUNTIMES["litert"],
     names=dict(zip(NAMES, NAMES, strict=True)),
     ids_dtype="int32",
     only_answers=True,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
 from keras_bert.extras import needed
 from keras_bert.runtimes.comparison import Difference, Run
@@ -154,7 +155,7 @@ def _load(path: Path) -> Run | None:
 
 
 _RUNTIME = Runtime(
-    file="onnx/model.onnx",
+    file=RUNTIMES["onnx"],
     names=TRANSFORMERS_NAMES,
     ids_dtype="int64",
     only_answers=False,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
 from keras_bert.extras import needed
 from keras_bert.runtimes.comparison import Difference, Run
@@ -91,7 +92,7 @@ def _load(path: Path) -> Run | None:
 
 
 _RUNTIME = Runtime(
-    file="openvino/openvino_model.xml",
+    file=RUNTIMES["openvino"],
     names=TRANSFORMERS_NAMES,
     ids_dtype="int64",
     only_answers=False,
