@@ -208,16 +208,23 @@ def write_reviews(path, rows, names):
         path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
+def answered_and_other(classifier):
+    """The answer of the untrained model, and the label that it did not give."""
+    (answer,) = tasks_table.load_task(Path(classifier)).classify(["bad"])
+    return answer, next(label for label in KINDS if label != answer["label"])
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.xlsx", "a.csv.gz", "a.jsonl.gz"])
 @pytest.mark.parametrize("end", ["jsonl", "csv"])
 def test_errors_keep_all_columns_and_the_line_of_the_file(run, classifier, tmp_path, name, end):
     """Those named as what is written get a prefix, and rows that are left out are counted."""
+    answer, label = answered_and_other(classifier)
     names = ["label", "review", "line", "given_line", "day", "kind", "answer"]
-    rows = [["l1", "bad", "7", "g", "2026-11-25", "praise", "yes"]] * 3 + [["l4", "", "8", "g", "today", "blame", ""]]
-    rows.append(["l5", "bad", "9", "h", "2026-11-26", "praise", "no"])
+    rows = [["l1", "bad", "7", "g", "2026-11-25", label, "yes"]] * 3 + [
+        ["l4", "", "8", "g", "today", answer["label"], ""]
+    ]
+    rows.append(["l5", "bad", "9", "h", "2026-11-26", label, "no"])
     write_reviews(tmp_path / name, rows, names)
-    (given,) = tasks_table.load_task(Path(classifier)).classify(["bad"])
-    assert given["label"] == "blame"
     options = (
         "--text-column",
         "review",
@@ -235,8 +242,8 @@ def test_errors_keep_all_columns_and_the_line_of_the_file(run, classifier, tmp_p
         wrong = list(csv.DictReader((tmp_path / "e.csv").open(newline="")))
     first = 1 if name.split(".")[1] in ("parquet", "jsonl") else 2  # after a header
     assert [str(row["line"]) for row in wrong] == [str(first + i) for i in (0, 1, 2, 4)]
-    assert all(float(row.pop("probability")) == pytest.approx(given["probability"], abs=1e-6) for row in wrong)
-    ours = {"line": wrong[-1]["line"], "text": "bad", "label": "praise", "answer": "blame"}
+    assert all(float(row.pop("probability")) == pytest.approx(answer["probability"], abs=1e-6) for row in wrong)
+    ours = {"line": wrong[-1]["line"], "text": "bad", "label": label, "answer": answer["label"]}
     theirs = {
         "given_label": "l5",
         "given_given_line": "9",
@@ -250,15 +257,18 @@ def test_errors_keep_all_columns_and_the_line_of_the_file(run, classifier, tmp_p
 def test_errors_of_rows_without_names_with_equal_names_and_with_different_keys(run, classifier, tmp_path):
     options = ("--errors", str(tmp_path / "e.jsonl"), "--overwrite")
     kind = ("--text-column", "text", "--label-column", "kind")
+    _, label = answered_and_other(classifier)
     tables = {
         "a.csv": (
-            "bad,7,praise,x\n",
+            f"bad,7,{label},x\n",
             ("--no-header", "--text-column", "1", "--label-column", "3"),
             {"2": "7", "4": "x"},
         ),
-        "b.csv": ("text,id,kind,id\nbad,7,praise,x\n", kind, {"id": "7", "id (4)": "x"}),
+        "b.csv": (f"text,id,kind,id\nbad,7,{label},x\n", kind, {"id": "7", "id (4)": "x"}),
         "c.jsonl": (
-            '{"text": "bad", "kind": "praise", "id": 7}\n{"kind": "praise", "text": "bad", "by": ["x"]}\n',
+            '{"text": "bad", "kind": "LABEL", "id": 7}\n{"kind": "LABEL", "text": "bad", "by": ["x"]}\n'.replace(
+                "LABEL", label
+            ),
             kind,
             {"id": None, "by": ["x"]},
         ),
@@ -269,12 +279,12 @@ def test_errors_of_rows_without_names_with_equal_names_and_with_different_keys(r
         *_, wrong = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
         assert {name: wrong[name] for name in list(wrong)[5:]} == others
     folder = tmp_path / "reviews"
-    for label, text in {"praise": "bad", "blame": "bad"}.items():
-        (folder / label).mkdir(parents=True)
-        (folder / label / "1.txt").write_text(text)
+    for kind in KINDS:
+        (folder / kind).mkdir(parents=True)
+        (folder / kind / "1.txt").write_text("bad")
     assert run("evaluate", classifier, str(folder), *options).exit_code == 0
     (wrong,) = map(json.loads, (tmp_path / "e.jsonl").read_text().splitlines())
-    assert (wrong["file"], wrong["label"]) == ("praise/1.txt", "praise")
+    assert (wrong["file"], wrong["label"]) == (f"{label}/1.txt", label)
 
 
 def test_errors_of_numbers_are_the_largest_the_largest_first(run, tmp_path):

@@ -78,11 +78,14 @@ def test_an_interrupt_takes_the_unfinished_file_with_it(tmp_path):
 
 @pytest.mark.slow
 def test_a_refusal_to_overwrite_is_one_line(start, tmp_path):
-    (tmp_path / "mine.txt").touch()
-    process = start("finetune", "classify", "--train", "x.csv", "--output", str(tmp_path), "--overwrite")
+    output, table = tmp_path / "output", tmp_path / "x.csv"
+    output.mkdir()
+    (output / "mine.txt").touch()
+    table.write_text("text,label\na,b\n")
+    process = start("finetune", "classify", "--train", str(table), "--output", str(output), "--overwrite")
     out, error = process.communicate(timeout=HANGS)
     assert (process.returncode, out) == (2, b"")
-    told = f"Error: {tmp_path} holds mine.txt, which no run wrote; move that away, or choose another output\n"
+    told = f"Error: {output} holds mine.txt, which no run wrote; move that away, or choose another output\n"
     assert error.decode() == told
 
 

@@ -72,7 +72,7 @@ def test_a_preset_whose_package_is_missing(fails, monkeypatch):
 
 
 def test_damaged_presets(fails, tmp_path):
-    told = "or vocab.txt or tokenizer.json; it holds nothing; copy the files of the model's tokenizer there"
+    told = "or tokenizer.json; it holds nothing; copy the files of the model's tokenizer there"
     assert told in fails("tokenize", "a", "--preset", str(tmp_path))
     assert "has no" in fails("encode", "a", "--preset", str(tmp_path))
     (tmp_path / "vocab.txt").write_text("a\na\n")
@@ -190,7 +190,7 @@ def test_a_full_disk_is_told_of_the_output(fails, tmp_path, monkeypatch):
 def test_an_output_that_cannot_be_made(fails, tmp_path, command):
     (tmp_path / "texts.txt").write_text("good\n")
     arguments = (command, "--file", str(tmp_path / "texts.txt"), "--output", "/proc/x.npy")
-    assert fails(*arguments) == "/proc/x.npy: No such file or directory"
+    assert fails(*arguments).endswith("/proc/x.npy: No such file or directory")
 
 
 def _no_space(*_):

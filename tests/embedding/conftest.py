@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert.embedding import file_embedding
-from keras_bert.embedding import file_embedding as model_module
 
 from ..support import small
 
@@ -23,7 +22,7 @@ def model(small_preset, read_once):
 def few_rows_at_a_time_and_few_models(read_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_embedding, "_ROWS_AT_A_TIME", 7)
-        patch.setattr(model_module, "BertSentenceEncoder", SimpleNamespace(from_preset=read_once))
+        patch.setattr("keras_bert.tasks.BertSentenceEncoder", SimpleNamespace(from_preset=read_once))
         yield
 
 

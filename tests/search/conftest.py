@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.embedding import file_embedding
 from keras_bert.search import building
 
 from ..support import small
@@ -21,7 +20,7 @@ def _few_texts_at_a_time_and_few_models(read_once):
         patch.setattr(building, "TEXTS_AT_A_TIME", 16)
         compared = functools.partial(read_once, make="to_compare")
         model = SimpleNamespace(from_preset=read_once, to_compare=compared)
-        patch.setattr(file_embedding, "BertSentenceEncoder", model)
+        patch.setattr("keras_bert.tasks.BertSentenceEncoder", model)
         yield
 
 

@@ -49,13 +49,13 @@ def test_a_port_that_is_none(toy_versions, option, port):
 
 
 @pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving"])
-def test_without_the_extra(tmp_path, monkeypatch, module):
+def test_without_the_extra(toy_versions, monkeypatch, module):
     for name in [name for name in sys.modules if name.startswith(("keras_bert.server.", "tensorflow_serving."))]:
         monkeypatch.delitem(sys.modules, name)
         if name.startswith("keras_bert"):
             monkeypatch.delattr(keras_bert.server, name.rpartition(".")[2])
     monkeypatch.setitem(sys.modules, module, None)
-    message = fails(tmp_path)
+    message = fails(toy_versions)
     assert message.startswith(f"there is no {module}")
     assert message.endswith("which serving needs: pip install 'keras-bert-models[serve]'")
 
