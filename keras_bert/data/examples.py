@@ -24,7 +24,7 @@ class Problems:
         >>> problems.settle(total=1000, skip_bad=False)
         Traceback (most recent call last):
         ValueError: train.tsv: 1 of 1,000 rows cannot be used: line 17: 4 cells instead of 3. Fix the file, or leave
-        them out with skip_bad
+        them out with skip_bad (--skip-bad)
     """
 
     def __init__(self, path: str | Path, kind: str):
@@ -50,7 +50,7 @@ class Problems:
         if len(self._found) >= total:
             raise ValueError(f"{some} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
-            raise ValueError(f"{some} cannot be used: {shown}. Fix the file, or leave them out with skip_bad")
+            raise ValueError(f"{some} cannot be used: {shown}. Fix the file, or leave them out with skip_bad (--skip-bad)")
         warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # at the call of the reader
 
 

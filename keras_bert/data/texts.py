@@ -215,7 +215,7 @@ def read_columns(
 
 
 def check_columns(path: str | Path, columns: Sequence[str | int | None], **settings: Any) -> None:
-    """Checks that a table has columns. It reads the first rows, and more only if these lack a column.
+    r"""Checks that a table has columns. It reads the first rows, and more only if these lack a column.
 
     Args:
         path: the table.
@@ -227,12 +227,15 @@ def check_columns(path: str | Path, columns: Sequence[str | int | None], **setti
 
     Example:
         >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp(), "reviews.csv")
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(directory.name, "reviews.csv")
         >>> _ = path.write_text("sentence,label\nA fine film.,good\n")
+        >>> check_columns(path, ["sentence"])
         >>> check_columns(path, ["sentence", "Label"])
         Traceback (most recent call last):
         ...
         ValueError: ...reviews.csv has no column 'Label'; its columns are 'sentence', 'label'; did you mean 'label'?
+        >>> directory.cleanup()
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reading itself warns

@@ -21,6 +21,7 @@ CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
 # Ends the name of what the same answer to all texts gives, beside the measure: the most frequent, or the mean.
 BASELINE = "_baseline"
+_NOT_MEASURED = "There were no examples to measure the model with: `--eval`, `--validation-split`."
 _LARGEST = 40.0  # inches, of a confusion matrix
 _LONGEST = 40  # characters of a label
 _MANY = 30  # classes; a larger matrix has no zeros
@@ -76,7 +77,7 @@ def write_report(
     names = _names(history)
     parts = [
         "# Training report",
-        _formatted(*measure_table({**measures, **without_classes(details or {})})),
+        _formatted(*measure_table({**measures, **without_classes(details or {})})) if measures else _NOT_MEASURED,
         *(["## Classes", _formatted(*classes)] if (classes := class_table(details or {})) else []),
         f"## {next(iter(history[0])).capitalize()}s",
         _table(names, [[_number(each.get(name)) for name in names] for each in history]),

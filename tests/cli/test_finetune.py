@@ -335,7 +335,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     read = ("--text-column", "sentence", "--label-column", "kind")
     message = fails(*command, "--train", str(bad), *read)
     assert "1 of 3 rows cannot be used: line 3" in message
-    assert message.endswith("leave them out with skip_bad")
+    assert message.endswith("leave them out with skip_bad (--skip-bad)")
     result = run(*command, "--train", str(bad), *read, "--skip-bad")
     assert result.exit_code == 0, result.output
     assert "line 3" in result.stderr
