@@ -211,7 +211,9 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
         if not self._apply_on_replicas(grads, trainable_variables):
             super()._backend_apply_gradients(grads, trainable_variables)
 
-    def _all_reduce_sum_gradients(self, grads_and_vars: Iterable[tuple[Tensor, tf.Variable]]) -> list[tuple[Tensor, tf.Variable]]:
+    def _all_reduce_sum_gradients(
+        self, grads_and_vars: Iterable[tuple[Tensor, tf.Variable]]
+    ) -> list[tuple[Tensor, tf.Variable]]:
         return list(grads_and_vars)
 
 
@@ -239,7 +241,9 @@ def batches_seen(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     return optimizer._iterations
 
 
-def accumulated_gradient(optimizer: keras.optimizers.Optimizer, variable: keras.Variable | tf.Variable) -> keras.Variable:
+def accumulated_gradient(
+    optimizer: keras.optimizers.Optimizer, variable: keras.Variable | tf.Variable
+) -> keras.Variable:
     """The sum of a variable's gradients since the last update, with `gradient_accumulation_steps`.
 
     Public way: a variable of `optimizer.variables`, but neither their order nor their names are documented.

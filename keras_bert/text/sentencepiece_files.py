@@ -485,7 +485,10 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     }
     if usage.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    written: dict[str, str | bytes] = {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments))}
+    written: dict[str, str | bytes] = {
+        CONFIG: files.to_json(config),
+        ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments)),
+    }
     if usage.model:
         written[usage.model] = base64.b64decode(arguments["model_file"])
     write_tokenizer(directory, written, overwrite)
