@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from keras_bert.tensors import Tensor
 
-F = TypeVar("F", bound=Callable)
-Attribute: TypeAlias = "bool | int | float | str | tf.DType | Sequence[str] | Sequence[tf.DType]"  # of an operation
+_F = TypeVar("_F", bound=Callable)
+_Attribute: TypeAlias = "bool | int | float | str | tf.DType | Sequence[str] | Sequence[tf.DType]"  # of an operation
 
 # -- Keras: layers and variables
 
@@ -265,7 +265,7 @@ def is_in_xla() -> bool:
 
 
 def add_private_operation(
-    name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: Attribute
+    name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: _Attribute
 ) -> list[tf.Tensor]:
     """Adds an operation that `tf.raw_ops` lacks, such as oneDNN's fused ones, to the graph that is being traced.
 
@@ -357,7 +357,7 @@ def sentencepiece_operations() -> ModuleType:
 # -- TensorFlow: experimental calls without another name
 
 
-def without_autograph(function: F) -> F:
+def without_autograph(function: _F) -> _F:
     """Marks a function that `tf.data` traces as it is.
 
     Public way: `tf.function(autograph=False)` adds a call of a function to the graph of each element.

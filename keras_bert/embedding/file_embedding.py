@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,7 +173,7 @@ class FileEmbedder:
     preset: str | Path
     digest: str  # of the preset's model
     batch_tokens: int
-    settings: dict[str, Any] = field(default_factory=dict)  # arguments of `from_preset`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of `from_preset`
 
     def count(self, number: int) -> int:
         """The number of rows of a file. Raises ValueError if a row cannot be embedded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -171,7 +171,7 @@ def _path(name: str) -> str:
     return f"{_PATHS[layer]}/{weight}"
 
 
-def _aliases(config: BertConfig, weights: Mapping[str, Any]) -> dict[str, str]:
+def _aliases(config: BertConfig, weights: Mapping[str, object]) -> dict[str, str]:
     """Further object paths, for other programs of Model Garden."""
     if set(weights) == {"encoder"}:
         return {"model": "encoder"}

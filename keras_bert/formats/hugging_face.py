@@ -92,7 +92,7 @@ def write(
     directory: Path,
     config: BertConfig,
     weights: Mapping[str, Mapping[str, np.ndarray]],
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> None:
     """Writes `config.json` and `model.safetensors`; see `formats.write`.
 
@@ -123,18 +123,18 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     return FAMILIES[family].config_of(family, values, source)
 
 
-def values_of(config: BertConfig) -> dict[str, Any]:
+def values_of(config: BertConfig) -> dict[str, object]:
     """The content of an encoder's `config.json`."""
     table = table_of(config)
     return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.entries(config)}
 
 
-def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
+def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, object]:
     """The content of `config.json` for an encoder with heads, without labels."""
     return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
 
 
-def task_settings(preset: Preset) -> dict[str, Any]:
+def task_settings(preset: Preset) -> dict[str, object]:
     """The entries of `config.json` that a copy of a model keeps besides its architecture; empty in other formats."""
     values = preset.json(CONFIG) if recognizes(preset) else {}
     return {key: values[key] for key in _OF_TASK if key in values}

@@ -52,7 +52,7 @@ JSON_SHAPE = {
 }
 
 
-def mask_with_space(token: str) -> dict[str, Any]:
+def mask_with_space(token: str) -> dict[str, object]:
     """A mask token that includes the space before it, for `tokenizer_config.json`."""
     return {"__type": "AddedToken", "content": token, "lstrip": True, "special": True}
 
@@ -67,7 +67,7 @@ def write_tokenizer(directory: str | Path, texts: Mapping[str, str | bytes], ove
         files.write_texts(directory, texts)
 
 
-def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, Any]:
+def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, object]:
     """An entry of `added_tokens` in a `tokenizer.json`; `lstrip`: whether it includes the white space before it."""
     flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": not special, "special": special}
     return {"id": index, "content": token, **flags}
@@ -124,7 +124,7 @@ def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
 
 def template(
     cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
 
     Args:
@@ -134,7 +134,7 @@ def template(
         second_cls: whether another `[CLS]` is before the second text.
     """
 
-    def parts(*names: tuple[str, int]) -> list[dict[str, Any]]:
+    def parts(*names: tuple[str, int]) -> list[dict[str, object]]:
         return [
             {"Sequence" if name in ("A", "B") else "SpecialToken": {"id": name, "type_id": type_id}}
             for name, type_id in names

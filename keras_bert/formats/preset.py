@@ -175,7 +175,7 @@ class Preset:
             self.checkpoint.close()
 
 
-def parse_config(values: dict[str, Any], path: Path) -> BertConfig:
+def parse_config(values: dict[str, object], path: Path) -> BertConfig:
     """The configuration from the content of the file at `path`, in the format that its name and keys show."""
     if path.name in tf1.CONFIGS:
         return tf1.config_of(values, path)

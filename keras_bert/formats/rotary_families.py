@@ -15,7 +15,7 @@ from keras_bert.formats.storage import by_head, gate_last
 from keras_bert.sizes import HEADS
 
 
-def published(size: dict[str, Any]) -> dict[str, Any]:
+def published(size: dict[str, object]) -> dict[str, object]:
     """The values of options that a file leaves out: those of the published models."""
     return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
 

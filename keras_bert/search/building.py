@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -195,7 +194,7 @@ def build_index(
     return {"texts": len(texts), **counts}
 
 
-def remove_rows(directory: str | Path, where: Mapping[str, Any]) -> int:
+def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
     """Removes rows from an index, such as those of deleted documents by their ids. Nothing is encoded.
 
     Args:

@@ -387,7 +387,7 @@ def _rounded(score: float) -> float:
     return struct.unpack("<f", struct.pack("<f", score))[0]
 
 
-def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
+def _plain_spaces(step: dict[str, object]) -> dict[str, object]:
     """Writes Metaspace in its current form: older files have `add_prefix_space`."""
     if step["type"] != "Metaspace":
         return step
@@ -396,7 +396,7 @@ def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in step.items() if key not in ("add_prefix_space", "str_rep")}
 
 
-def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
+def _plain_token(token: dict[str, object]) -> dict[str, object]:
     """Picks the fields that determine which text is a token; not `lstrip`: white space before it has no token."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
@@ -459,7 +459,7 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     return arguments
 
 
-def _check_normalization(path: Path, types: set[str], arguments: dict[str, Any]) -> None:
+def _check_normalization(path: Path, types: set[str], arguments: dict[str, object]) -> None:
     """Raises ValueError if the normalizers in a `tokenizer.json` are not those of the arguments."""
     for name, kind in {"lowercase": "Lowercase", "strip_accents": "StripAccents"}.items():
         if arguments[name] != (kind in types):
