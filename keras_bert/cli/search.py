@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -92,7 +92,9 @@ def _query(line: str) -> str:
     return line
 
 
-def _each(queries: list[str], hits: list[list[dict]], written: Callable[..., Iterator[T]]) -> Iterator[T]:
+def _each(
+    queries: list[str], hits: Sequence[Sequence[Mapping[str, object]]], written: Callable[..., Iterator[T]]
+) -> Iterator[T]:
     for query, found in zip(queries, hits, strict=True):
         yield from written(query, found)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -67,7 +66,7 @@ def write(
     weights: Mapping[str, Mapping[str, np.ndarray]],
     format: str = "hugging_face",
     overwrite: bool = False,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     kept: Collection[str] = (),
 ) -> None:
     """Writes a configuration and weights. They replace a model of any format and its settings, but not its tokenizer.

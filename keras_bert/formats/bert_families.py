@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from keras_bert.formats import without_effect
 from keras_bert.formats.layout_table import Dialect, Table, newer_keys
@@ -191,7 +190,7 @@ def without_equal_sizes(embedding: str, hidden: str, default: int | None = None)
     `embedding` and `hidden` are the keys of these widths; `default` is that of the embeddings.
     """
 
-    def read(values: dict[str, Any]) -> dict[str, Any]:
+    def read(values: dict[str, object]) -> dict[str, object]:
         size = default if values.get(embedding) is None else values[embedding]
         return {**values, embedding: None if size == values.get(hidden) else size}
 

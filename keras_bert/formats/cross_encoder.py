@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
@@ -91,7 +91,7 @@ def read(preset: Preset) -> CrossEncoderSettings:
     return CrossEncoderSettings(is_stated, _SPELLINGS[name], stated_length(directory, transformer, tokenizer))
 
 
-def entries(activation: str) -> dict[str, Any]:
+def entries(activation: str) -> dict[str, object]:
     """The entries of `config.json` that CrossEncoder reads."""
     return {_KEY: ACTIVATIONS[activation]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -105,7 +105,9 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     Without Google's configuration file, the configuration is inferred from the shapes (only for BERT: shapes do not
     tell how often ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
     """
-    return open_graph("garden", by_variable(preset.tensorflow_file), tf1.config_beside(preset))
+    file = preset.tensorflow_file
+    assert file is not None  # see `recognizes`
+    return open_graph("garden", by_variable(file), tf1.config_beside(preset))
 
 
 def open_graph(
@@ -169,7 +171,7 @@ def _path(name: str) -> str:
     return f"{_PATHS[layer]}/{weight}"
 
 
-def _aliases(config: BertConfig, weights: Mapping[str, Any]) -> dict[str, str]:
+def _aliases(config: BertConfig, weights: Mapping[str, object]) -> dict[str, str]:
     """Further object paths, for other programs of Model Garden."""
     if set(weights) == {"encoder"}:
         return {"model": "encoder"}

@@ -93,7 +93,7 @@ def write(
     directory: Path,
     config: BertConfig,
     weights: Mapping[str, Mapping[str, np.ndarray]],
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> None:
     """Writes `config.json` and `model.safetensors`; see `formats.write`.
 
@@ -125,24 +125,24 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     return FAMILIES[family].config_of(family, values, source)
 
 
-def values_of(config: BertConfig) -> dict[str, Any]:
+def values_of(config: BertConfig) -> dict[str, object]:
     """The content of an encoder's `config.json`."""
     table = table_of(config)
     return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.entries(config)}
 
 
-def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
+def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, object]:
     """The content of `config.json` for an encoder with heads, without labels."""
     return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
 
 
-def task_settings(preset: Preset) -> dict[str, Any]:
+def task_settings(preset: Preset) -> dict[str, object]:
     """The entries of `config.json` that a copy of a model keeps besides its architecture; empty in other formats."""
     values = preset.json(CONFIG) if recognizes(preset) else {}
     return {key: values[key] for key in _OF_TASK if key in values}
 
 
-def label_names(labels: Sequence[str]) -> dict[str, Any]:
+def label_names(labels: Sequence[str]) -> dict[str, dict[str, str] | dict[str, int]]:
     """A classifier's labels, in the order of its logits, as entries of `config.json`."""
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -166,7 +166,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, dict[str, str] | dict[str, int]]:
     """Default label names: `transformers` takes the number of labels from them."""
     for head in _LABELLED:
         if head in weights:
@@ -180,6 +180,7 @@ def _copies(table: Table) -> dict[str, str]:
     if "bias" not in table.heads.get("masked_lm", {}):
         return {}  # no such head, or its decoder has its own weights
     bias = table.heads["masked_lm"]["bias"]
+    assert isinstance(bias, str)  # a single weight
     layer = bias.removesuffix(".bias")
     word = f"{table.embeddings['embeddings/word']}.weight"
     return {f"{layer}.decoder.weight": word, f"{layer}.weight": word, f"{layer}.decoder.bias": bias}
@@ -194,7 +195,8 @@ def _plain(name: str, table: Table) -> str:
 
 
 def _architectures(table: Table, heads: set[str]) -> list[str]:
-    left, endings = set(heads), []
+    left = set(heads)
+    endings: list[str] = []
     for task, ending in _CLASSES:
         if task <= left and (task or not endings):
             endings.append(ending)

@@ -40,7 +40,7 @@ _EXPRESSIONS = {
 _WHOLE = (("Isolated", False), ("Removed", True))
 
 
-def split_of_file(path: Path, steps: list[dict[str, Any]]) -> str:
+def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
     """Our name of the pattern of some pre-tokenizers, a ByteLevel, or a Split with a regular expression before it.
 
     Raises:
@@ -72,7 +72,7 @@ def split_of_file(path: Path, steps: list[dict[str, Any]]) -> str:
     )
 
 
-def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, Any]:
+def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
     """The `pre_tokenizer` of a `tokenizer.json`."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True}
     if split == "gpt2":
@@ -193,7 +193,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
         "padding": None,
         "added_tokens": [
             added_token(token, ids[token], special=added[token], lstrip=token == arguments["mask_token"])
-            for token in sorted(added, key=ids.get)
+            for token in sorted(added, key=ids.__getitem__)
         ],
         "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
         "pre_tokenizer": pre_tokenizer_of(arguments["split"], arguments["add_prefix_space"]),

@@ -52,7 +52,7 @@ JSON_SHAPE = {
 }
 
 
-def mask_with_space(token: str) -> dict[str, Any]:
+def mask_with_space(token: str) -> dict[str, object]:
     """A mask token that includes the space before it, for `tokenizer_config.json`."""
     return {"__type": "AddedToken", "content": token, "lstrip": True, "special": True}
 
@@ -67,13 +67,13 @@ def write_tokenizer(directory: str | Path, texts: Mapping[str, str | bytes], ove
         files.write_texts(directory, texts)
 
 
-def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, Any]:
+def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, object]:
     """An entry of `added_tokens` in a `tokenizer.json`; `lstrip`: whether it includes the white space before it."""
     flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": not special, "special": special}
     return {"id": index, "content": token, **flags}
 
 
-def refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
+def refuse(path: Path, *settings: tuple[str, object, object]) -> None:
     """Raises ValueError if a setting (what the file does, its value, the supported value) is not supported."""
     for does, value, plain in settings:
         if value != plain:
@@ -124,7 +124,7 @@ def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
 
 def template(
     cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
 
     Args:
@@ -134,7 +134,7 @@ def template(
         second_cls: whether another `[CLS]` is before the second text.
     """
 
-    def parts(*names: tuple[str, int]) -> list[dict[str, Any]]:
+    def parts(*names: tuple[str, int]) -> list[dict[str, object]]:
         return [
             {"Sequence" if name in ("A", "B") else "SpecialToken": {"id": name, "type_id": type_id}}
             for name, type_id in names
@@ -175,7 +175,7 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
         single = [key for part in found.get("single") or [] for key in part.values()]
         ids = found.get("special_tokens") or {}
         first, last = (single[0]["id"], single[-1]["id"]) if single else ("", "")
-        cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), None)) for token in (first, last))
+        cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), -1)) for token in (first, last))
         forms = [*itertools.product((1, 2), (0, 1), (False,)), (1, 0, True), (1, 1, True)]
         known = {pair: template(cls, sep, *pair) for pair in forms}
         pairs = [
@@ -200,5 +200,7 @@ def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
     names = {
         name: (stated.get(name), f"<{name}>", f"[{name.upper()}]", f"<|{name}|>") for name in ("unk", "pad", "mask")
     }
-    found = {name: [each for each in spellings if each in special] for name, spellings in names.items()}
+    found = {
+        name: [each for each in spellings if each is not None and each in special] for name, spellings in names.items()
+    }
     return {f"{name}_token": spellings[0] for name, spellings in found.items() if spellings}

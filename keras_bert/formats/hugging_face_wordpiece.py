@@ -80,11 +80,11 @@ def _normalizes(arguments: dict[str, Any]) -> list[bool]:
     return [lowercase, lowercase if accents is None else accents, arguments.get("split_on_cjk", True)]
 
 
-def _shown(arguments: dict[str, Any]) -> str:
+def _shown(arguments: dict[str, object]) -> str:
     return ", ".join(f"{_NAMES[key]} {arguments.get(key)}" for key in ("lowercase", "strip_accents", "split_on_cjk"))
 
 
-def _arguments_of_normalizer(path: Path, normalizer: dict[str, Any]) -> dict[str, Any]:
+def _arguments_of_normalizer(path: Path, normalizer: dict[str, object]) -> dict[str, object]:
     files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
     return {
         "lowercase": normalizer["lowercase"],
@@ -152,7 +152,9 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [added_token(token, ids[token], special=added[token]) for token in sorted(added, key=ids.get)],
+        "added_tokens": [
+            added_token(token, ids[token], special=added[token]) for token in sorted(added, key=ids.__getitem__)
+        ],
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,

@@ -7,14 +7,16 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_bert import files
 from keras_bert.config import BertConfig, check_field, types_of
 from keras_bert.formats.storage import Storage
+from keras_bert.shapes import Layers as HeadLayers
 from keras_bert.shapes import head_layers, shapes
 
 # Our name of a layer, or of a single weight -> the layout's name or names.
+T = TypeVar("T")
 Layers = Mapping[str, str | list[str]]
 Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
@@ -24,7 +26,7 @@ _SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
 _OF_HEADS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
 
 
-def _unchanged(value: Any) -> Any:
+def _unchanged(value: T) -> T:
     return value
 
 
@@ -33,18 +35,18 @@ class Dialect:
     """What a family's files say in a way of their own: functions from their form to the table's, and back."""
 
     # The values of a configuration file -> those that the table reads. Raises ValueError for what it cannot express.
-    read: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
-    write: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged  # the entries of the table -> those of a file
+    read: Callable[[dict[str, object]], dict[str, object]] = _unchanged
+    write: Callable[[dict[str, object]], dict[str, object]] = _unchanged  # the entries of the table -> those of a file
     name: Callable[[str], str] = _unchanged  # the name of a weight in older files -> the table's
 
 
-def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, object]], dict[str, object]]:
     """A `Dialect.read` for files that may have older keys: `names` are older keys -> the table's.
 
     It raises ValueError if a file has a value under both keys, and they differ.
     """
 
-    def read(values: dict[str, Any]) -> dict[str, Any]:
+    def read(values: dict[str, object]) -> dict[str, object]:
         found = {key: value for key, value in values.items() if key not in names}
         for older, key in names.items():
             value, current = values.get(older), value_at(values, key)
@@ -83,14 +85,14 @@ class Table:
     # Field of BertConfig -> key of the configuration file, where dots lead into objects. If there are several keys, the
     # first in a file is read, and all are written.
     config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)  # the values of fields that the file may leave out
+    values: Mapping[str, object] = field(default_factory=dict)  # the values of fields that the file may leave out
     # Field whose values have names -> the file's name -> ours; the first one is written.
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    plain: Mapping[str, Any] = field(default_factory=dict)  # the only supported values of other options
+    plain: Mapping[str, object] = field(default_factory=dict)  # the only supported values of other options
     # Options that a file must have, and their supported values; the first is written.
-    needed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    needed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     # Options that follow from others -> the value that a file may repeat, but not contradict.
-    implied: Mapping[str, Callable[[BertConfig], Any]] = field(default_factory=dict)
+    implied: Mapping[str, Callable[[BertConfig], object]] = field(default_factory=dict)
     without_effect: Collection[str] = ()  # keys of other options: nothing that is computed here depends on them
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
@@ -130,7 +132,7 @@ class Table:
         """The beginnings of the names of an encoder's weights, to the first separator."""
         rows = [*self.embeddings.values(), *self.block.values(), *self.last.values(), *self.pooler.values()]
         names = [name for row in rows for name in _listed(row)]
-        return {re.match(r"[^./]+[./]?", name)[0] for name in names} | ({self.prefix} - {""})
+        return {found[0] for name in names if (found := re.match(r"[^./]+[./]?", name))} | ({self.prefix} - {""})
 
     def _weights(self, layers: Layers, weights: Collection[str]) -> Names:
         """The layout's names of those of our `weights` that are of these layers."""
@@ -195,7 +197,7 @@ class Table:
     def _keys(self) -> list[tuple[str, tuple[str, ...]]]:
         return [(ours, (keys,) if isinstance(keys, str) else keys) for ours, keys in self.config.items()]
 
-    def _fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _fields(self, values: Mapping[str, object]) -> dict[str, Any]:
         # In these files, null means "not set".
         found = {}
         for ours, keys in self._keys:
@@ -227,7 +229,7 @@ class Table:
             fields["max_positions"] = rows - padding
         return fields
 
-    def entries(self, config: BertConfig) -> dict[str, Any]:
+    def entries(self, config: BertConfig) -> dict[str, object]:
         """The entries of a configuration file: the inverse of `config_of`.
 
         Raises:
@@ -243,7 +245,7 @@ class Table:
         }
         for name, names in self.choices.items():
             fields[name] = next((theirs for theirs, ours in names.items() if ours == fields[name]), fields[name])
-        entries: dict[str, Any] = {key: known[0] for key, known in self.needed.items()}
+        entries: dict[str, object] = {key: known[0] for key, known in self.needed.items()}
         for ours, keys in self._keys:
             for key in keys:
                 _put(entries, key, fields[ours])
@@ -262,12 +264,12 @@ class Table:
                     f"a {config.family} in this layout has {name}={getattr(config, name)!r}; expected {known}"
                 )
 
-    def _inexpressible(self, config: BertConfig, name: str, implied: Mapping[str, Any]) -> ValueError:
+    def _inexpressible(self, config: BertConfig, name: str, implied: Mapping[str, object]) -> ValueError:
         value = getattr(config, name)
         return ValueError(f"a {config.family} in this layout has {name}={implied[name]!r}, not {value!r}")
 
 
-def _network(config: BertConfig, head: str) -> tuple[Any, str]:
+def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
     """The layers of a head, and their activation."""
     return head_layers(config, head), config.activation_of(head)
 
@@ -276,7 +278,7 @@ def _listed(names: str | list[str]) -> list[str]:
     return [names] if isinstance(names, str) else names
 
 
-def _put(values: dict[str, Any], key: str, value: Any) -> None:
+def _put(values: dict[str, Any], key: str, value: object) -> None:
     """Sets the value at a key, where dots lead into objects."""
     *outer, last = key.split(".")
     for each in outer:
@@ -284,14 +286,15 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
     values[last] = value
 
 
-def value_at(values: Mapping[str, Any], key: str) -> Any:
+def value_at(values: Mapping[str, object], key: str) -> Any:
     """The value at a key, where dots lead into objects; None if there is none."""
+    found: object = values
     for each in key.split("."):
-        values = values.get(each) if isinstance(values, Mapping) else None
-    return values
+        found = found.get(each) if isinstance(found, Mapping) else None
+    return found
 
 
-def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Path) -> None:
+def check_plain(values: Mapping[str, object], plain: Mapping[str, object], source: Path) -> None:
     """Raises ValueError if a key of `plain` has another value in the file `source`. Null and missing are allowed."""
     for key, value in plain.items():
         found = value_at(values, key)
@@ -299,7 +302,7 @@ def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Pat
             raise ValueError(f"{source}: {key} is {found!r}; only {value!r} is supported")
 
 
-def warn_of_unknown(values: Mapping[str, Any], known: Collection[str], source: Path) -> None:
+def warn_of_unknown(values: Mapping[str, object], known: Collection[str], source: Path) -> None:
     """Warns of keys of the file `source` that are set and not in `known`, where dots lead into objects."""
     unknown = [key for key in _keys_in(values, known) if key not in known]
     if unknown:
@@ -310,7 +313,7 @@ def warn_of_unknown(values: Mapping[str, Any], known: Collection[str], source: P
         )
 
 
-def _keys_in(values: Mapping[str, Any], known: Collection[str], place: str = "") -> Iterator[str]:
+def _keys_in(values: Mapping[str, object], known: Collection[str], place: str = "") -> Iterator[str]:
     """The keys that are set, with those of objects of which only some keys are known."""
     for key, value in values.items():
         name = place + key

@@ -107,7 +107,7 @@ class SentenceSettings:
     pooling: str  # one of `POOLINGS`
     max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
     normalize: bool = True  # whether vectors get length 1
-    dense: dict[str, Any] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
+    dense: dict[str, object] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
     prompts: dict[str, str] = field(default_factory=dict)  # by name
     default_prompt: str | None = None  # the name of the prompt that texts get by default
     include_prompt: bool = True  # whether the pooling takes the prompt's tokens
@@ -174,7 +174,7 @@ def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
         return {}
     config = preset.json(_config_of(modules["Dense"]), _DENSE_SHAPE, preset.home)
     path = files.find(preset.home / modules["Dense"], *_WEIGHTS)
-    expected = {"linear.weight": (config["out_features"], config["in_features"])}
+    expected: dict[str, tuple[int, ...]] = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
         expected["linear.bias"] = (config["out_features"],)
     with closing(_WEIGHTS[path.name](path)) as file:
@@ -219,6 +219,7 @@ def write(
         },
     }
     if settings.dense:
+        assert dense_weights is not None  # of `settings.dense`
         _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:
@@ -269,7 +270,7 @@ def _read_prompts(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return {"prompts": prompts, "default_prompt": default}
 
 
-def _read_similarity(values: Mapping[str, Any], path: Path) -> str:
+def _read_similarity(values: Mapping[str, object], path: Path) -> str:
     similarity = values.get("similarity_fn_name") or SIMILARITIES[0]
     if similarity not in SIMILARITIES:
         raise ValueError(
@@ -313,7 +314,7 @@ def _config_of(folder: str) -> str:
     return str(Path(folder, "config.json"))
 
 
-def _read_pooling(preset: Preset, name: str) -> dict[str, Any]:
+def _read_pooling(preset: Preset, name: str) -> dict[str, object]:
     path = preset.home / name
     values = preset.json(name, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)}, preset.home)
     warn_of_unknown(values, {*KNOWN["Pooling"], *(key for key in values if key.startswith("pooling_mode_"))}, path)
@@ -326,7 +327,7 @@ def _read_pooling(preset: Preset, name: str) -> dict[str, Any]:
     raise ValueError(f"{path} asks for the pooling {modes}; expected one of {', '.join(_SWITCHES)}")
 
 
-def _read_dense(preset: Preset, name: str) -> dict[str, Any]:
+def _read_dense(preset: Preset, name: str) -> dict[str, object]:
     path = preset.home / name
     values = preset.json(name, _DENSE_SHAPE, preset.home)
     check_plain(values, _PLAIN_DENSE, path)
@@ -355,7 +356,7 @@ def _read_length(preset: Preset) -> int | None:
     return stated_length(path, values, tokenizer)
 
 
-def plain_transformer(task: str, output: str) -> dict[str, Any]:
+def plain_transformer(task: str, output: str) -> dict[str, object]:
     """Options of the Transformer of another kind of model, whose output are logits -> the only supported value."""
     modalities = {"text": {"method": "forward", "method_output_name": "logits"}}
     options = {"transformer_task": task, "modality_config": modalities, "module_output_name": output}

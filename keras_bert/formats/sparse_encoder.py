@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
@@ -108,7 +108,7 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
         {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{kind}"}
         for i, (kind, path) in enumerate({"MLMTransformer": "", "SpladePooling": "1_SpladePooling"}.items())
     ]
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         MODULES: modules,
         _POOLING: {"pooling_strategy": settings.pooling, "activation_function": settings.activation},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},

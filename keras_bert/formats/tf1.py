@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -155,6 +155,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     other's weights are ignored.
     """
     file = preset.tensorflow_file
+    assert file is not None  # see `recognizes`
     config = config_beside(preset) or _inferred(file)
     table, spellings, extras = TABLES[config.family], {}, _EXTRAS
     if config.family == "electra":
@@ -187,13 +188,13 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
     files.write_texts(directory, {config_file: files.to_json(values)})
 
 
-def config_of(values: dict[str, Any], source: Path) -> BertConfig:
+def config_of(values: dict[str, object], source: Path) -> BertConfig:
     """The configuration from the content of a file with a name in `CONFIGS`."""
     family = CONFIGS[source.name]
     return TABLES[family].config_of(family, values, source)
 
 
-def values_of(config: BertConfig) -> dict[str, Any]:
+def values_of(config: BertConfig) -> dict[str, object]:
     """The content of a `bert_config.json`, `albert_config.json` or `electra_config.json`.
 
     Raises:
@@ -209,7 +210,7 @@ def values_of(config: BertConfig) -> dict[str, Any]:
     return {key: value for key, value in table.entries(config).items() if key not in left_out}
 
 
-def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:
+def values_with_warnings(config: BertConfig, whose: str) -> dict[str, object]:
     """The content of a `bert_config.json`. Warns if the code of `whose` will compute something else."""
     if config.activation == "gelu" and config.family != "electra":
         warnings.warn(

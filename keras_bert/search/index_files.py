@@ -135,7 +135,7 @@ def write_record(directory: Path, record: IndexRecord) -> None:
                 path.unlink()
 
 
-def _checksum_of_record(values: dict[str, Any]) -> int:
+def _checksum_of_record(values: dict[str, object]) -> int:
     """The CRC-32 of the values of a record, without the checksum itself."""
     return zlib.crc32(files.to_json(values).encode())
 
@@ -187,7 +187,7 @@ class IndexRows:
     def lines(self) -> Iterator[bytes]:
         return map(self.line, range(len(self)))
 
-    def matching(self, where: Mapping[str, Any]) -> np.ndarray:
+    def matching(self, where: Mapping[str, object]) -> np.ndarray:
         """Returns the numbers of the rows with a value, or one of several, in each of these columns, int64.
 
         Raises:
@@ -207,11 +207,11 @@ class IndexRows:
         return np.array(found, np.int64)
 
 
-def _several(values: Any) -> list[Any]:
+def _several(values: object) -> list[object]:
     return list(values) if isinstance(values, list | tuple | set) else [values]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Returns a cell as a text, so that 7 in JSON lines and "7" in CSV are found alike."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 

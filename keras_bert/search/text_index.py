@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
 
 _CANDIDATES = 50  # for a reranker
+
+
+class Hit(TypedDict):
+    """A text that a search found; see `TextIndex.search`."""
+
+    similarity: float
+    text: str
+    row: dict[str, Any]  # of the corpus, by column
+
+
+class RankedHit(Hit):
+    """A hit with the score of a reranker."""
+
+    score: float
 
 
 class TextIndex:
@@ -45,9 +59,9 @@ class TextIndex:
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
         directory = Path(directory)
         find_record(directory)  # raises if there is none
-        record, self._rows, self._neighbours = read_index(
-            directory, lambda record: (record, *_opened(directory, record))
-        )
+        opened = read_index(directory, lambda record: (record, *_opened(directory, record)))
+        assert opened is not None  # there is a record
+        record, self._rows, self._neighbours = opened
         self.text_column = record.text_column
         preset = record.preset if preset is None else preset
         if search_model.load(preset) != record.model:
@@ -66,13 +80,31 @@ class TextIndex:
         """Whether a search compares a query with all texts."""
         return self._neighbours.is_exact
 
+    @overload
+    def search(
+        self,
+        query: str,
+        top_k: int = 10,
+        reranker: BertReranker | None = None,
+        where: Mapping[str, object] | None = None,
+    ) -> list[Hit]: ...
+
+    @overload
+    def search(
+        self,
+        query: Iterable[str],
+        top_k: int = 10,
+        reranker: BertReranker | None = None,
+        where: Mapping[str, object] | None = None,
+    ) -> list[list[Hit]]: ...
+
     def search(
         self,
         query: str | Iterable[str],
         top_k: int = 10,
         reranker: BertReranker | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> Any:
+        where: Mapping[str, object] | None = None,
+    ) -> list[Hit] | list[list[Hit]]:
         """Finds the texts that are closest in meaning to a query, or to each of many.
 
         Args:
@@ -109,25 +141,25 @@ class TextIndex:
             products, numbers = self._neighbours.nearest(vectors, count)
         else:
             products, numbers = self._neighbours.nearest_among(self._matching(where), vectors, count)
-        hits = [self._hits(*each) for each in zip(products, numbers, strict=True)]
+        hits: list[list[Hit]] = [self._hits(*each) for each in zip(products, numbers, strict=True)]
         if reranker is not None:
             texts = [[hit["text"] for hit in found] for found in hits]
             ranked = reranker.rank(queries, texts, top_k, progress=False)
             hits = [
-                [{"score": each["score"], **found[each["index"]]} for each in order]
+                [RankedHit(score=each["score"], **found[each["index"]]) for each in order]
                 for found, order in zip(hits, ranked, strict=True)
             ]
         return hits[0] if is_one else hits
 
-    def _matching(self, where: Mapping[str, Any]) -> np.ndarray:
+    def _matching(self, where: Mapping[str, object]) -> np.ndarray:
         """Returns the numbers of the rows that a filter leaves. Those of the last filter are kept."""
         key = repr(sorted(where.items(), key=repr))
         if self._filtered[0] != key:
             self._filtered = key, self._rows.matching(where)
         return self._filtered[1]
 
-    def _hits(self, products: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:
-        hits = []
+    def _hits(self, products: np.ndarray, numbers: np.ndarray) -> list[Hit]:
+        hits: list[Hit] = []
         for product, number in zip(products.tolist(), numbers.tolist(), strict=True):
             if number >= 0:
                 row = self._rows[number]
