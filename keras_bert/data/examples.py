@@ -50,7 +50,8 @@ class Problems:
         if len(self._found) > SHOWN:
             shown += f"; and {len(self._found) - SHOWN:,} more"
         some = f"{self._path}: {len(self._found):,} of {total:,} {self._kind}"
-        if len(self._found) >= total:
+            advice = "Fix the file, or leave them out with skip_bad (--skip-bad)"
+            raise ValueError(f"{some} cannot be used: {shown}. {advice}")
             raise ValueError(f"{some} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
             raise ValueError(f"{some} cannot be used: {shown}. Fix the file, or leave them out with skip_bad (--skip-bad)")
