@@ -15,7 +15,7 @@ class EncoderInputs(TypedDict):
     input_type_ids: Tensor
 
 
-class EncoderOutputs(TypedDict, total=False):
+class EncoderOutputs(TypedDict):
     """What a `BertEncoder` returns; H is `hidden_size`."""
 
     pooled_output: Tensor  # [batch, H]

@@ -207,7 +207,9 @@ class InferenceBlock:
         self.products = make_products(_dense_weights(config, weights))
         self._heads = AttentionHeads(config, layer)
         self._attention_norm = self._norm("attention_norm", weights)
-        self._output_norm = self._norm("output_norm", weights)
+        output_norm = self._norm("output_norm", weights)
+        assert output_norm is not None  # all blocks have one
+        self._output_norm = output_norm
 
     @property
     def gets_int8(self) -> tuple[str, ...]:
