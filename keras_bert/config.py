@@ -340,7 +340,7 @@ def check_field(name: str, value: Any, called: str | None = None) -> None:
     if name in _KNOWN:
         return  # a file may have other names
     field, most = types_of(BertConfig)[name], None
-    if value is None and field.may_be_none:
+    if field.may_be_none and value is None:
         return
     fits = field.fits(value)
     if field.kind is bool:
@@ -375,7 +375,7 @@ class FieldType(NamedTuple):
     kind: type  # bool, int, float, str or Mapping
     may_be_none: bool
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: object) -> bool:
         """Whether a value is of this type. A whole number is also a float; True and False are no numbers."""
         if value is None:
             return self.may_be_none

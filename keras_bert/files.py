@@ -18,12 +18,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
 
-
+JsonShape: TypeAlias = type | dict | list | tuple | None  # see `check_json`
 # JSON's types in messages.
 _NAMES = {
     dict: "an object",
@@ -71,7 +71,7 @@ def refuse_pointer(path: str | Path) -> None:
 
 
 @contextmanager
-def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
     """Opens a file to read, decompressed if its first bytes are those of gzip.
 
     Raises:
@@ -179,7 +179,7 @@ def text_files(path: Path) -> list[Path]:
     return paths
 
 
-def read_json(path: Path, shape: Any = dict) -> Any:
+def read_json(path: Path, shape: JsonShape = dict) -> Any:
     """The value in a JSON file, of the shape that `check_json` checks.
 
     Raises:
@@ -234,7 +234,7 @@ def _refuse_half_pairs(text: str) -> None:
                 raise ValueError(f"half of a surrogate pair, {escape[0]}, at character {escape.start()}")
 
 
-def check_json(value: Any, shape: Any, source: str | Path) -> None:
+def check_json(value: object, shape: JsonShape, source: str | Path) -> None:
     """Raises ValueError, with the key and the expected type, if a value from JSON has another shape.
 
     Args:
@@ -261,7 +261,7 @@ def check_json(value: Any, shape: Any, source: str | Path) -> None:
         raise ValueError(f"{source} has {reprlib.repr(found)}{where}; expected {expected}")
 
 
-def with_whole_numbers(value: Any, shape: Any) -> Any:
+def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
     """Replaces floats without a fraction by int, in objects, where the shape (see `check_json`) has whole numbers.
 
     Example:
@@ -276,15 +276,17 @@ def with_whole_numbers(value: Any, shape: Any) -> Any:
     return value
 
 
-def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
+def _faults(value: Any, shape: JsonShape) -> Iterator[tuple[str, object, str]]:
     """The place, value and expected type of each part of another shape."""
     shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
-    kind = float if type(value) is int and int not in shapes else type(value)
+    kind: type = type(value)
+    if kind is int and int not in shapes:
+        kind = float
     if kind not in shapes:
         yield "", value, " or ".join(_NAMES[each] for each in shapes)
         return
     inner = shapes[kind]
-    parts: Iterable[tuple[Any, Any, Any]] = ()  # key, value and shape of each
+    parts: Iterable[tuple[str | int, object, JsonShape]] = ()  # key, value and shape of each
     if isinstance(inner, dict):
         expected = dict.fromkeys(value, inner[str]) if str in inner else inner
         parts = ((key, value.get(key), each) for key, each in expected.items())
@@ -296,15 +298,15 @@ def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
         parts = zip(range(len(inner)), value, inner, strict=True)
     for key, part, each in parts:
         if type(part) is not each:  # a quick test for long vocabularies
-            for place, *fault in _faults(part, each):
-                yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", *fault
+            for place, found, expected in _faults(part, each):
+                yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", found, expected
 
 
-def _type(shape: Any) -> type:
+def _type(shape: JsonShape) -> type:
     return shape if isinstance(shape, type) else type(shape)  # type(None), type({...}), type([...])
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """The text of a JSON file, indented for people to read."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_bert import files
 from keras_bert.extras import needed
@@ -44,7 +44,7 @@ class Parts:
     directory: Path
     record: str  # name of the file with the notes
     content: str  # a noun for the content of the files, such as "records", for messages
-    settings: dict[str, Any]  # all that the files depend on, in JSON's types
+    settings: Mapping[str, object]  # all that the files depend on, in JSON's types
     names: Sequence[str]  # of the files
     # Writes a file, given its number and path, and yields counts of its work since the last yield. Must be picklable.
     write_file: Callable[[int, Path], Iterable[Counts]]
@@ -66,7 +66,7 @@ class Parts:
             self.notes = self._read()  # another process may have just ended
             yield self._left()
 
-    def write(self, left: Sequence[int], processes: int, tell: Callable[[Counts], Any]) -> None:
+    def write(self, left: Sequence[int], processes: int, tell: Callable[[Counts], object]) -> None:
         """Writes the files of these numbers, from `alone`, in several processes.
 
         `tell` is called with the counts of the work since its last call.
@@ -86,7 +86,7 @@ class Parts:
                     tell(counts)
 
     def write_with_beam(
-        self, left: Sequence[int], options: PipelineOptions, check: Callable[[int], Any] = lambda number: None
+        self, left: Sequence[int], options: PipelineOptions, check: Callable[[int], object] = lambda number: None
     ) -> None:
         """Writes the files of these numbers, from `alone`, in a pipeline, waits for its end, and records them all.
 
@@ -106,7 +106,7 @@ class Parts:
         with beam.Pipeline(options=options) as pipeline:
             numbers = pipeline | "numbers" >> beam.Create(left) | "spread over the workers" >> beam.Reshuffle()
             checked = beam.pvalue.AsList(numbers | "check" >> beam.Map(check))
-            (
+            _ = (
                 numbers
                 | "write" >> beam.Map(lambda number, _: self._written(number), checked)  # after all checks
                 | "all of them" >> beam.combiners.ToList()
@@ -125,7 +125,7 @@ class Parts:
     def _left(self) -> list[int]:
         return [number for number, name in enumerate(self.names) if not self.notes.get(name)]
 
-    def _written(self, number: int, tell: Callable[[Counts], Any] = lambda counts: None) -> tuple[str, Counts]:
+    def _written(self, number: int, tell: Callable[[Counts], object] = lambda counts: None) -> tuple[str, Counts]:
         name, counts = self.names[number], Counter()
         with files.written_whole(self.directory / name) as unfinished:
             for each in self.write_file(number, unfinished):

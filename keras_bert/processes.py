@@ -10,13 +10,16 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from keras_bert import files
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _function: Callable[[Any], Any]  # set in each started process
 
@@ -25,7 +28,9 @@ class KilledError(RuntimeError):
     """A process ended before its work was done. The first line of the message says so; the last output follows."""
 
 
-def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes: int) -> Iterator[Any]:
+def in_processes(
+    function: Callable[[Item], Result], items: Iterable[Item], processes: int
+) -> Generator[Result, None, None]:
     """Yields `function(item)` for each item, in order of completion. The function and its results must be picklable.
 
     The processes end at once, and remove their temporary files (see `keras_bert.files`), when the generator is closed,

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
 from keras_bert.config import FieldType, types_of
@@ -40,7 +40,7 @@ EPOCHS = 3
 _MOST_EPOCHS = 20
 
 
-def _field(default: Any, limits: str, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
+def _field(default: object, limits: str, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
     """A hyper-parameter, required if its default is MISSING. `option` is its name in commands, if that is another."""
     help = f"{help}; {limits}." if limits else f"{help}."
     about = {"limits": limits, "help": help, "option": option, "choices": choices}
@@ -52,11 +52,15 @@ def _choice(choices: Sequence[str], help: str) -> Any:
     return _field(choices[0], f"one of {', '.join(choices)}", help, choices=choices)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Checked:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             kind = types_of(type(self))[field.name]
             _check(field.name, getattr(self, field.name), kind, field.metadata["limits"], field.metadata["choices"])
+
+
+R = TypeVar("R", bound="Recipe")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +84,7 @@ class Recipe(_Checked):
     )
 
     @classmethod
-    def of(cls, **given: Any) -> "Recipe":
+    def of(cls: type[R], **given: Any) -> R:
         """The recipe with these fields. Raises TypeError, with the valid names, if one does not exist.
 
         Example:
@@ -153,7 +157,7 @@ class FineTuningRecipe(Recipe):
         return dataclasses.replace(self, epochs=min(max(needed, EPOCHS), _MOST_EPOCHS))
 
 
-def _with_default(name: str, default: Any) -> Any:
+def _with_default(name: str, default: object) -> Any:
     """A field of `Recipe` with another default."""
     return dataclasses.field(default=default, metadata=Recipe.__dataclass_fields__[name].metadata)
 
@@ -238,7 +242,7 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
     """The hyper-parameters of `pretrain` with a teacher."""
 
 
-def sorted_by_kind(settings: Mapping[str, Any], *kinds: type) -> list[Any]:
+def sorted_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
     """Makes a dataclass of each of these kinds from keyword arguments.
 
     Raises:
@@ -272,7 +276,7 @@ def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     return named
 
 
-def _check(name: str, value: Any, field: FieldType, limits: str, choices: Sequence[str] = ()) -> None:
+def _check(name: str, value: object, field: FieldType, limits: str, choices: Sequence[str] = ()) -> None:
     if not field.fits(value):
         raise TypeError(f"{name} is {value!r}; expected {_EXPECTED[field.kind]}")
     if isinstance(value, Mapping):

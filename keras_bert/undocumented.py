@@ -9,15 +9,20 @@ Messages of `tensorflow.core` (`*_pb2`) are formats of files, which TensorFlow k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import keras
 
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
+
+    from keras_bert.tensors import Tensor
+
+F = TypeVar("F", bound=Callable)
+Attribute: TypeAlias = "bool | int | float | str | tf.DType | Sequence[str] | Sequence[tf.DType]"  # of an operation
 
 # -- Keras: layers and variables
 
@@ -30,7 +35,7 @@ def flatten_layers(layer: keras.Layer) -> list[keras.Layer]:
     return list(layer._flatten_layers())
 
 
-def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, ...], str], Any]) -> None:
+def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, ...], str], Tensor]) -> None:
     """Sets what initializes a variable that was made in a `keras.StatelessScope`, before the scope ends.
 
     Public way: `assign` after the scope. Every weight is then drawn at random first, which takes longer than loading.
@@ -71,7 +76,7 @@ def has_lora(layer: keras.Layer) -> bool:
     return getattr(layer, "lora_enabled", False)
 
 
-def lora_change(dense: keras.layers.Dense) -> Any:
+def lora_change(dense: keras.layers.Dense) -> Tensor:
     """LoRA's change to the kernel `[inputs, units]`: `alpha / rank * A B`, in float32.
 
     Public way: `kernel`, which is the sum, of a type that may be lower.
@@ -145,7 +150,7 @@ def replace_loss_tracker(model: keras.Model, metric: keras.metrics.Metric) -> No
     vars(model)["_loss_tracker"] = metric  # setting an attribute would add a second metric to the model
 
 
-def loss_from_function(function: Callable[[Any, Any], Any], name: str) -> keras.losses.Loss:
+def loss_from_function(function: Callable[[Tensor, Tensor], Tensor], name: str) -> keras.losses.Loss:
     """Wraps a function of `(y_true, y_pred)` as `compile` does: the mean over rows, of tensors of the same rank.
 
     Public way: `keras.losses.get` returns functions as they are.
@@ -164,7 +169,12 @@ class BuiltFromOneReplica:
     Public way: `model.build` and `optimizer.build` before `fit`. Keras averages the batches nevertheless.
     """
 
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+    _distribute_strategy: tf.distribute.Strategy | None  # the model's
+    _symbolic_build: Callable[..., None]
+
+    def _maybe_symbolic_build(
+        self, iterator: Iterable[tuple[int, int, Iterator[Any]]] | None = None, data_batch: Any = None
+    ) -> None:
         if self._distribute_strategy is None:
             return
         if iterator is not None:
@@ -188,7 +198,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
     Public way: `apply`, but it increments the private count of batches, applies constraints and unscales the loss.
     """
 
-    def _apply_on_replicas(self, gradients: list[Any], variables: list[Any]) -> bool:
+    def _apply_on_replicas(self, gradients: list[Tensor], variables: list[tf.Variable]) -> bool:
         """Updates variables with the sum of the replicas' gradients. Returns False, and does nothing, on one replica.
 
         Args:
@@ -197,15 +207,17 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
         """
         raise NotImplementedError
 
-    def _backend_apply_gradients(self, grads: list[Any], trainable_variables: list[Any]) -> None:
+    def _backend_apply_gradients(self, grads: list[Tensor], trainable_variables: list[tf.Variable]) -> None:
         if not self._apply_on_replicas(grads, trainable_variables):
             super()._backend_apply_gradients(grads, trainable_variables)
 
-    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[Any]:
+    def _all_reduce_sum_gradients(
+        self, grads_and_vars: Iterable[tuple[Tensor, tf.Variable]]
+    ) -> list[tuple[Tensor, tf.Variable]]:
         return list(grads_and_vars)
 
 
-def variable_index(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
+def variable_index(optimizer: keras.optimizers.Optimizer, variable: keras.Variable | tf.Variable) -> int:
     """The index of a variable among those that an optimizer was built with.
 
     Public way: a dict by `id`. But `update_step` gets TensorFlow's variables, those of one replica each.
@@ -213,7 +225,7 @@ def variable_index(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
     return optimizer._get_variable_index(variable)
 
 
-def clip_gradients(optimizer: keras.optimizers.Optimizer, gradients: list[Any]) -> list[Any]:
+def clip_gradients(optimizer: keras.optimizers.Optimizer, gradients: list[Tensor]) -> list[Tensor]:
     """Clips gradients by the optimizer's `clipnorm`, `global_clipnorm` or `clipvalue`.
 
     Public way: none; Keras clips each replica's gradients, before they are summed.
@@ -229,7 +241,9 @@ def batches_seen(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     return optimizer._iterations
 
 
-def accumulated_gradient(optimizer: keras.optimizers.Optimizer, variable: Any) -> keras.Variable:
+def accumulated_gradient(
+    optimizer: keras.optimizers.Optimizer, variable: keras.Variable | tf.Variable
+) -> keras.Variable:
     """The sum of a variable's gradients since the last update, with `gradient_accumulation_steps`.
 
     Public way: a variable of `optimizer.variables`, but neither their order nor their names are documented.
@@ -251,7 +265,7 @@ def is_in_xla() -> bool:
 
 
 def add_private_operation(
-    name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: Any
+    name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: Attribute
 ) -> list[tf.Tensor]:
     """Adds an operation that `tf.raw_ops` lacks, such as oneDNN's fused ones, to the graph that is being traced.
 
@@ -270,7 +284,7 @@ def add_private_operation(
     return graph.create_op(name, list(inputs), list(dtypes), attrs=attrs, name=name.strip("_")).outputs
 
 
-def _attribute(value: Any) -> Any:
+def _attribute(value: Any) -> tf.compat.v1.AttrValue:
     import tensorflow as tf
 
     made = tf.compat.v1.AttrValue
@@ -343,7 +357,7 @@ def sentencepiece_operations() -> ModuleType:
 # -- TensorFlow: experimental calls without another name
 
 
-def without_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_autograph(function: F) -> F:
     """Marks a function that `tf.data` traces as it is.
 
     Public way: `tf.function(autograph=False)` adds a call of a function to the graph of each element.
@@ -363,7 +377,7 @@ def with_cardinality(dataset: tf.data.Dataset, batches: int) -> tf.data.Dataset:
     return dataset.apply(tf.data.experimental.assert_cardinality(batches))
 
 
-def shuffle_by_seed(values: tf.Tensor, seed: Any) -> tf.Tensor:
+def shuffle_by_seed(values: tf.Tensor, seed: tf.Tensor | Sequence[int]) -> tf.Tensor:
     """Shuffles the rows of a tensor; equal seeds, int `[2]`, give equal orders.
 
     Public way: `tf.random.shuffle`, whose order depends on the operations before it, too.
@@ -383,7 +397,7 @@ def split_rows_between_workers(options: tf.data.Options) -> None:
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 
 
-def local_results(strategy: tf.distribute.Strategy, value: Any) -> tuple[Any, ...]:
+def local_results(strategy: tf.distribute.Strategy, value: Tensor) -> tuple[Tensor, ...]:
     """The values of this process's replicas.
 
     Public way: `strategy.gather`, which waits for the other processes, and takes no strings.

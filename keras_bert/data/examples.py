@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from keras_bert.files import parse_json
 
+R = TypeVar("R", bound=Mapping[str, object])  # a row by column
+Labels: TypeAlias = list[str] | list[float] | list[tuple[str, ...]]
+Scores: TypeAlias = list[float] | list[tuple[float, ...]]
 SHOWN = 10  # the most bad rows in a message
 
 
@@ -86,7 +89,7 @@ def characters(value: str, name: str) -> str:
     return value
 
 
-def whole_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def whole_row(row: R) -> R:
     """Returns a row, of which every column can be written. Raises ValueError, with the column, if one cannot."""
     for name, value in row.items():
         if isinstance(value, ValueError):
@@ -125,7 +128,7 @@ class TextExamples:
 
     texts: list[str]
     pairs: list[str] | None = None
-    labels: list[str] | list[float] | list[tuple[str, ...]] | None = None
+    labels: Labels | None = None
     places: list[int] | list[str] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -135,7 +138,7 @@ class TextExamples:
         return len(self.texts)
 
     @property
-    def xy(self) -> tuple[Any, Any]:
+    def xy(self) -> tuple[list[str] | tuple[list[str], list[str]], Labels | None]:
         """Texts, or a tuple of first and second texts; and labels. In the form that `fine_tune` takes."""
         return (self.texts if self.pairs is None else (self.texts, self.pairs)), self.labels
 
@@ -148,7 +151,8 @@ class TextExamples:
             ['love', 'war']
         """
         names = {name for label in self.labels or [] for name in (label if isinstance(label, tuple) else (label,))}
-        return sorted(names) if all(isinstance(name, str) for name in names) else ["value"]
+        texts = [name for name in names if isinstance(name, str)]
+        return sorted(texts) if len(texts) == len(names) else ["value"]
 
     @property
     def label_counts(self) -> dict[str, int]:
@@ -187,7 +191,7 @@ class ColumnExamples:
     """
 
     columns: tuple[list[str], ...]
-    scores: list[float] | list[tuple[float, ...]] | None = None
+    scores: Scores | None = None
 
     def __post_init__(self) -> None:
         _check_lengths(**{f"column {i}": column for i, column in enumerate(self.columns)}, scores=self.scores)
@@ -196,7 +200,7 @@ class ColumnExamples:
         return len(self.columns[0])
 
     @property
-    def xy(self) -> tuple[Any, Any]:
+    def xy(self) -> tuple[tuple[list[str], ...], Scores | None]:
         """The columns, and scores or None, in the form that `fine_tune` takes."""
         return self.columns, self.scores
 
@@ -242,7 +246,7 @@ class WordExamples:
         return len(self.words)
 
     @property
-    def xy(self) -> tuple[Any, Any]:
+    def xy(self) -> tuple[list[list[str]], list[list[str]] | None]:
         """Words and labels, in the form that `fine_tune` takes."""
         return self.words, self.labels
 
@@ -261,7 +265,7 @@ class WordExamples:
         _check_can_be_learned(path, "words", [name for labels in self.labels or [] for name in labels])
 
 
-def _counts(names: Iterable[Any]) -> dict[str, int]:
+def _counts(names: Iterable[object]) -> dict[str, int]:
     counts = Counter(name for name in names if isinstance(name, str))
     return {name: counts[name] for name in sorted(counts)}
 
@@ -326,7 +330,7 @@ class QuestionExamples:
         return None if self.answers is None else [not answers for answers in self.answers]
 
     @property
-    def xy(self) -> tuple[Any, Any]:
+    def xy(self) -> tuple[tuple[list[str], list[str]], list[tuple[Answer, ...]] | None]:
         """Questions and contexts, and answers, as `fine_tune` takes them."""
         return (self.questions, self.contexts), self.answers
 
@@ -336,7 +340,7 @@ class QuestionExamples:
             raise ValueError(f"{path}: none of its {len(self):,} questions has an answer")
 
 
-def _check_can_be_learned(path: str | Path, of: str, labels: list[Any]) -> None:
+def _check_can_be_learned(path: str | Path, of: str, labels: Sequence[object]) -> None:
     """Raises ValueError if there are no labels, or all are the same."""
     if not labels:
         raise ValueError(f"{path} was read without labels, but training needs them")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,8 @@ def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int]]:
         yield row.get("context"), {**impossible, **row}, number
 
 
-def _given(question: dict[str, Any]) -> list[Any]:
-    """Returns the answers of a question as a list of objects."""
+def _given(question: Mapping[str, object]) -> object:
+    """Returns the answers of a question as a list of objects; if they are damaged, as they are."""
     answers = question.get("answers") or []
     if not isinstance(answers, dict):
         return answers
@@ -119,20 +119,20 @@ def _given(question: dict[str, Any]) -> list[Any]:
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 
-def _identity(question: dict[str, Any]) -> str:
+def _identity(question: Mapping[str, object]) -> str:
     """Returns the id of a question, of which a whole number is one, too."""
     identity = question.get("id")
     return str(identity) if type(identity) is int else _field(question, "id")
 
 
-def _field(question: dict[str, Any], name: str) -> str:
+def _field(question: Mapping[str, object], name: str) -> str:
     value = question.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} is {value!r}, which is not a text")
     return one_text(value, name)
 
 
-def _answers(question: dict[str, Any], context: str) -> list[Answer]:
+def _answers(question: Mapping[str, object], context: str) -> list[Answer]:
     """A question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
     given, impossible = _given(question), question.get("is_impossible", False)
     if impossible and given:
@@ -145,7 +145,7 @@ def _answers(question: dict[str, Any], context: str) -> list[Answer]:
     return [_answer(each, context) for each in given]
 
 
-def _answer(given: Any, context: str) -> Answer:
+def _answer(given: object, context: str) -> Answer:
     if not isinstance(given, dict):
         raise ValueError(f"an answer is {given!r:.60} instead of an object with text and answer_start")
     text, start = _field(given, "text"), given.get("answer_start")

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from keras_bert.data.examples import Problems, json_object, one_text, whole_row
 from keras_bert.extras import needed
@@ -48,6 +48,8 @@ _NO_VALUE = (ValueError, OverflowError, IndexError, KeyError, TypeError, NotImpl
 # A row: its cells as a list (CSV, TSV, Excel) or by column (JSON lines, Parquet), or a message that says what is wrong
 # with it. A cell of Parquet that Python cannot hold is a ValueError.
 Row = list[str] | dict[str, Any] | str
+R = TypeVar("R", bound=Row)
+C = TypeVar("C", bound=list[str] | str)
 
 
 @dataclass(frozen=True)
@@ -159,11 +161,11 @@ class Table:
         if self.format == "jsonl":
             yield from ((number, json_row(line)) for number, line in json_lines(self.path))
         elif self.format == "parquet":
-            numbers = itertools.count(1)
+            numbers, names = itertools.count(1), self.names or []
             for batch in parquet_batches(self.path, PARQUET_ROWS):
-                columns = (parquet_cells(*each) for each in zip(batch.columns, self.names, strict=True))
+                columns = (parquet_cells(*each) for each in zip(batch.columns, names, strict=True))
                 for cells in zip(*columns, strict=True):
-                    yield next(numbers), dict(zip(self.names, cells, strict=True))
+                    yield next(numbers), dict(zip(names, cells, strict=True))
         else:
             yield from self._checked(_without_last_blanks(self._cells()))
 
@@ -173,7 +175,7 @@ class Table:
             return _excel_cells(self.path)
         if self.format == "tsv":
             return ((number, line.split("\t") if line else []) for number, line in _numbered(self.path))
-        return _csv_cells(self.path, self.delimiter, self._skipped)
+        return _csv_cells(self.path, self.delimiter or ",", self._skipped)
 
     def _names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
         number, cells = first or (1, [])
@@ -252,7 +254,7 @@ def _width(rows: Iterable[Row]) -> int:
     return lengths.most_common(1)[0][0] if lengths else 0
 
 
-def _of_width(cells: list[str] | str, width: int) -> list[str] | str:
+def _of_width(cells: R, width: int) -> R | str:
     """Returns the cells of a row, or a message if there are too few or too many."""
     if not cells:
         return "blank"
@@ -261,9 +263,9 @@ def _of_width(cells: list[str] | str, width: int) -> list[str] | str:
     return cells
 
 
-def _without_last_blanks(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+def _without_last_blanks(rows: Iterable[tuple[int, C]]) -> Iterator[tuple[int, C]]:
     """Leaves out the blank rows at the end."""
-    blanks: list[tuple[int, Any]] = []
+    blanks: list[tuple[int, C]] = []
     for number, row in rows:
         if not "".join(row).strip():
             blanks.append((number, row))
@@ -366,6 +368,7 @@ def text_rows(
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
         raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
+    names = names or []  # of JSON lines, not known
     for column in columns if names else ():
         if column not in names:
             raise missing_column(path, column, names, header and table.format in ("csv", "tsv", "xlsx"))
@@ -404,14 +407,14 @@ def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = Fa
             next(text_rows(path, [text_column], may_be_empty=True), None)
 
 
-def text_of(row: Mapping[str, Any], column: str) -> str:
+def text_of(row: Mapping[str, object], column: str) -> str:
     """Returns the text of a row in a column. Raises ValueError if there is none."""
     if column not in row:
         raise ValueError(f"no {column!r}; its keys are {', '.join(map(repr, row))}")
     return text_in(row[column], column)
 
 
-def text_in(value: Any, name: str) -> str:
+def text_in(value: object, name: str) -> str:
     """Returns the text in a cell. Raises ValueError, with the name of the column, if there is none."""
     if isinstance(value, ValueError):
         raise value
@@ -539,7 +542,7 @@ def _excel_cells(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             yield number, cells if any(cells) else []
 
 
-def _excel_cell(value: Any) -> str:
+def _excel_cell(value: object) -> str:
     """Returns a cell as a text: a whole number without a point, a date as in ISO 8601, an empty cell as ""."""
     if value is None:
         return ""
@@ -598,7 +601,7 @@ def _parquet_names(path: str | Path) -> list[str]:
     return names
 
 
-def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
+def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[object]:
     """Returns the values of a column of Parquet.
 
     A value that Python cannot hold is a text, such as the date 12000-01-01, or else a ValueError, to be raised by who
@@ -610,7 +613,7 @@ def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
         return [_parquet_cell(each, name) for each in column]
 
 
-def _parquet_cell(cell: pa.Scalar, name: str) -> Any:
+def _parquet_cell(cell: pa.Scalar, name: str) -> object:
     try:
         return cell.as_py()
     except UnicodeDecodeError as error:

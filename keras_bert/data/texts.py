@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from keras_bert.data.examples import ColumnExamples, Problems, TextExamples, characters, one_text
 from keras_bert.data.tables import Rows, missing_column, read_rows, text_in
@@ -15,6 +15,7 @@ from keras_bert.files import read_text
 
 # -- Parses the labels in the cells of a table.
 
+Key: TypeAlias = str | int | None  # None: no row has the cell
 _FIRST_ROWS = 20  # that usually have all columns
 KINDS = ("class", "number", "multi_label")
 LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
@@ -24,7 +25,7 @@ LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
 }
 
 
-def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
+def parse_label(value: object, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
     """Parses the label in a cell: a string in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is
     bad.
 
@@ -47,7 +48,7 @@ def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tu
     return tuple(dict.fromkeys(_name(name) for name in value))
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -270,15 +271,16 @@ def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | 
     return column if as_json else places[0]
 
 
-def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> Any:
+def _cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> object:
     if isinstance(row, dict) and key not in row:
         raise ValueError(f"no {column}")
-    if isinstance(row[key], ValueError):
-        raise row[key]
-    return row[key]
+    cell = cast("dict[Key, object]", row)[key]  # or of a list, by index
+    if isinstance(cell, ValueError):
+        raise cell
+    return cell
 
 
-def _text(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> str:
+def _text(row: list[str] | dict[str, Any], key: Key, column: Key) -> str:
     """Returns the text in a cell. Raises ValueError if there is none."""
     return text_in(_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
 

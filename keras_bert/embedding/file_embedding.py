@@ -153,14 +153,14 @@ def embed_files(
             raise ValueError(
                 f"{path} has changed since {directory / name} was written; remove that, or choose another directory"
             )
-    bars = {"disable": None if progress is None else not progress}
+    disable = None if progress is None else not progress
     with parts.alone() as left:
         if pipeline_options is not None:
             parts.write_with_beam(left, pipeline_options, embedder.count)
         else:
-            checking = tqdm(left, "checking", leave=False, delay=1, unit=" files", **bars)
+            checking = tqdm(left, "checking", leave=False, delay=1, unit=" files", disable=disable)
             rows, done = sum(map(embedder.count, checking)), parts.totals("rows")["rows"]
-            with tqdm(total=done + rows, initial=done, unit=" rows", **bars) as bar:
+            with tqdm(total=done + rows, initial=done, unit=" rows", disable=disable) as bar:
                 parts.write(left, processes, lambda counts: bar.update(counts["rows"]))
     return {"files": len(sources), **parts.totals("rows", "cut")}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from keras_bert.extras import needed
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 VECTOR = "vector"
 PARQUET = "parquet"
 # Takes some rows, as `parts` yields them, and their vectors, float32 `[rows, width]`.
@@ -61,16 +62,16 @@ class TableCopy:
     def writer(self, path: Path, width: int) -> Iterator[Write]:
         """Creates the copy; yields a function that writes rows and their vectors."""
         if self.format == PARQUET:
-            with self._parquet_writer(path, width) as write:
-                yield write
+            with self._parquet_writer(path, width) as write_parquet:
+                yield write_parquet
             return
         table = tables.Table(self.source)
         with open(path, "w", encoding="utf-8", newline="") as file:
             quoted = {"quoting": csv.QUOTE_NONE, "quotechar": None} if self.format == "tsv" else {}
-            cells = csv.writer(file, delimiter=table.delimiter, lineterminator="\n", **quoted)
-            cells.writerow([*table.names, VECTOR])
+            cells = csv.writer(file, delimiter=table.delimiter or ",", lineterminator="\n", **quoted)
+            cells.writerow([*(table.names or ()), VECTOR])
 
-            def write(some: list[dict[str, str]], vectors: np.ndarray) -> None:
+            def write(some: list[dict[str, Any]], vectors: np.ndarray) -> None:
                 for row, vector in zip(some, vectors, strict=True):
                     cells.writerow([*row.values(), f"[{', '.join(files.decimals(vector))}]"])
 
@@ -207,7 +208,7 @@ def with_vector(line: str, vector: np.ndarray) -> str:
     return f'{line[:-1].rstrip()}, "{VECTOR}": [{", ".join(files.decimals(vector))}]}}'
 
 
-def _batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+def _batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
     items = iter(items)
     while part := list(itertools.islice(items, size)):
         yield part
@@ -227,7 +228,7 @@ def _with_vectors(batch: pa.RecordBatch, vectors: np.ndarray, schema: pa.Schema)
     return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     types = needed("pyarrow.types", "pyarrow", "parquet")
     if types.is_dictionary(kind):
         return _is_text(kind.value_type)

@@ -8,10 +8,10 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import ml_dtypes
 import numpy as np
@@ -28,9 +28,14 @@ _MOST_TO_A_BYTE = 10
 class WeightFile(Protocol):
     """One or several open files. Names and shapes are read at once, values on demand."""
 
-    path: Path
-    names: set[str]
-    size: int | None  # bytes on disk, if the values are there
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def names(self) -> set[str]: ...
+
+    @property
+    def size(self) -> int | None: ...  # bytes on disk, if the values are there
 
     def shape(self, name: str) -> Shape: ...
 
@@ -153,7 +158,7 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _names(self, part: str) -> Names:
@@ -233,7 +238,7 @@ def _theirs(names: Names) -> set[str]:
     return {name for theirs in names.values() for name in theirs}
 
 
-def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str]) -> list[str]:
+def _heads_in(heads: dict[str, set[str]], present: Set[str], preferred: frozenset[str]) -> list[str]:
     """The heads in a file. The weights of one head may be a part of another's, or the same."""
     whole = [head for head, names in heads.items() if names <= present]
     found: list[str] = []
@@ -262,7 +267,7 @@ class JoinedFile:
         self.names = set(places)
         self._places = places
         self._files = {id(file): file for file, _ in places.values()}.values()
-        self.size = sum(file.size for file in self._files)
+        self.size = sum(file.size or 0 for file in self._files)
 
     def shape(self, name: str) -> Shape:
         file, inside = self._places[name]

@@ -105,7 +105,9 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     Without Google's configuration file, the configuration is inferred from the shapes (only for BERT: shapes do not
     tell how often ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
     """
-    return open_graph("garden", by_variable(preset.tensorflow_file), tf1.config_beside(preset))
+    file = preset.tensorflow_file
+    assert file is not None  # see `recognizes`
+    return open_graph("garden", by_variable(file), tf1.config_beside(preset))
 
 
 def open_graph(

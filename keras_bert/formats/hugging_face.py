@@ -140,7 +140,7 @@ def task_settings(preset: Preset) -> dict[str, Any]:
     return {key: values[key] for key in _OF_TASK if key in values}
 
 
-def label_names(labels: Sequence[str]) -> dict[str, Any]:
+def label_names(labels: Sequence[str]) -> dict[str, dict[str, str] | dict[str, int]]:
     """A classifier's labels, in the order of its logits, as entries of `config.json`."""
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -164,7 +164,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, dict[str, str] | dict[str, int]]:
     """Default label names: `transformers` takes the number of labels from them."""
     for head in _LABELLED:
         if head in weights:
@@ -178,6 +178,7 @@ def _copies(table: Table) -> dict[str, str]:
     if "bias" not in table.heads.get("masked_lm", {}):
         return {}  # no such head, or its decoder has its own weights
     bias = table.heads["masked_lm"]["bias"]
+    assert isinstance(bias, str)  # a single weight
     layer = bias.removesuffix(".bias")
     word = f"{table.embeddings['embeddings/word']}.weight"
     return {f"{layer}.decoder.weight": word, f"{layer}.weight": word, f"{layer}.decoder.bias": bias}
@@ -192,7 +193,8 @@ def _plain(name: str, table: Table) -> str:
 
 
 def _architectures(table: Table, heads: set[str]) -> list[str]:
-    left, endings = set(heads), []
+    left = set(heads)
+    endings: list[str] = []
     for task, ending in _CLASSES:
         if task <= left and (task or not endings):
             endings.append(ending)

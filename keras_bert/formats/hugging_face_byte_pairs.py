@@ -193,7 +193,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
         "padding": None,
         "added_tokens": [
             added_token(token, ids[token], special=added[token], lstrip=token == arguments["mask_token"])
-            for token in sorted(added, key=ids.get)
+            for token in sorted(added, key=ids.__getitem__)
         ],
         "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
         "pre_tokenizer": pre_tokenizer_of(arguments["split"], arguments["add_prefix_space"]),

@@ -73,7 +73,7 @@ def added_token(token: str, index: int, special: bool = True, lstrip: bool = Fal
     return {"id": index, "content": token, **flags}
 
 
-def refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
+def refuse(path: Path, *settings: tuple[str, object, object]) -> None:
     """Raises ValueError if a setting (what the file does, its value, the supported value) is not supported."""
     for does, value, plain in settings:
         if value != plain:
@@ -175,7 +175,7 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
         single = [key for part in found.get("single") or [] for key in part.values()]
         ids = found.get("special_tokens") or {}
         first, last = (single[0]["id"], single[-1]["id"]) if single else ("", "")
-        cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), None)) for token in (first, last))
+        cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), -1)) for token in (first, last))
         forms = [*itertools.product((1, 2), (0, 1), (False,)), (1, 0, True), (1, 1, True)]
         known = {pair: template(cls, sep, *pair) for pair in forms}
         pairs = [
@@ -200,5 +200,7 @@ def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
     names = {
         name: (stated.get(name), f"<{name}>", f"[{name.upper()}]", f"<|{name}|>") for name in ("unk", "pad", "mask")
     }
-    found = {name: [each for each in spellings if each in special] for name, spellings in names.items()}
+    found = {
+        name: [each for each in spellings if each is not None and each in special] for name, spellings in names.items()
+    }
     return {f"{name}_token": spellings[0] for name, spellings in found.items() if spellings}

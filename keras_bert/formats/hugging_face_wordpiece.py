@@ -152,7 +152,9 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [added_token(token, ids[token], special=added[token]) for token in sorted(added, key=ids.get)],
+        "added_tokens": [
+            added_token(token, ids[token], special=added[token]) for token in sorted(added, key=ids.__getitem__)
+        ],
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,

@@ -7,14 +7,16 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_bert import files
 from keras_bert.config import BertConfig, check_field, types_of
 from keras_bert.formats.storage import Storage
+from keras_bert.shapes import Layers as HeadLayers
 from keras_bert.shapes import head_layers, shapes
 
 # Our name of a layer, or of a single weight -> the layout's name or names.
+T = TypeVar("T")
 Layers = Mapping[str, str | list[str]]
 Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
@@ -24,7 +26,7 @@ _SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
 _OF_HEADS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
 
 
-def _unchanged(value: Any) -> Any:
+def _unchanged(value: T) -> T:
     return value
 
 
@@ -130,7 +132,7 @@ class Table:
         """The beginnings of the names of an encoder's weights, to the first separator."""
         rows = [*self.embeddings.values(), *self.block.values(), *self.last.values(), *self.pooler.values()]
         names = [name for row in rows for name in _listed(row)]
-        return {re.match(r"[^./]+[./]?", name)[0] for name in names} | ({self.prefix} - {""})
+        return {found[0] for name in names if (found := re.match(r"[^./]+[./]?", name))} | ({self.prefix} - {""})
 
     def _weights(self, layers: Layers, weights: Collection[str]) -> Names:
         """The layout's names of those of our `weights` that are of these layers."""
@@ -267,7 +269,7 @@ class Table:
         return ValueError(f"a {config.family} in this layout has {name}={implied[name]!r}, not {value!r}")
 
 
-def _network(config: BertConfig, head: str) -> tuple[Any, str]:
+def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
     """The layers of a head, and their activation."""
     return head_layers(config, head), config.activation_of(head)
 
@@ -286,9 +288,10 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 def value_at(values: Mapping[str, Any], key: str) -> Any:
     """The value at a key, where dots lead into objects; None if there is none."""
+    found: object = values
     for each in key.split("."):
-        values = values.get(each) if isinstance(values, Mapping) else None
-    return values
+        found = found.get(each) if isinstance(found, Mapping) else None
+    return found
 
 
 def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Path) -> None:

@@ -73,7 +73,7 @@ class Preset:
     @contextmanager
     def open(cls, handle: str | Path | Preset) -> Iterator[Preset]:
         """The preset of a handle, closed when the block ends; or an open preset, which stays open."""
-        if isinstance(handle, cls):
+        if isinstance(handle, Preset):
             yield handle
             return
         preset = cls(handle)
@@ -86,7 +86,7 @@ class Preset:
     def directory(self) -> Path:
         return self.home / sentence_transformers.transformer_folder(self)
 
-    def json(self, name: str, shape: Any = dict, directory: Path | None = None) -> Any:
+    def json(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
         """The content of a JSON file, of a shape that `files.check_json` checks. Nobody may change it.
 
         Args:
@@ -104,7 +104,7 @@ class Preset:
         files.check_json(value, shape, path)
         return value
 
-    def json_if_there(self, name: str, shape: Any = dict, directory: Path | None = None) -> Any:
+    def json_if_there(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
         """The same; an empty dict if there is no such file."""
         return self.json(name, shape, directory) if ((directory or self.directory) / name).is_file() else {}
 

@@ -45,7 +45,7 @@ def _read_layer_types(values: dict[str, Any]) -> dict[str, Any]:
     check_field("num_layers", layers, _LAYERS)
     check_field("global_every", every, _GLOBAL_EVERY)
     for n in (every, *range(2, len(types) + 1)):
-        if len(types) == layers and types == _layer_types(layers, n):
+        if len(types) == layers and types == _layer_types(len(types), n):
             return {**values, _GLOBAL_EVERY: n}
     raise ValueError(
         f"{_LAYER_TYPES} is {', '.join(types)}; only full_attention in every n-th of {layers} layers, from the first, "

@@ -174,7 +174,7 @@ def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
         return {}
     config = preset.json(_config_of(modules["Dense"]), _DENSE_SHAPE, preset.home)
     path = files.find(preset.home / modules["Dense"], *_WEIGHTS)
-    expected = {"linear.weight": (config["out_features"], config["in_features"])}
+    expected: dict[str, tuple[int, ...]] = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
         expected["linear.bias"] = (config["out_features"],)
     with closing(_WEIGHTS[path.name](path)) as file:
@@ -219,6 +219,7 @@ def write(
         },
     }
     if settings.dense:
+        assert dense_weights is not None  # of `settings.dense`
         _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:

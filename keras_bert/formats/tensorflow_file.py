@@ -7,13 +7,16 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from keras_bert import files
 from keras_bert.formats.checkpoint import JoinedFile
 from keras_bert.shapes import Shape
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 _MOST_AT_A_TIME = 1 << 26  # the most numbers in memory while a checkpoint is written; then a new file begins
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -31,7 +34,7 @@ class TensorFlowFile:
 
         self.path = path
         try:
-            self._reader = tf.train.load_checkpoint(str(path).removesuffix(".index"))
+            self._reader: Any = tf.train.load_checkpoint(str(path).removesuffix(".index"))
             self._shapes = self._reader.get_variable_to_shape_map()
         except Exception as error:  # the type of the error depends on the damage
             files.refuse_pointer(path)
@@ -43,7 +46,7 @@ class TensorFlowFile:
     def shape(self, name: str) -> Shape:
         return tuple(self._shapes[name])
 
-    def read(self, name: str) -> np.ndarray | bytes:
+    def read(self, name: str) -> np.ndarray:  # or bytes, of a string
         if self.size is None:
             raise FileNotFoundError(f"{self.path} has no values: there is no {self.path.stem}.data-…-of-… beside it")
         try:
@@ -153,7 +156,7 @@ def by_variable(file: TensorFlowFile) -> JoinedFile:
 
     graph = TrackableObjectGraph()
     try:
-        graph.ParseFromString(file.read(OBJECT_GRAPH))
+        graph.ParseFromString(cast("bytes", file.read(OBJECT_GRAPH)))
         keys = _keys_by_name(graph)
     except (DecodeError, TypeError, IndexError) as error:
         raise ValueError(f"{file.path}: the object graph in it is damaged: {error}") from None
@@ -176,7 +179,7 @@ def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
     return result
 
 
-def _keys_by_name(graph: Any) -> dict[str, str]:
+def _keys_by_name(graph: TrackableObjectGraph) -> dict[str, str]:
     """Name of each variable -> key of its value, breadth first over the graph."""
     optimizer = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     seen, waiting, keys = set(), [0], {}

@@ -155,6 +155,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     other's weights are ignored.
     """
     file = preset.tensorflow_file
+    assert file is not None  # see `recognizes`
     config = config_beside(preset) or _inferred(file)
     table, spellings, extras = TABLES[config.family], {}, _EXTRAS
     if config.family == "electra":

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +18,9 @@ from safetensors import SafetensorError, safe_open
 from keras_bert import files
 from keras_bert.formats import storage
 from keras_bert.shapes import Shape
+
+if TYPE_CHECKING:
+    import h5py
 
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}  # little-endian
 
@@ -44,7 +48,7 @@ class SafetensorsFile:
             return self._converted(name)
         array = storage.empty(tuple(entry["shape"]), _DTYPES[entry["dtype"]])
         self._bytes.seek(self._start + entry["data_offsets"][0])
-        rest = memoryview(array.reshape(-1).view(np.uint8))
+        rest = array.reshape(-1).view(np.uint8).data
         while rest:
             count = self._bytes.readinto(rest)  # at most 2 GB at a time
             if not count:
@@ -97,7 +101,7 @@ def write_safetensors(
         for (name, value), (expected, shape) in zip(tensors, shapes.items(), strict=True):
             if name != expected or value.shape != tuple(shape):
                 raise AssertionError(f"{name} of shape {value.shape} was written in place of {expected} of {shape}")
-            file.write(np.ascontiguousarray(value, "<f4"))
+            file.write(np.ascontiguousarray(value, "<f4").data)
 
 
 # -- Reads HDF5 files of weights, as Keras writes them.
@@ -131,12 +135,13 @@ class H5File:
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is not a name in UTF-8")
         if hasattr(item, "shape"):
-            if item.external or item.is_virtual:  # a link could read any file on the disk
+            array = cast("h5py.Dataset", item)
+            if array.external or array.is_virtual:  # a link could read any file on the disk
                 raise ValueError(f"{name} is in another file")
-            if item.dtype.kind not in "fiub":  # a text could be stored once and be read a million times
-                raise ValueError(f"{name} holds {item.dtype}, not numbers")
-            self._arrays[name] = item
-            self._shapes[name] = tuple(item.shape or ())
+            if array.dtype.kind not in "fiub":  # a text could be stored once and be read a million times
+                raise ValueError(f"{name} holds {array.dtype}, not numbers")
+            self._arrays[name] = array
+            self._shapes[name] = tuple(array.shape or ())
 
     def shape(self, name: str) -> Shape:
         return self._shapes[name]

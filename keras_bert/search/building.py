@@ -223,6 +223,7 @@ def remove_rows(directory: str | Path, where: Mapping[str, Any]) -> int:
     find_record(directory)  # raises before the directory is locked
     with files.only_writer(directory):
         record = read_index(directory, lambda record: record)
+        assert record is not None  # it was found above
         old = _OldIndex(directory, record)
         removed = set(old.rows.matching(where).tolist())
         lines = [line for number, line in enumerate(old.rows.lines()) if number not in removed]
@@ -291,11 +292,11 @@ def _write(
             yield _vectors(keys[start : start + TEXTS_AT_A_TIME], width, old, encoded)
 
     is_exact = len(keys) <= neighbours.EXACT_UP_TO
-    goes_on = old and old.neighbours.is_exact == is_exact and old.begins(lines)
-    first = len(old.rows) if goes_on else 0
+    same = old if old and old.neighbours.is_exact == is_exact and old.begins(lines) else None  # to go on with
+    first = len(same.rows) if same else 0
     extremes = _extremes(blocks(first), width) if record.stored == "int8" else None
-    if goes_on and (extremes is None or old.neighbours.holds(extremes)):
-        index = Neighbours.open(old.path, mapped=False)
+    if same and (extremes is None or same.neighbours.holds(extremes)):
+        index = Neighbours.open(same.path, mapped=False)
     else:
         index, first = Neighbours.empty(width, len(keys), record.stored, extremes, old and old.neighbours), 0
     for vectors in blocks(first):
@@ -322,9 +323,10 @@ def _vectors(keys: list[bytes], width: int, old: _OldIndex | None, encoded: Enco
     """The vectors of texts by their keys, float32 `[keys, width]`."""
     known = np.array([bool(old and key in old.numbers) for key in keys])
     vectors = np.empty((len(keys), width), np.float32)
-    if known.any():
+    if old is not None and known.any():
         numbers = [old.numbers[key] for key, is_known in zip(keys, known, strict=True) if is_known]
         vectors[known] = old.neighbours.vectors(np.array(numbers))
     if not known.all():
+        assert encoded is not None  # of the texts that the old index lacks
         vectors[~known] = encoded.vectors(key for key, is_known in zip(keys, known, strict=True) if not is_known)
     return vectors

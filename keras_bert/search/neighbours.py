@@ -62,7 +62,8 @@ class Neighbours:
             if is_exact
             else faiss.IndexHNSWSQ(width, eight_bits, _LINKS, product)
         )
-        index.train(_with_margin(extremes, like and like._range()))
+        assert extremes is not None  # for int8
+        index.train(_with_margin(extremes, like._range() if like else None))
         return cls(index)
 
     @classmethod

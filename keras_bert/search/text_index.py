@@ -45,9 +45,9 @@ class TextIndex:
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
         directory = Path(directory)
         find_record(directory)  # raises if there is none
-        record, self._rows, self._neighbours = read_index(
-            directory, lambda record: (record, *_opened(directory, record))
-        )
+        opened = read_index(directory, lambda record: (record, *_opened(directory, record)))
+        assert opened is not None  # there is a record
+        record, self._rows, self._neighbours = opened
         self.text_column = record.text_column
         preset = record.preset if preset is None else preset
         if search_model.load(preset) != record.model:

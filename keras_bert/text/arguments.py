@@ -6,13 +6,13 @@ be read as texts without an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 _COLUMNS = 5  # names of columns in a message
 
 
-def check_many(many: Any, name: str = "texts", item: str = "text") -> None:
+def check_many(many: object, name: str = "texts", item: str = "text") -> None:
     """Raises TypeError unless the argument holds many items in one dimension and in an order.
 
     A list, a tuple, an array, a column of a table, a tensor, a dataset, a generator or any other iterable passes. Its
@@ -44,16 +44,17 @@ def check_many(many: Any, name: str = "texts", item: str = "text") -> None:
     if rank == 0:
         raise TypeError(f"{name} is a {kind} of shape (); pass the {item} itself, such as array.item(), or a list")
     if rank is not None and rank != 1:
-        raise ValueError(f"{name} is a {kind} of shape {tuple(many.shape)}; expected one dimension, as of a list")
+        shape = tuple(getattr(many, "shape", ()))
+        raise ValueError(f"{name} is a {kind} of shape {shape}; expected one dimension, as of a list")
     if (spec := getattr(many, "element_spec", None)) is not None and rank_of(spec) != 0:
         raise TypeError(f"{name} is a dataset of {spec}; expected single {item}s: use its unbatch() or map(...)")
     try:
-        iter(many)
+        iter(cast("Iterable[object]", many))
     except TypeError:
         raise TypeError(f"{name} is {many!r:.60} ({kind}); expected a {item}, or many: a list") from None
 
 
-def list_of_str(many: Any, name: str = "texts", item: str = "text") -> list[str]:
+def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text") -> list[str]:
     """Returns the items as a list.
 
     Raises:
@@ -75,7 +76,7 @@ def list_of_str(many: Any, name: str = "texts", item: str = "text") -> list[str]
     return items
 
 
-def columns_of_table(many: Any) -> list[Any] | None:
+def columns_of_table(many: object) -> list[object] | None:
     """Lists the columns of a table of pandas, polars, PyArrow or `datasets`; None for anything else."""
     if rank_of(many) != 2:
         return None

@@ -84,12 +84,13 @@ class ArrayPreprocessor:
 
     def __call__(self, texts: str | Sequence[str] | tuple[str | Sequence[str], ...]) -> dict[str, np.ndarray]:
         columns = texts if isinstance(texts, tuple) else (texts,)
-        if all(isinstance(column, str) for column in columns):
-            return {name: values[0] for name, values in self(tuple([column] for column in columns)).items()}
+        single = [column for column in columns if isinstance(column, str)]
+        if len(single) == len(columns):
+            return {name: values[0] for name, values in self(tuple([text] for text in single)).items()}
         columns = [list_of_str(column) for column in columns]
         if len(columns) > 2 or len({len(column) for column in columns}) > 1:
             raise ValueError(f"got {len(columns)} columns of {[len(each) for each in columns]} texts; expected a pair")
-        special = self.tokenizer.encode(*[""] * len(columns))  # only special tokens: [CLS], [SEP], ...
+        special = self.tokenizer.encode("", "" if len(columns) == 2 else None)  # only special tokens: [CLS], [SEP], ...
         room = self.longest - len(special.ids)
         if room < 0:
             count = len(special.ids)
@@ -152,7 +153,7 @@ def _read(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
         arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_bytepair_files(preset_files)
         pad_token = arguments["pad_token"]
         ids = read_ids(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
-        arguments["vocabulary"] = sorted(ids, key=ids.get)
+        arguments["vocabulary"] = sorted(ids, key=ids.__getitem__)
         arguments["merges"] = [" ".join(pair) for pair in read_merges(arguments["merges"])]
         content = hugging_face_byte_pairs.tokenizer_json(arguments)
     else:

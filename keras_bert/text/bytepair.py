@@ -122,7 +122,7 @@ class BytePairTokenizer(Tokenizer):
         special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
         symbols = byte_symbols()
         ids = read_ids(vocabulary, special_tokens, [*more_special_tokens, *added_tokens])
-        tokens = sorted(ids, key=ids.get)
+        tokens = sorted(ids, key=ids.__getitem__)
         self.merges = read_merges(merges)
         check_merges(self.merges, ids, source_of(vocabulary))
         special = {*special_tokens.values(), *more_special_tokens}

@@ -58,8 +58,9 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
     total = None
     if isinstance(corpus, list | tuple):
         corpus = [part for each in corpus for part in (files.text_files(each) if isinstance(each, Path) else [each])]
-        if all(isinstance(part, Path) for part in corpus):
-            total = sum(path.stat().st_size for path in corpus)
+        paths = [part for part in corpus if isinstance(part, Path)]
+        if len(paths) == len(corpus):
+            total = sum(path.stat().st_size for path in paths)
     return _batches(corpus, total)
 
 

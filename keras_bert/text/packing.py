@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
@@ -50,16 +50,17 @@ def as_ids(ids: Ids, ragged_rank: int | None = None) -> tf.Tensor | tf.RaggedTen
     Raises:
         TypeError, ValueError: they are not integers, or of another rank.
     """
+    tensor = cast("tf.Tensor | tf.RaggedTensor", ids)
     if not tf.is_tensor(ids):
         if not isinstance(ids, np.ndarray):
             check_many(ids, "ids", "list of ids")
         try:
-            ids = tf.ragged.constant(ids, dtype=tf.int64, ragged_rank=ragged_rank)
+            tensor = tf.ragged.constant(ids, dtype=tf.int64, ragged_rank=ragged_rank)
         except (TypeError, ValueError, OverflowError):
             raise TypeError(f"ids are {ids!r:.60}; expected integers: for each text, a list of its ids") from None
-    if not ids.dtype.is_integer or ids.shape.rank not in (1, 2) or (ragged_rank and ids.shape.rank != 2):
-        raise ValueError(f"got {ids.dtype.name} of shape {ids.shape}; expected integer ids [batch, (tokens)]")
-    return ids
+    if not tensor.dtype.is_integer or tensor.shape.rank not in (1, 2) or (ragged_rank and tensor.shape.rank != 2):
+        raise ValueError(f"got {tensor.dtype.name} of shape {tensor.shape}; expected integer ids [batch, (tokens)]")
+    return tensor
 
 
 def truncate(

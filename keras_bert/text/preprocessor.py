@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import keras
 import tensorflow as tf
@@ -159,18 +159,18 @@ class BertPreprocessor(keras.layers.Layer):
         with readable_errors():
             return super().__call__(texts, **kwargs)
 
-    def call(self, texts: tf.Tensor | Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+    def call(self, texts: tf.Tensor | list[tf.Tensor] | tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
         if undocumented.is_in_xla():
             raise ValueError(
                 "XLA has no strings: give the model packed inputs, which a preprocessor makes of texts in a tf.data "
                 "pipeline, or compile it with jit_compile=False"
             )
-        texts = tuple(texts) if isinstance(texts, list | tuple) else (texts,)
-        shape = texts[0].shape
+        columns = tuple(texts) if isinstance(texts, list | tuple) else (texts,)
+        shape = columns[0].shape
         if shape.rank == 0:
-            batch = self.call(tuple(text[None] for text in texts))
+            batch = self.call(tuple(text[None] for text in columns))
             return {name: values[0] for name, values in batch.items()}
-        outputs = self._from_one(*texts) if len(texts) == 1 else self._from_two(*texts)
+        outputs = self._from_one(*columns) if len(columns) == 1 else self._from_two(*columns)
         return {name: tf.ensure_shape(values, self._shape(shape)) for name, values in outputs.items()}
 
     def _shape(self, batch_shape: Iterable[int | None]) -> tuple[int | None, ...]:
@@ -238,7 +238,7 @@ class BertPreprocessor(keras.layers.Layer):
         return pack(segments, limit, *special_ids, tokenizer.pair_format)
 
     def compute_output_spec(
-        self, texts: keras.KerasTensor | Sequence[keras.KerasTensor]
+        self, texts: keras.KerasTensor | list[keras.KerasTensor] | tuple[keras.KerasTensor, ...]
     ) -> dict[str, keras.KerasTensor]:
         first = texts[0] if isinstance(texts, list | tuple) else texts
         names = ("input_word_ids", "input_mask", "input_type_ids")
@@ -295,12 +295,13 @@ def _as_texts(texts: Texts) -> tf.Tensor | keras.KerasTensor | tuple[tf.Tensor |
         return pair
     if not isinstance(texts, keras.KerasTensor):
         return as_strings(texts)
-    if keras.backend.standardize_dtype(texts.dtype) != "string" or len(texts.shape) != 1:
+    given = cast("keras.KerasTensor", texts)
+    if keras.backend.standardize_dtype(given.dtype) != "string" or len(given.shape) != 1:
         raise ValueError(
-            f"got a Keras input of dtype {texts.dtype} and shape {texts.shape}; expected "
+            f"got a Keras input of dtype {given.dtype} and shape {given.shape}; expected "
             'keras.Input(shape=(), dtype="string")'
         )
-    return texts
+    return given
 
 
 def _is_tensor(value: object) -> bool:

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import keras
 import numpy as np
@@ -36,6 +36,9 @@ _ops = undocumented.sentencepiece_operations()
 _IS_TEXT = np.ones(0x10000, bool)
 _IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
 _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
+
+
+S = TypeVar("S", bound="SentencePieceTokenizer")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -112,7 +115,7 @@ class SentencePieceTokenizer(Tokenizer):
             with tf.init_scope(), tf.device("CPU"):
                 _ops.sentencepiece_vocab_size_op(_ops.sentencepiece_op(model=self.model))
         except (ValueError, tf.errors.OpError) as error:
-            reason = error.message if isinstance(error, tf.errors.OpError) else error
+            reason = getattr(error, "message", error)  # of tf.errors.OpError
             raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
         own = [each.piece for each in pieces]
         vocabulary = [*usage.first, *own[usage.skipped :], *usage.last]
@@ -195,7 +198,8 @@ class SentencePieceTokenizer(Tokenizer):
         commas = [i for i, token in enumerate(own) if ends_in_comma(token)]
         numbers = [own[i][:-1].replace(SPACE, "") for i in commas]
         ids, splits, _, _ = self._segment_batch(tf.constant(numbers, tf.string))
-        for i, number in zip(commas, tf.RaggedTensor.from_row_splits(ids, splits).to_list(), strict=True):
+        segmented: list[list[int]] = tf.RaggedTensor.from_row_splits(ids, splits).to_list()
+        for i, number in zip(commas, segmented, strict=True):
             first, *rest = (own[each] for each in number)
             # Inside a word, the number has no space before it.
             first = first if own[i].startswith(SPACE) else first.removeprefix(SPACE)
@@ -208,6 +212,7 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def _split_off_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
+        assert self._comma_splits is not None  # by its only caller
         parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
         token = parts.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
@@ -234,20 +239,20 @@ class SentencePieceTokenizer(Tokenizer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
+    def from_config(cls: type[S], config: dict[str, Any]) -> S:
         """Makes the tokenizer of a `get_config()`, with the model itself, never its path; see `Tokenizer.from_config`.
 
         Raises:
             ValueError: the model is missing, or not in base64.
         """
         try:
-            model = base64.b64decode(config.get("model_file"), validate=True)
+            model = base64.b64decode(cast("str", config.get("model_file")), validate=True)
         except (TypeError, ValueError):
             raise ValueError(
                 f"the configuration of a {cls.__name__} has {reprlib.repr(config.get('model_file'))} in model_file; "
                 f"expected the model in base64 (a path is for the constructor: {cls.__name__}(model_file=...))"
             ) from None
-        return cls(**config | {"model_file": model})
+        return cls(**{**config, "model_file": model})
 
 
 def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
 
@@ -70,10 +70,25 @@ def _model_class() -> type[message.Message]:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
 
 
-ModelProto = _model_class()
+class Piece(Protocol):
+    """A piece of a parsed model."""
+
+    piece: str
+    score: float
+    type: int
 
 
-def read_model(model: bytes) -> ModelProto:
+class Model(Protocol):
+    """A parsed `ModelProto`, as far as it is read."""
+
+    pieces: Sequence[Piece]
+    normalizer_spec: Any  # with `precompiled_charsmap`
+
+
+ModelProto: Any = _model_class()
+
+
+def read_model(model: bytes) -> Model:
     """Parses and checks a serialized `ModelProto`. TensorFlow Text's operation ends the process on some bad models.
 
     The result has `pieces` (each with `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
@@ -254,7 +269,7 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         "padding": None,
         "added_tokens": [
             {**added_token(name, ids[name], special=name not in symbols, lstrip=name == mask), "normalized": False}
-            for name in sorted({*tokens.values(), *symbols}, key=ids.get)
+            for name in sorted({*tokens.values(), *symbols}, key=ids.__getitem__)
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
@@ -299,7 +314,7 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     if not any(charsmaps):
         raise ValueError(f"{path}: its normalizer has no Precompiled table, so the ids of white space would differ")
     try:
-        model = _rebuilt(content, family, base64.b64decode(charsmaps[0], validate=True))
+        model = _rebuilt(content, family, base64.b64decode(cast("str", charsmaps[0]), validate=True))
         actual, expected = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
@@ -387,7 +402,7 @@ def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 
 
-def _first_difference(actual: Any, expected: Any, place: str = "") -> tuple[str, Any, Any]:
+def _first_difference(actual: object, expected: object, place: str = "") -> tuple[str, object, object]:
     """Finds the place and the two values of the first difference."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         keys = {**actual, **expected}
@@ -470,7 +485,10 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     }
     if usage.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    written = {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments))}
+    written: dict[str, str | bytes] = {
+        CONFIG: files.to_json(config),
+        ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments)),
+    }
     if usage.model:
         written[usage.model] = base64.b64decode(arguments["model_file"])
     write_tokenizer(directory, written, overwrite)

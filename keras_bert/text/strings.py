@@ -3,7 +3,8 @@
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -30,25 +31,27 @@ def as_strings(texts: Strings, first: int = 0) -> tf.Tensor:
     if texts is None:
         raise TypeError(f"got None as text; {_EXPECTED}")
     if isinstance(texts, tf.RaggedTensor | tf.SparseTensor):
-        raise ValueError(f"got a {type(texts).__name__} of shape {texts.shape} as text; {_EXPECTED}")
+        shape = cast("tf.RaggedTensor | tf.SparseTensor", texts).shape
+        raise ValueError(f"got a {type(texts).__name__} of shape {shape} as text; {_EXPECTED}")
     if (isinstance(texts, list | tuple) and not texts) or (isinstance(texts, np.ndarray) and texts.shape == (0,)):
         return tf.zeros([0], tf.string)
     if isinstance(texts, np.ndarray) and texts.dtype.kind == "T":  # NumPy's StringDType
         texts = texts.astype(object)
+    tensor = cast("tf.Tensor", texts)
     if not tf.is_tensor(texts):
         if hasattr(texts, "__iter__") and not isinstance(texts, str | bytes | list | tuple | np.ndarray):
             check_many(texts)
         try:
-            texts = tf.convert_to_tensor(texts)
+            tensor = tf.convert_to_tensor(texts)
         except (TypeError, ValueError, UnicodeEncodeError) as error:
             raise _explain(texts, first) from error
-    if texts.dtype != tf.string:
-        raise TypeError(f"got {texts.dtype.name} of shape {texts.shape} as text; {_EXPECTED}")
-    if texts.shape.rank is None:
-        texts = tf.ensure_shape(texts, [None])
-    if texts.shape.rank > 1:
-        raise ValueError(f"got strings of shape {texts.shape}; {_EXPECTED}")
-    return texts
+    if tensor.dtype != tf.string:
+        raise TypeError(f"got {tensor.dtype.name} of shape {tensor.shape} as text; {_EXPECTED}")
+    if tensor.shape.rank is None:
+        tensor = tf.ensure_shape(tensor, [None])
+    if tensor.shape.rank > 1:
+        raise ValueError(f"got strings of shape {tensor.shape}; {_EXPECTED}")
+    return tensor
 
 
 @contextlib.contextmanager
@@ -81,7 +84,8 @@ def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
 
 def _explain(texts: object, first: int) -> Exception:
     """Makes the error for texts that TensorFlow could not convert."""
-    batch = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
+    is_one = isinstance(texts, str) or not hasattr(texts, "__iter__")
+    batch = [texts] if is_one else list(cast("Iterable[object]", texts))
     for row, text in enumerate(batch, first):
         if isinstance(text, str):
             try:

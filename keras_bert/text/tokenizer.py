@@ -15,7 +15,7 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import BERT_PAIRS, Ids, PairFormat, as_ids
 from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors, require
 
-SPECIAL_TOKENS = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
+SPECIAL_TOKENS: tuple[str, ...] = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
 Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 T = TypeVar("T", bound="Tokenizer")
 
@@ -85,9 +85,9 @@ class Tokenizer:
             TypeError, ValueError: not strings, a rank over 1, or a lone surrogate.
             ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8.
         """
-        strings = as_strings(strings)
+        texts = as_strings(strings)
         with readable_errors():
-            return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
+            return self._ids(texts) if texts.shape.rank else self._ids(texts[None])[0]
 
     def tokenize_with_offsets(self, strings: Strings) -> Tokens:
         """Turns strings into ids and the byte span of each token. Arguments and errors are those of `tokenize`.
@@ -96,11 +96,11 @@ class Tokenizer:
             `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`. `string.encode()[start:end]` is the
             text of the token in the original string, with capitals and accents, without the space before it.
         """
-        strings = as_strings(strings)
+        texts = as_strings(strings)
         with readable_errors():
-            if strings.shape.rank:
-                return self._ids_and_offsets(strings)
-            ids, starts, ends = self._ids_and_offsets(strings[None])
+            if texts.shape.rank:
+                return self._ids_and_offsets(texts)
+            ids, starts, ends = self._ids_and_offsets(texts[None])
         return ids[0], starts[0], ends[0]
 
     def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -179,17 +179,17 @@ class Tokenizer:
             ValueError: not integers, or not of rank 1 or 2.
             ValueError (in a graph, tf.errors.InvalidArgumentError): an id is outside the vocabulary.
         """
-        ids = as_ids(ids)
-        if ids.shape.rank == 1:
-            return self.detokenize(tf.RaggedTensor.from_row_splits(ids, [0, tf.size(ids)]))[0]
-        if not isinstance(ids, tf.RaggedTensor):
-            ids = tf.RaggedTensor.from_tensor(ids)
-        known = self.check_ids(ids.flat_values)
-        flat = tf.cast(ids.flat_values, tf.int32)
+        tokens = as_ids(ids)
+        if tokens.shape.rank == 1:
+            return self.detokenize(tf.RaggedTensor.from_row_splits(tokens, [0, tf.size(tokens)]))[0]
+        if not isinstance(tokens, tf.RaggedTensor):
+            tokens = tf.RaggedTensor.from_tensor(tokens)
+        known = self.check_ids(tokens.flat_values)
+        flat = tf.cast(tokens.flat_values, tf.int32)
         silent = (self.cls_token_id, self.sep_token_id, self.pad_token_id)
         shown = tf.reduce_all([flat != token for token in silent], axis=0)
-        ids = ids.with_flat_values(tf.where(known, flat, 0))
-        return self._join(tf.ragged.boolean_mask(ids, ids.with_flat_values(shown)))
+        tokens = tokens.with_flat_values(tf.where(known, flat, 0))
+        return self._join(tf.ragged.boolean_mask(tokens, tokens.with_flat_values(shown)))
 
     def check_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """Raises ValueError (in a graph, tf.errors.InvalidArgumentError) if an id is not in the vocabulary.
@@ -310,7 +310,7 @@ class Tokenizer:
         return type(self)._whole_file(self.get_config())
 
 
-def _check_ragged(value: object, name: str) -> None:
+def _check_ragged(value: tf.RaggedTensor, name: str) -> None:
     if not isinstance(value, tf.RaggedTensor) or value.shape.rank != 2:
         kind = type(value).__name__
         raise TypeError(f"{name} is a {kind}; expected a ragged tensor [batch, ({name})]: tf.ragged.constant({name})")
@@ -329,7 +329,7 @@ def tokenize_around(
     `[parts]`.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
-    if with_space in added:
+    if with_space is not None and with_space in added:
         patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
     pattern = "|".join(patterns.values())
     # The operation ends a text at U+0000. In such a row, U+0000 and U+0001 are swapped until after it.
@@ -339,7 +339,7 @@ def tokenize_around(
     with_nul = tf.gather(has_nul, chunks.value_rowids())
     texts = tf.where(with_nul, tf.strings.regex_replace(chunks.values, "\x01", "\0"), chunks.values)
     names = texts
-    if with_space in added:
+    if with_space is not None and with_space in added:
         names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
     index = KnownStrings(list(added))(names)  # [chunks], -1 for text
     special = index >= 0

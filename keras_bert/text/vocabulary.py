@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Collection, Container, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from keras_bert import files
 
@@ -100,25 +101,25 @@ def read_ids(
     source = source_of(vocabulary)
     if isinstance(vocabulary, str | os.PathLike):
         _check_is_file(vocabulary, "a vocab.json with the id of each token")
-        vocabulary = files.read_json(Path(vocabulary), {str: int})
-    elif not isinstance(vocabulary, Mapping):
+        ids: Mapping[str, int] = files.read_json(Path(vocabulary), {str: int})
+    elif isinstance(vocabulary, Mapping):
+        ids = vocabulary
+    else:
         tokens = list(vocabulary)
-        vocabulary = {token: index for index, token in enumerate(tokens)}
-        if len(vocabulary) < len(tokens):
-            twice = next(token for index, token in enumerate(tokens) if vocabulary[token] != index)
+        ids = {token: index for index, token in enumerate(tokens)}
+        if len(ids) < len(tokens):
+            twice = next(token for index, token in enumerate(tokens) if ids[token] != index)
             raise ValueError(f"{source} has {twice!r} twice")
-    for token, index in vocabulary.items():
+    for token, index in ids.items():
         if not isinstance(token, str) or not token or not isinstance(index, int) or isinstance(index, bool):
             raise ValueError(f"{source} is damaged: {token!r:.60} has the id {index!r:.60}; expected a token and an id")
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise ValueError(
-            f"{source} is damaged: the ids of its {len(vocabulary)} tokens are not 0 to {len(vocabulary) - 1}"
-        )
-    _check_special_and_added(special_tokens, added_tokens, vocabulary, source)
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise ValueError(f"{source} is damaged: the ids of its {len(ids)} tokens are not 0 to {len(ids) - 1}")
+    _check_special_and_added(special_tokens, added_tokens, ids, source)
     for byte, symbol in enumerate(byte_symbols()):
-        if symbol not in vocabulary and byte not in _NEVER_IN_UTF8:
+        if symbol not in ids and byte not in _NEVER_IN_UTF8:
             raise ValueError(f"{source} has no {symbol}; it stands for byte {byte}, and byte pairs need all of UTF-8's")
-    return dict(vocabulary)
+    return dict(ids)
 
 
 def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -141,11 +142,11 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) 
     # Checks pair by pair only if something is wrong: there are hundreds of thousands.
     parts = itertools.chain.from_iterable
     if {*map(len, pairs)} <= {2} and {*map(type, parts(pairs))} <= {str} and "" not in {*parts(pairs)}:
-        return pairs
+        return cast("list[tuple[str, str]]", pairs)
     for number, (pair, line) in enumerate(zip(pairs, merges, strict=True)):
         if len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
             raise ValueError(f"{source}: merge {number} is {line!r:.60}; expected two tokens with a space between")
-    return pairs
+    return cast("list[tuple[str, str]]", pairs)
 
 
 def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], source: str) -> None:
