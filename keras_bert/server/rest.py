@@ -208,7 +208,7 @@ def _parse_json(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _to_arrays(columns: object, signature: Signature) -> Arrays:
+def _to_arrays(columns: Any, signature: Signature) -> Arrays:
     """Converts columns with names, or the only column."""
     if not _is_named(columns):
         if len(signature.inputs) != 1:

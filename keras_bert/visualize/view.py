@@ -102,8 +102,8 @@ def _grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[i
             whole[top : top + size, left : left + size] = weights.scores[layer, head]
     image = _heat(axes, whole)
     axes.set(xlabel="head", ylabel="layer")
-    axes.set_xticks([column * step + (size - 1) / 2 for column in range(len(heads))], heads)
-    axes.set_yticks([row * step + (size - 1) / 2 for row in range(len(layers))], layers)
+    axes.set_xticks([column * step + (size - 1) / 2 for column in range(len(heads))], [str(head) for head in heads])
+    axes.set_yticks([row * step + (size - 1) / 2 for row in range(len(layers))], [str(layer) for layer in layers])
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.tick_params(length=0)
