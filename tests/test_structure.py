@@ -19,6 +19,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 
 # Data walks through the house one way: a part may import from those before it, never from those after it.
 ORDER = [
+    "tensors",
     "extras",
     "undocumented",
     "files",

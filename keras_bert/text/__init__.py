@@ -1,6 +1,7 @@
 """Tokenizers: strings -> ids, in the TensorFlow graph; on Keras's other backends, by Hugging Face's `tokenizers`."""
 
 import importlib
+from typing import TYPE_CHECKING
 
 import keras
 
@@ -23,7 +24,7 @@ _HOMES = {
     "load_tokenizer": "keras_bert.text.preprocessor",
 }
 
-if keras.backend.backend() == "tensorflow":
+if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
     with needing_tensorflow_text("keras_bert.text"):
         from keras_bert.text.bytepair import BytePairTokenizer
         from keras_bert.text.learning import learn_vocabulary

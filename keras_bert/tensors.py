@@ -1,0 +1,24 @@
+"""The type of tensors in code for all of Keras's backends, and the dicts that encoders take and return."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, TypedDict
+
+Tensor: TypeAlias = Any  # of Keras's backend: tf.Tensor, jax.Array or torch.Tensor, or a keras.KerasTensor
+
+
+class EncoderInputs(TypedDict):
+    """int32 `[batch, seq_length]` each."""
+
+    input_word_ids: Tensor
+    input_mask: Tensor
+    input_type_ids: Tensor
+
+
+class EncoderOutputs(TypedDict, total=False):
+    """What a `BertEncoder` returns; H is `hidden_size`."""
+
+    pooled_output: Tensor  # [batch, H]
+    sequence_output: Tensor  # [batch, seq_length, H]
+    encoder_outputs: list[Tensor]  # num_layers of [batch, seq_length, H]
+    default: Tensor  # pooled_output
