@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from keras_bert import choices, data, tasks
 from keras_bert.data import squad, texts
@@ -46,7 +46,7 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
     with Preset.open(handle) as preset:
         fitting = {task.HEAD: task for task in reversed(_fine_tuned()) if task.is_in(preset)}
     if len(fitting) > 1:
-        raise ValueError(f"{preset.directory} has {' and '.join(fitting)}; load it by its class")
+        raise ValueError(f"{preset.directory} has {' and '.join(map(str, fitting))}; load it by its class")
     return next(iter(fitting.values()), tasks.BertSentenceEncoder)
 
 
@@ -137,13 +137,20 @@ def check_examples(
             texts.check_columns(path, [*columns, label_column or _LABEL], **rows)
 
 
+Scores: TypeAlias = "str | int | Sequence[str | int] | None"  # one column, several, or none
 _LABEL = "label"  # the column of labels, by default
-Examples = data.TextExamples | data.ColumnExamples | data.WordExamples | data.QuestionExamples
+Labelled = data.TextExamples | data.WordExamples | data.QuestionExamples
+Examples = Labelled | data.ColumnExamples
+E = TypeVar("E", bound=Labelled)
 
 
+@overload
+def read_examples(kind: type[E], path: str | Path, **options: Any) -> E: ...
+@overload
+def read_examples(kind: type | None, path: str | Path, **options: Any) -> Labelled: ...
 def read_examples(
     kind: type | None, path: str | Path, *, skip_bad: bool = False, problem_type: str | None = None, **columns: Any
-) -> Examples:
+) -> Labelled:
     """The examples in a file.
 
     Args:
@@ -173,7 +180,7 @@ def _texts(
 
 
 def _words(
-    path: str | Path, skip_bad: bool, _: Any, label_column: str | int | None = None, **__: Any
+    path: str | Path, skip_bad: bool, _: object, label_column: str | int | None = None, **__: object
 ) -> data.WordExamples:
     try:
         column = -1 if label_column is None else int(label_column)
@@ -182,11 +189,11 @@ def _words(
     return data.read_conll(path, label_column=column, skip_bad=skip_bad)
 
 
-def _questions(path: str | Path, skip_bad: bool, *_: Any, **__: Any) -> data.QuestionExamples:
+def _questions(path: str | Path, skip_bad: bool, *_: object, **__: object) -> data.QuestionExamples:
     return data.read_squad(path, skip_bad=skip_bad)
 
 
-_READERS: dict[type, Callable[..., Examples]] = {
+_READERS: dict[type, Callable[..., Labelled]] = {
     data.TextExamples: _texts,
     data.WordExamples: _words,
     data.QuestionExamples: _questions,
@@ -194,7 +201,7 @@ _READERS: dict[type, Callable[..., Examples]] = {
 
 
 def other_columns(
-    examples: Examples,
+    examples: Labelled,
     path: str | Path,
     *,
     text_column: str | int = "text",
@@ -214,10 +221,11 @@ def other_columns(
     """
     if isinstance(examples, data.WordExamples) or Path(path).is_dir() or examples.places is None:
         return [{} for _ in range(len(examples))]
+    places = [int(place) for place in examples.places]
     if isinstance(examples, data.QuestionExamples):
-        return columns_at(squad.table_of(path), examples.places, ("id", "question", "context", "answers"))
+        return columns_at(squad.table_of(path), places, ("id", "question", "context", "answers"))
     used = [text_column, label_column or "label", *([] if text_pair_column is None else [text_pair_column])]
-    return columns_at(Table(path, **table), examples.places, used)
+    return columns_at(Table(path, **table), places, used)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -448,7 +456,7 @@ class Embed(FromTable):
         warnings.warn(f"{path} has no {missing}: it measures pairs", stacklevel=3)
         return self._read(path, (), self.score_columns[0] if self.score_columns else None)
 
-    def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Any) -> data.ColumnExamples:
+    def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Scores) -> data.ColumnExamples:
         texts = [self.query_column, self.positive_column, *negatives]
         return data.read_columns(path, text_columns=texts, score_column=scores, **self.rows)
 
@@ -471,7 +479,7 @@ class Embed(FromTable):
         return model, {"loss": loss, "mini_batch_size": self.mini_batch_size}
 
 
-def _scores(columns: Sequence[str | int]) -> Any:
+def _scores(columns: Sequence[str | int]) -> Scores:
     """One column of scores, several, or None."""
     return columns[0] if len(columns) == 1 else columns or None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence, Sized
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from typing import Any, overload
 
 import keras
 import numpy as np
@@ -16,11 +16,23 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.columns import checked_labels, number_of, one_or_many, plain, plain_labels, rare
-from keras_bert.tasks.entities import LabelScheme, spans
+from keras_bert.tasks.columns import (
+    Inputs,
+    Labels,
+    Targets,
+    Texts,
+    checked_labels,
+    number_of,
+    one_or_many,
+    plain,
+    plain_labels,
+    rare,
+)
+from keras_bert.tasks.entities import EntityAnswer, LabelScheme, WordAnswer, spans
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
-from keras_bert.tasks.storable import TaskPreset
+from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many, list_of_str
 from keras_bert.text.packing import first_tokens
@@ -61,6 +73,9 @@ class BertTokenClassifier(BertTask):
         True
     """
 
+    preprocessor: BertPreprocessor
+    _by_length: BySentence
+
     HEAD = "tokens"
     EXAMPLES = WordExamples
     STATED_ELSEWHERE = ("labels",)
@@ -89,16 +104,22 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         self._add_head(len(labels), dropout)
         self._by_length = BySentence(preprocessor, lambda segments: self._probabilities(*segments))
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
         return ops.cast(self.head(hidden, training=training), "float32")
 
+    @overload
+    def tag(self, words: Sequence[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[WordAnswer]: ...
+    @overload
+    def tag(
+        self, words: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[list[WordAnswer]]: ...
     def tag(
         self,
         words: Sequence[str] | Iterable[Sequence[str]],
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> list[Any]:
+    ) -> list[WordAnswer] | list[list[WordAnswer]]:
         """Predicts the label of each word of a sentence, or of many sentences.
 
         Args:
@@ -129,7 +150,15 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             warnings.warn(message, stacklevel=2)
         return answers[0] if is_one else answers
 
-    def entities(self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[Any]:
+    @overload
+    def entities(self, text: str, batch_tokens: int = 1024, progress: bool | None = None) -> list[EntityAnswer]: ...
+    @overload
+    def entities(
+        self, text: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[list[EntityAnswer]]: ...
+    def entities(
+        self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[EntityAnswer] | list[list[EntityAnswer]]:
         """The entities in a text, or in many texts, with their offsets.
 
         `text.words.find_words` finds the words, and `tasks.entities.find_entities` the entities in their labels. If
@@ -161,10 +190,10 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         found = [spans(*each, scheme) for each in zip(texts, places, tagged, strict=True)]
         return found[0] if is_one else found
 
-    def _answers(self, words: Sequence[str], probabilities: np.ndarray) -> list[dict[str, Any]]:
+    def _answers(self, words: Sequence[str], probabilities: np.ndarray) -> list[WordAnswer]:
         """The answers from probabilities, float `[words or more, labels]`, all 0 for a truncated word."""
         best = probabilities.argmax(axis=-1)
-        answers = []
+        answers: list[WordAnswer] = []
         for word, row, i in zip(words, probabilities, best, strict=False):
             seen = row[i] != 0
             label, probability = (self.labels[i], float(row[i])) if seen else (None, None)
@@ -188,7 +217,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         most = tf.reduce_max(tf.concat([[0], tf.reduce_sum(begins, axis=1)], 0))
         return words.to_tensor(shape=tf.stack([-1, most, len(self.labels)]))
 
-    def serve(self, text: Any) -> dict[str, Any]:
+    def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The serving signature, for `text`, string `[batch]`: the label of each word.
 
         Returns:
@@ -209,7 +238,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             "ends": ends.to_tensor(-1),
         }
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words."""
         logits = self(inputs, training=False)
         return {"logits": logits, "probabilities": ops.softmax(logits)}
@@ -218,7 +247,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """The loss to compile with: mean cross-entropy over the words of a batch."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
 
-    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes labelled sentences.
 
         Args:
@@ -245,8 +274,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         targets = tf.tensor_scatter_nd_update(targets, tf.where(begins.values > 0), labels)
         return TokenizedExamples((tokens,), begins.with_values(targets), self._by_length.lengths([tokens]))
 
-    def check_examples(self, x: Any, y: Any) -> None:
+    def check_examples(self, x: Texts, y: Labels | None) -> None:
         super().check_examples(x, y)
+        assert y is not None  # else there are no examples
         for each in zip(range(len(y)), _checked(x), plain_labels(y), strict=True):
             _check_labels(*each)
         self._scheme_with(self._names(y))  # raises
@@ -262,7 +292,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         numbers = targets.values.numpy()
         return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
 
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def batch(
+        self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 if ignored.
 
         A token in several windows counts in the one where it has the most context.
@@ -273,7 +305,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         none = tf.fill(tf.shape(places), _IGNORED)
         return packed, tf.tensor_scatter_nd_update(none, tf.where(places), values)
 
-    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if not (isinstance(x, list) and x and (isinstance(x[0], list | tuple) or isinstance(y, list))):
             return super().arrays(x, y)
         if y is None:
@@ -281,7 +313,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
-    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+    def compute_metrics(
+        self, x: Inputs, y: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> dict[str, Tensor]:
         """Keras's `compute_metrics`, over words: other tokens have no label."""
         if y is None:
             return super().compute_metrics(x, y, y_pred, sample_weight)
@@ -290,10 +324,10 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         of_words = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
         return super().compute_metrics(x, *of_words)
 
-    def answers(self, x: Any) -> list[Any]:
+    def answers(self, x: Collection[Sequence[str]]) -> list[list[WordAnswer]]:
         return self.tag(x, progress=False)
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, if the labels mark them by a scheme; else `accuracy` of words.
 
         Words that were cut off count as "O".
@@ -305,7 +339,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         measured = metrics.entity_f1(map(scheme.iobes, right), map(scheme.iobes, given))
         return {"f1": measured.pop("f1"), **measured}
 
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def details(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
         """Macro averages, and precision, recall, F1 and support of each kind of entity, or else of each label of words.
 
         See `metrics.by_class`.
@@ -317,14 +351,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             return metrics.by_class(labels, predictions, list(dict.fromkeys([*self.labels, *labels])))
         return metrics.entities_by_kind(map(scheme.iobes, right), map(scheme.iobes, given))
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def mistakes(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         pairs = enumerate(zip(_labels(answers), self._names(y), strict=True))
         return [i for i, (ours, theirs) in pairs if ours != theirs]
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: list[WordAnswer], label: Any) -> list[dict[str, object]]:
         """The words whose label is wrong."""
         (right,) = self._names([label])
         rows = [
@@ -342,33 +376,33 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """The scheme of the model's labels and those of examples, some of which the model may lack."""
         return LabelScheme.of([*self.labels, *(name for sentence in labels for name in sentence)])
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return [{"entities": entities} for entities in self.entities(*texts, progress=False)]
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        return [{"entities": entities} for entities in self.entities(texts[0], progress=False)]
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         return {**preset.settings, **given, "labels": preset.labels(given.get("labels"))}
 
     def _takes_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         return {"labels": self.labels, "dropout": self.dropout_rate}
 
-    def hugging_face_settings(self) -> dict[str, Any]:
+    def hugging_face_settings(self) -> dict[str, object]:
         return hugging_face.label_names(self.labels)
 
 
-def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+def _checked(sentences: object) -> list[Sequence[str]]:
     check_many(sentences, "sentences", "sentence")
-    sentences = list(plain(sentences))
-    for number, words in enumerate(sentences):
+    found: list[Sequence[str]] = list(plain(sentences))
+    for number, words in enumerate(found):
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
-    return sentences
+    return found
 
 
-def _labels(answers: Sequence[Sequence[dict[str, Any]]]) -> list[list[str | None]]:
+def _labels(answers: Sequence[Sequence[WordAnswer]]) -> list[list[str | None]]:
     return [[answer["label"] for answer in sentence] for sentence in answers]
 
 
@@ -378,7 +412,7 @@ def _word_by_word(right: list[list[str]], given: list[list[str | None]]) -> tupl
     return tuple(label for label, _ in pairs), tuple(str(answer) for _, answer in pairs)
 
 
-def _check_labels(sentence: int, words: Sequence[str], labels: Any) -> None:
+def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
     """Raises TypeError or ValueError if a sentence has no list with a label for each word."""
     if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
         raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
