@@ -22,11 +22,11 @@ from keras_bert.cli.options import (
     together,
 )
 from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.data import QuestionExamples
 from keras_bert.data.tables import read_corpus
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.columns import Labels, Texts
-    from keras_bert.tasks.table import Examples
+    from keras_bert.tasks.table import Labelled
     from keras_bert.tasks.task import BertTask
 
 
@@ -184,6 +184,7 @@ def evaluate(
                 mistakes = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
                 streams.RowWriter(wrong, errors_format).write(mistakes)
             if page is not None:
+                assert y is not None  # it was measured with
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
                 streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
@@ -199,7 +200,7 @@ def _tell(measures: dict[str, float]) -> None:
 def _page(
     title: str,
     task: BertTask,
-    x: Texts,
+    x: Sequence[Any],
     y: Sequence[Any],
     answers: Sequence[Any],
     measures: dict[str, float],
@@ -214,7 +215,7 @@ def _page(
 
 
 def _other_columns(
-    examples: Examples, file: str, *, no_header: bool, skip_bad: bool, **columns: Any
+    examples: Labelled, file: str, *, no_header: bool, skip_bad: bool, **columns: Any
 ) -> list[dict[str, object]]:
     from keras_bert.tasks.table import other_columns
 
@@ -222,17 +223,18 @@ def _other_columns(
 
 
 def _row(
-    task: BertTask, examples: Examples, number: int, answer: Any, others: Mapping[str, object]
+    task: BertTask, examples: Labelled, number: int, answer: Any, others: Mapping[str, object]
 ) -> dict[str, object]:
     """A row of --errors."""
     (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
     row = {} if place is None else {"file" if isinstance(place, str) else "line": place}
-    row |= {"id": examples.ids[number]} if hasattr(examples, "ids") else {}
+    row |= {"id": examples.ids[number]} if isinstance(examples, QuestionExamples) else {}
+    assert y is not None  # it was measured with
     row |= {**_read(task, x, number), "label": y[number], **task.answer_columns(answer)}
     return {**row, **streams.renamed(others, row)}
 
 
-def _read(task: BertTask, x: Texts, number: int) -> dict[str, Any]:
+def _read(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:
     """What the model read of an example, by name."""
     columns = x if isinstance(x, tuple) else (x,)
     return {name: column[number] for name, column in zip(task.text_names, columns, strict=True)}

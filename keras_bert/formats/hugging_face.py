@@ -140,7 +140,7 @@ def task_settings(preset: Preset) -> dict[str, Any]:
     return {key: values[key] for key in _OF_TASK if key in values}
 
 
-def label_names(labels: Sequence[str]) -> dict[str, dict[str, str] | dict[str, int]]:
+def label_names(labels: Sequence[str]) -> dict[str, object]:
     """A classifier's labels, in the order of its logits, as entries of `config.json`."""
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -164,7 +164,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, dict[str, str] | dict[str, int]]:
+def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
     """Default label names: `transformers` takes the number of labels from them."""
     for head in _LABELLED:
         if head in weights:

@@ -86,6 +86,7 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
     tokenizer = preprocessor.tokenizer
     tokens, starts, ends = tokenizer.tokenize_with_offsets(contexts)
     room = preprocessor.longest - tokenizer.pair_format.special_tokens(2)
+    assert preprocessor.stride is not None  # as the arguments say
     cut = windows([tokenizer.tokenize(questions), tokens], room, preprocessor.stride)
     question, window = cut.segments
     is_best = tf.cast(most_context(cut.rows, cut.starts, window.row_lengths()), tf.int32)

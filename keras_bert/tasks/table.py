@@ -469,7 +469,7 @@ class Embed(FromTable):
         from keras_bert.tasks import sentence_losses
 
         prompts = (self.query_prompt, self.positive_prompt)
-        settings = {} if prompts == (None, None) else {"column_prompts": prompts}
+        settings: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
         for_scores = "margin_mse" if self.negative_columns else "cosent"
         by_default = "multiple_negatives_ranking" if examples.scores is None else for_scores
         loss = sentence_losses.LOSSES[self.loss or by_default]()

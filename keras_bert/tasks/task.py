@@ -217,7 +217,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             arguments["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
         if arguments.get("class_weight") is not None:
             recipe = FineTuningRecipe.of(class_weight=arguments["class_weight"])  # checks the values
-            arguments["class_weight"] = self.class_weights(recipe.class_weight)
+            arguments["class_weight"] = self.class_weights(recipe.class_weight or {})
         arguments["x"], arguments["y"] = self._examples_for_keras("train on", x, y)
         return super().fit(**arguments)
 

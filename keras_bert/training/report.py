@@ -130,7 +130,7 @@ def without_classes(details: Mapping[str, float]) -> dict[str, float]:
 
 
 def _formatted(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    return _table(header, [[name, *map(_number, values)] for name, *values in rows])
+    return _table(header, [[each if isinstance(each, str) else _number(each) for each in row] for row in rows])
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

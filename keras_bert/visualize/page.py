@@ -93,7 +93,7 @@ def page(weights: Weights, layer: int, head: int) -> str:
 
 
 def _part(name: str) -> str:
-    return resources.files("keras_bert.visualize").joinpath("page", name).read_text(encoding="utf-8")
+    return (resources.files("keras_bert.visualize") / "page" / name).read_text(encoding="utf-8")
 
 
 def _encoded(values: np.ndarray) -> str:
