@@ -76,7 +76,7 @@ def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text") ->
     return items
 
 
-def columns_of_table(many: object) -> list[object] | None:
+def columns_of_table(many: object) -> list[str] | None:
     """Lists the columns of a table of pandas, polars, PyArrow or `datasets`; None for anything else."""
     if rank_of(many) != 2:
         return None
