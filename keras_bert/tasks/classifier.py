@@ -387,7 +387,7 @@ class ProblemType(Generic[A]):
         y = plain_labels(y, self.labels)
         return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else self._targets(y)
 
-    def _targets(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Labels) -> np.ndarray:
         raise NotImplementedError
 
     def target_warnings(self, targets: Targets) -> list[str]:
@@ -467,7 +467,7 @@ class SingleLabel(ProblemType[LabelAnswer]):
                 "labels.argmax(axis=1), or a loss for such labels"
             )
 
-    def _targets(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Labels) -> np.ndarray:
         if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # probabilities, for another loss
             return y
         if len(y) and np.ndim(y[0]):
@@ -520,7 +520,7 @@ class SingleLabel(ProblemType[LabelAnswer]):
     def worst(self, answers: Sequence[LabelAnswer], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -answers[i]["probability"])
 
-    def compared(self, answer: LabelAnswer, label: Any) -> list[dict[str, object]]:
+    def compared(self, answer: LabelAnswer, label: str | int) -> list[dict[str, object]]:
         return [{"label": label, **self.answer_columns(answer)}]
 
     def answer_columns(self, answer: LabelAnswer) -> dict[str, object]:
@@ -539,7 +539,7 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.BinaryCrossentropy(from_logits=True)
 
-    def _targets(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Labels) -> np.ndarray:
         if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
             _check_width(y, self.labels)
             return y
@@ -591,7 +591,7 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         wrong = [set(self._predicted(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)]
         return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong[i]))
 
-    def compared(self, answer: list[LabelAnswer], label: Any) -> list[dict[str, object]]:
+    def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
         return [{"label": ", ".join(label), "answer": predicted}]
 
@@ -606,7 +606,7 @@ class Regression(ProblemType[dict[str, float]]):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.MeanSquaredError()
 
-    def _targets(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Labels) -> np.ndarray:
         numbers = np.reshape(numbers_of(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
         if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
             raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
@@ -650,7 +650,7 @@ class Regression(ProblemType[dict[str, float]]):
     def answer_columns(self, answer: dict[str, float]) -> dict[str, object]:
         return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}
 
-    def compared(self, answer: dict[str, float], label: Any) -> list[dict[str, object]]:
+    def compared(self, answer: dict[str, float], label: float | Sequence[float]) -> list[dict[str, object]]:
         return [
             {"number": name, "label": number, "answer": value}
             for (name, value), number in zip(answer.items(), np.ravel(label).tolist(), strict=True)

@@ -166,7 +166,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         top_k: int = 1,
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> SpanAnswer | list[SpanAnswer] | list[list[SpanAnswer]]:
         """Answers a question from its context, or many questions.
 
         Args:
@@ -355,7 +355,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
     def worst(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -answers[i][0]["probability"])
 
-    def compared(self, answer: list[SpanAnswer], label: Any) -> list[dict[str, object]]:
+    def compared(self, answer: list[SpanAnswer], label: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
         """The right answers, and the model's best answer; each is empty if there is none."""
         right = " | ".join(dict.fromkeys(text for text, _ in label))
         return [{"label": right, **self.answer_columns(answer)}]

@@ -135,7 +135,7 @@ class LambdaLoss(keras.losses.Loss):
         counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
         return ops.cast(_differences(labels) > 0, "float32") * counted
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "k": self.k}
 
 

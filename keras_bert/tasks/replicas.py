@@ -19,6 +19,7 @@ from keras_bert.tensors import Tensor
 KerasLoss: TypeAlias = "keras.losses.Loss | str | Callable[[Tensor, Tensor], Tensor]"
 
 if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Inputs
 
     class _Model(undocumented.BuiltFromOneReplica):
         """What the mixin needs of a `keras.Model`."""
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
         def compile(self, optimizer: Any, loss: Any, *args: Any, **kwargs: Any) -> None: ...
         def make_train_function(self, force: bool) -> Callable[..., dict[str, Tensor]]: ...
-        def train_step(self, data: tuple[Any, ...]) -> dict[str, Tensor]: ...
-        def test_step(self, data: tuple[Any, ...]) -> dict[str, Tensor]: ...
+        def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]: ...
+        def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]: ...
 else:
     _Model = undocumented.BuiltFromOneReplica
 
@@ -91,7 +92,7 @@ class Replicated(_Model):
             self.build_optimizer()
         return super().make_train_function(force)
 
-    def train_step(self, data: tuple[Any, ...]) -> dict[str, Tensor]:
+    def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         return self._reducible(self._updating(super().train_step, data))
 
     def _updating(self, step: Callable[..., Any], *arguments: Any) -> Any:
@@ -102,7 +103,7 @@ class Replicated(_Model):
         # That is a custom gradient: TensorFlow keeps the graph, the model and its moments until the process ends.
         return tf.distribute.get_replica_context().merge_call(lambda _, *given: step(*given), args=arguments)
 
-    def test_step(self, data: tuple[Any, ...]) -> dict[str, Tensor]:
+    def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         return self._reducible(super().test_step(data))
 
     def _reducible(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -131,7 +132,7 @@ class GlobalMean(keras.losses.Loss):
         here = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
         return mean * ops.divide_no_nan(here * replicas(), over_all(here))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 
     @classmethod

@@ -124,7 +124,7 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         own = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
         return not np.all(own | ops.convert_to_numpy(_alike(ops.convert_to_tensor(y_true))))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
 
 
@@ -190,7 +190,7 @@ class ContrastiveLoss(keras.losses.Loss):
         too_near = ops.square(ops.relu(self.margin - distances))
         return 0.5 * (alike * ops.square(distances) + (1 - alike) * too_near)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "margin": self.margin}
 
 
@@ -223,7 +223,7 @@ class TripletLoss(keras.losses.Loss):
         """Whether a batch with these numbers of texts has a negative that is not the positive."""
         return bool(np.any(y_true[:, 1] != y_true[:, 2]))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "margin": self.margin}
 
 
@@ -275,7 +275,7 @@ class CoSENTLoss(keras.losses.Loss):
         """Whether a batch with these scores has two that differ, without which nothing can be learned."""
         return len(np.unique(y_true)) > 1
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "scale": self.scale}
 
 
@@ -449,7 +449,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         """That of the loss, see there."""
         return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         loss = keras.saving.serialize_keras_object(self.loss)
         return {**super().get_config(), "loss": loss, "dims": self.dims, "weights": self.weights}
 

@@ -138,6 +138,7 @@ def check_examples(
 
 
 Scores: TypeAlias = "str | int | Sequence[str | int] | None"  # one column, several, or none
+Arguments: TypeAlias = "dict[str, Any]"  # by keyword
 _LABEL = "label"  # the column of labels, by default
 Labelled = data.TextExamples | data.WordExamples | data.QuestionExamples
 Examples = Labelled | data.ColumnExamples
@@ -256,7 +257,7 @@ class FromFiles:
         """The examples in a file to measure with."""
         return self.read(path)
 
-    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         """The model of a preset that will learn these examples, and arguments for `fine_tune`."""
         raise NotImplementedError
 
@@ -274,7 +275,7 @@ class FromTable(FromFiles):
     delimiter: str | None = None
 
     @property
-    def rows(self) -> dict[str, Any]:
+    def rows(self) -> Arguments:
         """The arguments of the readers of tables."""
         return {name: getattr(self, name) for name in ("header", "format", "delimiter", "skip_bad")}
 
@@ -312,7 +313,7 @@ class Classify(FromTable):
         names = ("text_column", "text_pair_column", "label_column", "problem_type")
         return read_examples(data.TextExamples, path, **{name: getattr(self, name) for name in names}, **self.rows)
 
-    def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, Arguments]:
         settings = {"problem_type": self.problem_type, "pairs": examples.pairs is not None}
         settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length}
         return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
@@ -328,7 +329,7 @@ class Tag(FromFiles):
     def read(self, path: str | Path) -> data.WordExamples:
         return read_examples(data.WordExamples, path, skip_bad=self.skip_bad, label_column=self.label_column)
 
-    def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, Arguments]:
         settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
         return tasks.BertTokenClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
@@ -340,7 +341,7 @@ class Answer(FromFiles):
     def read(self, path: str | Path) -> data.QuestionExamples:
         return read_examples(data.QuestionExamples, path, skip_bad=self.skip_bad)
 
-    def start(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, Arguments]:
         return tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=self.sequence_length), {}
 
 
@@ -399,7 +400,7 @@ class Rank(FromTable):
 
     def start(
         self, preset: str | Path, examples: data.TextExamples | data.ColumnExamples
-    ) -> tuple[BertTask, dict[str, Any]]:
+    ) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks.ranking_losses import LOSSES
 
         model = tasks.BertReranker.from_preset(preset, sequence_length=self.sequence_length)
@@ -465,7 +466,7 @@ class Embed(FromTable):
         numbers = () if rows.names and rows.unit == "row" else map(str, range(1, rows.width + 1))
         return not {*map(str, self.negative_columns)}.isdisjoint([*(rows.names or []), *numbers])
 
-    def start(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks import sentence_losses
 
         prompts = (self.query_prompt, self.positive_prompt)

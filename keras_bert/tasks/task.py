@@ -420,7 +420,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """The counts of all batches of an update, by unit, if the inputs of a batch say them."""
         return None
 
-    def train_step(self, data: tuple[Any, ...]) -> dict[str, Tensor]:
+    def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         """Computes the gradients of a batch, and updates the weights. Returns the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         gradients, parts, y_pred = self._step.gradients(self, x, y, sample_weight)
@@ -445,7 +445,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         count = parts[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
         return weighted(self.optimizer, gradients, self.trainable_weights, count)
 
-    def test_step(self, data: tuple[Any, ...]) -> dict[str, Tensor]:
+    def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
         undocumented.loss_tracker(self).update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))

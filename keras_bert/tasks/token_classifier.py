@@ -281,7 +281,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             _check_labels(*each)
         self._scheme_with(self._names(y))  # raises
 
-    def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[Any]) -> list[int]:
+    def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[str | int]) -> list[int]:
         _check_labels(sentence, words, labels)
         try:
             return [number_of(label, self.labels) for label in labels]
@@ -358,7 +358,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def worst(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
 
-    def compared(self, answer: list[WordAnswer], label: Any) -> list[dict[str, object]]:
+    def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
         """The words whose label is wrong."""
         (right,) = self._names([label])
         rows = [
@@ -367,7 +367,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         ]
         return [row for row in rows if row["label"] != row["answer"]]
 
-    def _names(self, y: Iterable[Sequence[Any]]) -> list[list[str]]:
+    def _names(self, y: Iterable[Sequence[str | int]]) -> list[list[str]]:
         """Labels by name, from names and numbers. A name need not be one of the model's: then no answer is right."""
         of = self.labels
         return [[each if isinstance(each, str) else of[number_of(each, of)] for each in labels] for labels in y]
