@@ -61,6 +61,8 @@ class _Checked:
 
 
 R = TypeVar("R", bound="Recipe")
+F = TypeVar("F", bound="FineTuningRecipe")
+P = TypeVar("P", bound="PretrainingRecipe")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +137,7 @@ class FineTuningRecipe(Recipe):
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
 
-    def for_examples(self, count: int) -> "FineTuningRecipe":
+    def for_examples(self: F, count: int) -> F:
         """The recipe with a number of epochs, if it has none: 3, or as many as make 200 updates, but at most 20.
 
         Few examples need more epochs, because the number of updates matters (Mosbach et al. 2021, "On the Stability of
@@ -175,7 +177,7 @@ class PretrainingRecipe(Recipe):
     warmup: float = _with_default("warmup", 0.05)
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
 
-    def for_width(self, hidden_size: int, trained: bool = False) -> "PretrainingRecipe":
+    def for_width(self: P, hidden_size: int, trained: bool = False) -> P:
         """Sets the learning rate, if the recipe has none, by the table `PRETRAINING_RATES`.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -65,7 +65,7 @@ def _text(pair: DuplicatePair) -> str:
     return "\t".join([f"{pair.similarity:.3f}", str(pair.first.line), str(pair.second.line), *texts])
 
 
-def _row(pair: DuplicatePair) -> dict[str, Any]:
+def _row(pair: DuplicatePair) -> dict[str, object]:
     return {
         "similarity": round(pair.similarity, 6),
         "first_line": pair.first.line,

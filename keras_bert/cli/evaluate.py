@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -22,7 +22,12 @@ from keras_bert.cli.options import (
     together,
 )
 from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.data import QuestionExamples
 from keras_bert.data.tables import read_corpus
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.table import Labelled
+    from keras_bert.tasks.task import BertTask
 
 
 class Columns(NamedTuple):
@@ -61,7 +66,7 @@ def options(command: Callable) -> Callable:
         positive_prompt: str | None,
         corpus: str | None,
         **more: Any,
-    ) -> Any:
+    ) -> None:
         if (query_column is None) != (positive_column is None):
             raise Misuse("give both --query-column and --positive-column")
         given = (negative_column, score_column, query_prompt, positive_prompt, corpus)
@@ -69,8 +74,10 @@ def options(command: Callable) -> Callable:
             raise Misuse("sentence encoders need --query-column and --positive-column")
         if score_column is not None and (negative_column or corpus):
             raise Misuse("--score-column is for pairs, without --negative-column and --corpus")
-        columns = None if query_column is None else Columns(query_column, positive_column, *given)
-        return command(columns=columns, **more)
+        columns = None
+        if query_column is not None and positive_column is not None:
+            columns = Columns(query_column, positive_column, *given)
+        command(columns=columns, **more)
 
     return _OPTIONS(with_columns)
 
@@ -155,28 +162,29 @@ def evaluate(
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
-    columns = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
+    chosen = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
     rows = {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
     from keras_bert.tasks.table import check_examples, load_task
 
     with misuse(OSError):
-        check_examples(model, file, **columns, **rows)
+        check_examples(model, file, **chosen, **rows)
     with contextlib.ExitStack() as stack:
-        wrong = errors and stack.enter_context(streams.open_output(errors, overwrite))
-        page = report and stack.enter_context(streams.open_output(report, overwrite))
+        wrong = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
+        page = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
         task = load_in_precision(load_task, model, options.pop("precision"), calibration)
         examples = read_example_file(task.EXAMPLES, file, **task.example_settings, **options)
         x, y = examples.xy
         try:
             task.check_examples(x, y)
-            others = errors and _other_columns(examples, file, **options)
+            others = _other_columns(examples, file, **options) if errors else []
             answers = task.answers(x)
             measures, details = task.measures(answers, y), task.details(answers, y)
-            if errors:
-                rows = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
-                streams.RowWriter(wrong, errors_format).write(rows)
-            if report:
+            if wrong is not None:
+                mistakes = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
+                streams.RowWriter(wrong, errors_format).write(mistakes)
+            if page is not None:
+                assert y is not None  # it was measured with
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
                 streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
@@ -189,33 +197,44 @@ def _tell(measures: dict[str, float]) -> None:
         click.echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
 
 
-def _page(title: str, task: Any, x: Any, y: Any, answers: list[Any], *measures: dict[str, float]) -> str:
+def _page(
+    title: str,
+    task: BertTask,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    answers: Sequence[Any],
+    measures: dict[str, float],
+    details: dict[str, float],
+) -> str:
     from keras_bert.visualize import evaluation_page
 
     worst = task.worst(answers, y)
     told = f"{min(_SHOWN, len(worst)):,} of {len(worst):,}, the worst first."
     shown = [evaluation_page.ExampleAnswer(_read(task, x, i), task.compared(answers[i], y[i])) for i in worst[:_SHOWN]]
-    return evaluation_page.page(title, *measures, task.confusion(answers, y), shown, told)
+    return evaluation_page.page(title, measures, details, task.confusion(answers, y), shown, told)
 
 
 def _other_columns(
-    examples: Any, file: str, *, no_header: bool, skip_bad: bool, **columns: Any
-) -> list[dict[str, Any]]:
+    examples: Labelled, file: str, *, no_header: bool, skip_bad: bool, **columns: Any
+) -> list[dict[str, object]]:
     from keras_bert.tasks.table import other_columns
 
     return other_columns(examples, file, header=not no_header, **columns)
 
 
-def _row(task: Any, examples: Any, number: int, answer: Any, others: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    task: BertTask, examples: Labelled, number: int, answer: Any, others: Mapping[str, object]
+) -> dict[str, object]:
     """A row of --errors."""
     (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
     row = {} if place is None else {"file" if isinstance(place, str) else "line": place}
-    row |= {"id": examples.ids[number]} if hasattr(examples, "ids") else {}
+    row |= {"id": examples.ids[number]} if isinstance(examples, QuestionExamples) else {}
+    assert y is not None  # it was measured with
     row |= {**_read(task, x, number), "label": y[number], **task.answer_columns(answer)}
     return {**row, **streams.renamed(others, row)}
 
 
-def _read(task: Any, x: Any, number: int) -> dict[str, Any]:
+def _read(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:
     """What the model read of an example, by name."""
     columns = x if isinstance(x, tuple) else (x,)
     return {name: column[number] for name, column in zip(task.text_names, columns, strict=True)}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import find_preset, load_model, texts_to
 from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.masked_lm import FilledText
 
 
 @click.command()
@@ -54,11 +57,11 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
             bar.update(len(texts))
 
 
-def _row(text: str, answer: dict[str, Any]) -> dict[str, Any]:
+def _row(text: str, answer: FilledText) -> dict[str, object]:
     return {"text": text, "filled": answer["text"], "masks": answer["masks"]}
 
 
-def _line(answer: dict[str, Any]) -> str:
+def _line(answer: FilledText) -> str:
     masks = [[f"{_shown(each['token'])} {each['probability']:.3f}" for each in mask] for mask in answer["masks"]]
     return "\t".join([" ".join(answer["text"].split()), *map(" ".join, masks)])
 

@@ -53,7 +53,7 @@ def index(
 
     with misuse(OSError):
         files.check_writable(output)
-    if remove:
+    if not corpus:
         with misuse(FileNotFoundError):
             removed = remove_rows(output, remove)
         click.echo(f"{output}: rows removed: {removed:,}")

@@ -1,12 +1,18 @@
 """keras-bert inspect: the contents of a checkpoint."""
 
+from __future__ import annotations
+
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from keras_bert.cli.options import find_preset, tokenizer_of
 from keras_bert.cli.terminal import misuse, one_line, quiet_imports
+
+if TYPE_CHECKING:
+    from keras_bert.config import BertConfig
 
 
 @click.command()
@@ -60,7 +66,7 @@ def _vocabulary(source: Path) -> str:
     return f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
 
 
-def _size(config: object) -> str:
+def _size(config: BertConfig) -> str:
     """The dimensions, after the name of a published size with these dimensions if there is one."""
     from keras_bert import BertConfig
     from keras_bert.config import SIZES

@@ -100,9 +100,10 @@ def mine(
             import tensorflow  # noqa: F401  not at its first use, with its logs
 
             from keras_bert.tasks.table import load_reranker
-        reranker = rerank and load_reranker(rerank)
+        reranker = None if rerank is None else load_reranker(rerank)
         with files.only_writer(unfinished):
-            given = (*learned.columns, texts, preset, chosen_by, reranker, batch_tokens)
+            queries, positives = learned.columns
+            given = (queries, positives, texts, preset, chosen_by, reranker, batch_tokens)
             found = mine_negatives(*given, encoded=unfinished / "vectors.bin")
             count, writer = 0, streams.RowWriter(results, output_format)
             for triplet in found:
@@ -112,6 +113,6 @@ def mine(
     click.echo(f"{output}: {count:,} triplets of {len(learned):,} pairs", err=True)
 
 
-def _row(triplet: Triplet) -> dict[str, Any]:
+def _row(triplet: Triplet) -> dict[str, str | float]:
     fields = triplet._asdict()
     return {name: round(each, 6) if isinstance(each, float) else each for name, each in fields.items()}

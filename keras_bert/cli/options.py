@@ -22,14 +22,21 @@ if TYPE_CHECKING:
 
     from keras_bert import BertSentenceEncoder
     from keras_bert.formats import Preset
+    from keras_bert.tasks.table import Labelled
+    from keras_bert.tasks.task import BertTask
+    from keras_bert.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
+Model = TypeVar("Model", bound="BertTask")
 
 
 def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str | None) -> Path | None:
     """A callback of click: the directory of a model's handle, with a configuration that can be read."""
-    if handle is None:
-        return None
+    return None if handle is None else directory_of(handle)
+
+
+def directory_of(handle: str) -> Path:
+    """The directory of a model's handle. Raises Misuse if its configuration cannot be read."""
     from keras_bert.formats import Preset
 
     with misuse(OSError):
@@ -69,7 +76,7 @@ def load_model(from_preset: Callable[..., T], preset: Path, **arguments: Any) ->
         return from_preset(preset, **arguments)
 
 
-def tokenizer_of(preset: Path | Preset) -> Any:
+def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
     """A checkpoint's tokenizer; None if it has no vocabulary."""
     from keras_bert.text import load_tokenizer
 
@@ -180,14 +187,19 @@ def output_options(*formats: str) -> Callable[[Callable], Callable]:
     )
 
 
-def output_option(**settings: Any) -> Callable[[Callable], Callable]:
+def output_option(is_eager: bool = False, required: bool = False) -> Callable[[Callable], Callable]:
     return click.option(
-        "--output", metavar="FILE", help="Write to FILE; after an error, no file is written.", **settings
+        "--output",
+        metavar="FILE",
+        help="Write to FILE; after an error, no file is written.",
+        is_eager=is_eager,
+        required=required,
     )
 
 
 def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
     output = ctx.params.get("output")  # --output is eager: it is known by now
+    assert isinstance(parameter.type, click.Choice)
     formats = parameter.type.choices
     chosen = given or streams.format_of(output, formats, f"choose --format {' or '.join(formats)}")
     if chosen == "npy" and output in (None, "-"):
@@ -198,16 +210,16 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
 # -- The recipe of a training run.
 
 
-def recipe_options(kind: type, without: str = "", **defaults: Any) -> Callable[[Callable], Callable]:
+def recipe_options(kind: type, without: str = "", **defaults: object) -> Callable[[Callable], Callable]:
     """An option for each field of a recipe, except `without`. Its values are checked before the command starts."""
     fields = [field for field in dataclasses.fields(kind) if field.name != without]
 
     def add_to(command: Callable) -> Callable:
         @functools.wraps(command)
-        def checked(**options: Any) -> Any:
+        def checked(**options: Any) -> None:
             with misuse():
                 kind(**{field.name: options[field.name] for field in fields})
-            return command(**options)
+            command(**options)
 
         types = types_of(kind)
         return together(*(_option(field, types[field.name], defaults) for field in fields))(checked)
@@ -216,7 +228,7 @@ def recipe_options(kind: type, without: str = "", **defaults: Any) -> Callable[[
 
 
 def _option(
-    field: dataclasses.Field, field_type: FieldType, defaults: Mapping[str, Any]
+    field: dataclasses.Field, field_type: FieldType, defaults: Mapping[str, object]
 ) -> Callable[[Callable], Callable]:
     kind, choices = field_type.kind, field.metadata["choices"]
     settings: dict[str, Any] = {"type": click.Choice(choices) if choices else kind, "help": field.metadata["help"]}
@@ -234,7 +246,7 @@ def _option(
     return click.option(*(f"--{name.replace('_', '-')}" for name in names), field.name, **settings)
 
 
-def _weights(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+def _weights(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
     weights = {}
     for each in given:
         label, _, number = each.rpartition("=")
@@ -267,18 +279,20 @@ def precision_options(command: Callable) -> Callable:
     """The precision of inference, and its calibration. The file of texts is checked before the command starts."""
 
     @functools.wraps(command)
-    def checked(precision: str, calibration: str | None, **options: Any) -> Any:
+    def checked(precision: str, calibration: str | None, **options: Any) -> None:
         if calibration is not None and precision != "int8":
             raise Misuse("--calibration is for --precision int8")
         with misuse(OSError):
             if calibration is not None and tables.format_of(calibration) is None:
                 files.read_text(calibration)
-        return command(precision=precision, calibration=calibration, **options)
+        command(precision=precision, calibration=calibration, **options)
 
     return _CALIBRATION(checked)
 
 
-def load_in_precision(from_preset: Callable[[Path], Any], preset: Path, precision: str, calibration: str | None) -> Any:
+def load_in_precision(
+    from_preset: Callable[[Path], Model], preset: Path, precision: str, calibration: str | None
+) -> Model:
     """`from_preset(preset)` in a precision. Raises Misuse if that cannot be had."""
     with misuse(OSError):
         model = from_preset(preset)
@@ -329,7 +343,7 @@ column_options = together(
 )
 
 
-def read_example_file(kind: type | None, path: str, *, no_header: bool = False, **settings: Any) -> Any:
+def read_example_file(kind: type | None, path: str, *, no_header: bool = False, **settings: Any) -> Labelled:
     """`read_examples`, with the values of `column_options`. Raises Misuse if the file cannot be used."""
     with quiet_imports():
         from keras_bert.tasks.table import read_examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +62,15 @@ def predict(
         with misuse(OSError):
             form = format_of(file, form)
     output_format = streams.format_of(output, streams.ROWS)
-    lines = None if form and Path(file or "").is_file() else streams.open_texts(text, file)
-    if lines is not None and (options["skip_bad"] or form not in (None, "jsonl")):
+    source = file if form and file and Path(file).is_file() else streams.open_texts(text, file)
+    if not isinstance(source, str) and (options["skip_bad"] or form not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
     from keras_bert.tasks.table import columns_of_texts, load_task
 
     with misuse(OSError):
-        if lines is None:
+        if isinstance(source, str):
             check_columns(
-                file, columns_of_texts(model, options["text_column"], options["text_pair_column"]), **_rows(options)
+                source, columns_of_texts(model, options["text_column"], options["text_pair_column"]), **_rows(options)
             )
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
@@ -81,10 +81,10 @@ def predict(
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # of the model's texts
         count = None
-        if lines is None:
-            count, chunks = _of_table(file, columns, options)
+        if isinstance(source, str):
+            count, chunks = _of_table(source, columns, options)
         else:
-            chunks = lines.chunks(lambda line: _of_line(line, columns, form == "jsonl"))
+            chunks = source.chunks(lambda line: _of_line(line, columns, form == "jsonl"))
         writer = streams.RowWriter(results, output_format)
         with tqdm(total=count, unit=" texts", delay=1, disable=None) as bar:
             for rows in chunks:
@@ -114,7 +114,7 @@ def _of_table(
     return count, chunks()
 
 
-def _rows(options: dict[str, Any]) -> dict[str, Any]:
+def _rows(options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the readers of tables."""
     return {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
 
@@ -131,5 +131,5 @@ def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any
     return whole_row(row)
 
 
-def _row(row: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+def _row(row: Mapping[str, object], answer: Mapping[str, object]) -> dict[str, object]:
     return {**streams.renamed(row, answer), **answer}

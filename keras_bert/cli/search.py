@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import find_preset, texts_to, together, values_by_column
+from keras_bert.cli.options import directory_of, find_preset, texts_to, together, values_by_column
 from keras_bert.cli.terminal import misuse, quiet_imports
 
 T = TypeVar("T")
@@ -66,12 +66,12 @@ def search(
 
     with misuse(FileNotFoundError):
         made_by = preset or find_record(Path(directory)).preset
-    find_preset(None, None, made_by)
+    directory_of(made_by)
     with quiet_imports():
         from keras_bert.tasks.table import load_reranker
     with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)
-        reranker = rerank and load_reranker(rerank)
+        reranker = None if rerank is None else load_reranker(rerank)
     write = _text if lines.count() == 1 else _text_of_several
     rows, writer = _answer if output_format == "jsonl" else _hits, streams.RowWriter(results, output_format)
     with lines.progress() as bar:

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
@@ -100,5 +100,5 @@ def _text_pair(first: str, second: str, value: float) -> str:
     return f"{value:.3f}\t{streams.shown(first)}\t{streams.shown(second)}"
 
 
-def _row_of_pair(first: str, second: str, value: float) -> dict[str, Any]:
+def _row_of_pair(first: str, second: str, value: float) -> dict[str, str | float]:
     return {"first": first, "second": second, "similarity": round(value, 6)}

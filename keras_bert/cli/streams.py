@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import click
 
@@ -86,7 +86,7 @@ class Lines:
 class Arriving:
     """The lines of a file, or of a pipe that may still be written to."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: io.BufferedReader) -> None:
         self.file = file
         self._lines: deque[bytes] = deque()
 
@@ -126,11 +126,11 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
         return Lines(_closing(lines), f"{file}, line", lines.would_wait, functools.partial(_count_lines, Path(file)))
     if not file and (sys.stdin is None or sys.stdin.isatty()):
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
-    lines = Arriving(click.get_binary_stream("stdin"))
+    lines = Arriving(cast("io.BufferedReader", sys.stdin.buffer))  # its type lacks `read1`
     return Lines(lines, "standard input, line", lines.would_wait)
 
 
-def _opened(file: str) -> BinaryIO:
+def _opened(file: str) -> io.BufferedReader:
     try:
         return open(file, "rb")
     except OSError as error:
@@ -160,7 +160,7 @@ def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
     Raises Misuse if the file exists and `overwrite` is False, or if it cannot be created.
     """
     if output in (None, "-"):
-        stdout = click.get_binary_stream("stdout")
+        stdout = sys.stdout.buffer
         yield stdout
         stdout.flush()
         return
@@ -212,7 +212,7 @@ class RowWriter:
         self._format = format
         self._columns: list[str] = []  # of CSV and TSV
 
-    def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def write(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Writes rows. In CSV and TSV, their columns are those of the first; Misuse is raised for others."""
         if self._format == "jsonl":
             write_lines(self._file, (json_line(**row) for row in rows))
@@ -224,7 +224,7 @@ class RowWriter:
                 write_lines(self._file, [self._line(self._columns)])
             write_lines(self._file, (self._line(self._cells(row)) for row in chunk))
 
-    def _cells(self, row: Mapping[str, Any]) -> list[str]:
+    def _cells(self, row: Mapping[str, object]) -> list[str]:
         if others := [name for name in row if name not in self._columns]:
             raise Misuse(f"a row has the column {others[0]!r}, which the rows before lack; write JSON lines, .jsonl")
         return [_cell(row.get(name)) for name in self._columns]
@@ -239,15 +239,15 @@ class RowWriter:
         return line.getvalue().removesuffix("\r\n")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def renamed(row: Mapping[str, Any], taken: Collection[str]) -> dict[str, Any]:
+def renamed(row: Mapping[str, object], taken: Collection[str]) -> dict[str, object]:
     """Returns a row of a file, in which no column has a name that is taken: `label` becomes `given_label`."""
-    free: dict[str, Any] = {}
+    free: dict[str, object] = {}
     for name, value in row.items():
         shown = name
         while shown in taken or shown in free or (shown != name and shown in row):
@@ -268,5 +268,5 @@ def shown(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-def json_line(**fields: Any) -> str:
+def json_line(**fields: object) -> str:
     return json.dumps(fields, ensure_ascii=False, default=str)  # Parquet has dates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli.options import find_preset, load_in_precision, precision_options
+from keras_bert.cli.options import directory_of, load_in_precision, precision_options
 from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 from keras_bert.config import SIZES, BertConfig
 
@@ -94,7 +94,7 @@ def _architecture(preset: Path | None, size: str) -> tuple[BertConfig, dict[str,
 
 def _find(handle: str) -> Path:
     try:
-        return find_preset(None, None, handle)
+        return directory_of(handle)
     except Misuse as error:
         raise Misuse(f"{error.message}; published sizes are {', '.join(SIZES)}") from None
 

@@ -50,11 +50,11 @@ class Problems:
         if len(self._found) > SHOWN:
             shown += f"; and {len(self._found) - SHOWN:,} more"
         some = f"{self._path}: {len(self._found):,} of {total:,} {self._kind}"
-            advice = "Fix the file, or leave them out with skip_bad (--skip-bad)"
-            raise ValueError(f"{some} cannot be used: {shown}. {advice}")
+        if len(self._found) == total:
             raise ValueError(f"{some} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
-            raise ValueError(f"{some} cannot be used: {shown}. Fix the file, or leave them out with skip_bad (--skip-bad)")
+            advice = "Fix the file, or leave them out with skip_bad (--skip-bad)"
+            raise ValueError(f"{some} cannot be used: {shown}. {advice}")
         warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # at the call of the reader
 
 

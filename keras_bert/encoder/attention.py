@@ -13,12 +13,13 @@ from keras_bert.encoder.layers import build, dropout, made
 from keras_bert.encoder.layout import LOWEST, Band, Layout, shapes_may_vary
 from keras_bert.encoder.positions import rotated
 from keras_bert.shapes import block_layers
+from keras_bert.tensors import Tensor
 
 LONG = 1024  # in longer texts, the scores of all queries do not fit into a processor's caches
 _SCORES = 2**22  # in a piece, of all texts together: 16 MB, which stay in the cache until the softmax
 
 
-def in_pieces(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, value: Any) -> Any:
+def in_pieces(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """`attend(query, key, value)`; if there are more than `LONG` queries, piece by piece.
 
     Args:
@@ -37,12 +38,12 @@ def in_pieces(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, valu
     return ops.cond(length > LONG, lambda: _mapped(attend, query, key, value), lambda: attend(query, key, value))
 
 
-def _mapped(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, value: Any) -> Any:
+def _mapped(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     batch, _, length, size = ops.shape(query)
     piece = _SCORES // (batch * length) + 1
     pieces = (length + piece - 1) // piece
 
-    def of_head(head: tuple[Any, Any, Any]) -> Any:
+    def of_head(head: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """`[batch, length, size]` each -> float of that shape."""
         query, key, value = head
         padding = ops.zeros((batch, pieces * piece - length, size), query.dtype)
@@ -57,7 +58,7 @@ def _mapped(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, value:
     return ops.transpose(_one_by_one(of_head, by_head), (1, 0, 2, 3))
 
 
-def _one_by_one(function: Callable[[Any], Any], values: Any) -> Any:
+def _one_by_one(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """`ops.map`, one at a time: TensorFlow's default is ten at a time, with the memory of ten."""
     if keras.backend.backend() != "tensorflow":
         return ops.map(function, values)
@@ -70,7 +71,7 @@ def _one_by_one(function: Callable[[Any], Any], values: Any) -> Any:
 # -- Attention between its dense layers, in every precision: heads, rotary embeddings, and local attention.
 
 # Queries `[batch, num_heads, queries, head_size]` and keys -> the weights of each query's keys, which sum to 1.
-Weights = Callable[[Any, Any], Any]
+Weights = Callable[[Tensor, Tensor], Tensor]
 
 
 class AttentionHeads:
@@ -90,7 +91,7 @@ class AttentionHeads:
         self.is_local = config.is_local(layer)
         self._heads_of_all = config.num_heads + 2 * config.key_value_heads
 
-    def attend(self, qkv: Any, layout: Layout, weights: Weights, may_be_cut: bool = True) -> Any:
+    def attend(self, qkv: Tensor, layout: Layout, weights: Weights, may_be_cut: bool = True) -> Tensor:
         """The weighted means of the values.
 
         Args:
@@ -110,7 +111,7 @@ class AttentionHeads:
             # In pieces, all heads and queries must be scored alike.
             is_alike = layout.bias is None and layout.distances is None and layout.same_document is None
 
-            def attend(query: Any, key: Any, value: Any) -> Any:
+            def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
                 return ops.matmul(weights(query, key), value)
 
             if may_be_cut and is_alike and self.config.max_positions > LONG:
@@ -120,18 +121,18 @@ class AttentionHeads:
             context = layout.rows(ops.transpose(context, (0, 2, 1, 3)))
         return ops.reshape(context, (-1, self.config.hidden_size))
 
-    def of_sequences(self, qkv: Any, layout: Layout) -> tuple[Any, Any, Any]:
+    def of_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K and V, each `[batch, num_heads, seq_length, head_size]`, from `[rows, qkv]`."""
         return self._of_sequences(self._turned(qkv, layout), layout)
 
-    def of_rows(self, qkv: Any) -> tuple[Any, Any, Any]:
+    def of_rows(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K and V, each `[rows, num_heads, head_size]`, without rotary embeddings."""
         return self._split(self._cut(qkv))
 
-    def _cut(self, qkv: Any) -> Any:
+    def _cut(self, qkv: Tensor) -> Tensor:
         return ops.reshape(qkv, (-1, self._heads_of_all, self.config.head_size))
 
-    def _turned(self, qkv: Any, layout: Layout) -> Any:
+    def _turned(self, qkv: Tensor, layout: Layout) -> Tensor:
         """Q, K and V, `[rows, num_heads + 2 * key_value_heads, head_size]`; Q and K with rotary embeddings."""
         qkv = self._cut(qkv)
         if self.theta is None:
@@ -139,7 +140,7 @@ class AttentionHeads:
         turned, value = ops.split(qkv, [self._heads_of_all - self.config.key_value_heads], axis=1)
         return ops.concatenate([rotated(turned, layout.positions, self.theta, self.config.rope_factor), value], axis=1)
 
-    def _of_sequences(self, qkv: Any, layout: Layout) -> tuple[Any, Any, Any]:
+    def _of_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         qkv = layout.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
             return self._split(ops.transpose(qkv, (0, 2, 1, 3)))
@@ -147,7 +148,7 @@ class AttentionHeads:
         qkv = ops.reshape(qkv, (*layout.shape, 3, self.config.num_heads, self.config.head_size))
         return tuple(ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3))
 
-    def _split(self, qkv: Any) -> tuple[Any, Any, Any]:
+    def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Splits heads (second axis) into Q, K and V, and repeats K and V for the query heads that share them."""
         heads, shared = self.config.num_heads, self.config.key_value_heads
         query, key, value = ops.split(qkv, [heads, heads + shared], axis=1)
@@ -156,7 +157,9 @@ class AttentionHeads:
         return query, key, value
 
 
-def local_attention(query: Any, key: Any, value: Any, band: Band, weights: Callable[[Any, Any], Any]) -> Any:
+def local_attention(
+    query: Tensor, key: Tensor, value: Tensor, band: Band, weights: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     """Attention within a band, at a cost proportional to the window (Beltagy et al. 2020, Longformer, section 3.1).
 
     Args:
@@ -208,14 +211,14 @@ class SelfAttention(keras.layers.Layer):
         layers = {"attention/qkv": self.qkv, "attention/output": self.output_dense}
         build(block_layers(self.config, self.layer), layers)
 
-    def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
-        def weights(query: Any, key: Any) -> Any:
+    def call(self, hidden: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
+        def weights(query: Tensor, key: Tensor) -> Tensor:
             return self.dropout(self._weights(query, key, layout, training), training=training)
 
         has_dropout = bool(training) and self.dropout.rate > 0
         return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_be_cut=not has_dropout))
 
-    def scores(self, hidden: Any, layout: Layout) -> Any:
+    def scores(self, hidden: Tensor, layout: Layout) -> Tensor:
         """float `[batch, num_heads, seq_length, seq_length]`: each position's attention weights, which sum to 1."""
         scores = layout.masked(self._scores(*self.queries_and_keys(hidden, layout), layout))
         if self.heads.is_local:
@@ -224,11 +227,11 @@ class SelfAttention(keras.layers.Layer):
             scores = ops.where(distances <= layout.reach, scores, LOWEST)
         return _softmax(scores, self.compute_dtype)
 
-    def queries_and_keys(self, hidden: Any, layout: Layout) -> tuple[Any, Any]:
+    def queries_and_keys(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Q and K, each `[batch, num_heads, seq_length, head_size]`."""
         return self.heads.of_sequences(self.qkv(hidden), layout)[:2]
 
-    def added(self, hidden: Any, layout: Layout) -> Any:
+    def added(self, hidden: Tensor, layout: Layout) -> Tensor:
         """float32 `[batch, num_heads, seq_length, seq_length]`: the distance terms of the scores."""
         query, key = self.queries_and_keys(hidden, layout)
         added = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
@@ -238,20 +241,20 @@ class SelfAttention(keras.layers.Layer):
             added = added + self._distance_scores(query, key, layout.distances, False)
         return added
 
-    def _weights(self, query: Any, key: Any, layout: Layout, training: bool | None) -> Any:
+    def _weights(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None) -> Tensor:
         """The attention weights of sequences, or of the blocks of a band."""
         scores = self._scores(query, key, layout, training)
         scores = ops.where(layout.band.mask, scores, LOWEST) if self.heads.is_local else layout.masked(scores)
         return _softmax(scores, query.dtype)
 
-    def _scores(self, query: Any, key: Any, layout: Layout, training: bool | None = None) -> Any:
+    def _scores(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
         """The scaled products, in float32: a float16 softmax would lose small weights."""
         scores = ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
         if layout.distances is not None:
             scores = scores + self._distance_scores(query, key, layout.distances, training)
         return scores
 
-    def _distance_scores(self, query: Any, key: Any, distances: Distances, training: bool | None) -> Any:
+    def _distance_scores(self, query: Tensor, key: Tensor, distances: Distances, training: bool | None) -> Tensor:
         """The scaled products of tokens and distances, in float32."""
         rows = self.heads.of_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
         far_query, far_key, _ = (ops.transpose(each, (1, 0, 2)) for each in rows)  # [num_heads, rows, head_size]
@@ -259,5 +262,5 @@ class SelfAttention(keras.layers.Layer):
         return ops.cast(scores, "float32")
 
 
-def _softmax(scores: Any, dtype: Any) -> Any:
+def _softmax(scores: Tensor, dtype: Any) -> Tensor:
     return ops.cast(ops.softmax(scores, axis=-1), dtype)

@@ -11,22 +11,24 @@ from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.layers import build, dropout, feed_forward_activation, made
 from keras_bert.encoder.layout import Layout
 from keras_bert.shapes import block_layers
+from keras_bert.tensors import Tensor
 
-Function = Callable[[Any], Any]
+Function = Callable[[Tensor], Tensor]
 
 
 def residual(
     config: BertConfig,
-    hidden: Any,
+    hidden: Tensor,
     attention: Function,
     attention_norm: Function | None,
     feed_forward: Function,
     output_norm: Function,
-) -> Any:
+) -> Tensor:
     """The two residual connections of a block, with normalization before or after each (`config.pre_norm`)."""
     if config.pre_norm:
         hidden = hidden + attention(hidden if attention_norm is None else attention_norm(hidden))
         return hidden + feed_forward(output_norm(hidden))
+    assert attention_norm is not None  # only a block with `pre_norm` may lack it
     hidden = attention_norm(hidden + attention(hidden))
     return output_norm(hidden + feed_forward(hidden))
 
@@ -71,22 +73,22 @@ class TransformerBlock(keras.layers.Layer):
         }
         build(block_layers(self.config, self.layer), layers)
 
-    def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
-        def attention(x: Any) -> Any:
+    def call(self, hidden: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
+        def attention(x: Tensor) -> Tensor:
             return self.dropout(self.attention(x, layout=layout, training=training), training=training)
 
-        def feed_forward(x: Any) -> Any:
+        def feed_forward(x: Tensor) -> Tensor:
             return self.dropout(self.output_dense(self._activated(self.intermediate(x), training)), training=training)
 
         return residual(self.config, hidden, attention, self.attention_norm, feed_forward, self.output_norm)
 
-    def _activated(self, x: Any, training: bool | None) -> Any:
+    def _activated(self, x: Tensor, training: bool | None) -> Tensor:
         if not training:
             return self.activation(x)
         # In bfloat16, TensorFlow takes five times as long for GELU and its gradient on a CPU.
         x = ops.cast(x, keras.backend.result_type(self.compute_dtype, "float32"))
         return ops.cast(self.activation(x), self.compute_dtype)
 
-    def before_attention(self, hidden: Any) -> Any:
+    def before_attention(self, hidden: Tensor) -> Tensor:
         """The input of attention: the block's input, normalized if the architecture says so."""
         return self.attention_norm(hidden) if self.config.pre_norm and self.attention_norm is not None else hidden

@@ -1,12 +1,13 @@
 """Disentangled attention: tokens are compared with distances as well (He et al. 2020, DeBERTa, section 3.1)."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from keras import ops
 
 from keras_bert.encoder.layout import shapes_may_vary
+from keras_bert.tensors import Tensor
 
 
 class Distances(NamedTuple):
@@ -18,8 +19,8 @@ class Distances(NamedTuple):
             `length - 1` down to `1 - length`.
     """
 
-    rows: Any
-    row_of: Any
+    rows: Tensor
+    row_of: Tensor
 
 
 def buckets_of_distances(side: int, positions: int) -> np.ndarray:
@@ -46,7 +47,7 @@ def buckets_of_distances(side: int, positions: int) -> np.ndarray:
     return np.concatenate([near, np.ceil(steps) + exact]).astype(np.int32)
 
 
-def distances_of(table: Any, positions: int, length: Any) -> Distances:
+def distances_of(table: Tensor, positions: int, length: int | Tensor) -> Distances:
     """Selects the rows of the table for texts of this length.
 
     Args:
@@ -65,7 +66,7 @@ def distances_of(table: Any, positions: int, length: Any) -> Distances:
     return Distances(table[side - longest : side + longest + 1], row_of)
 
 
-def distance_scores(query: Any, key: Any, far_query: Any, far_key: Any, row_of: Any) -> Any:
+def distance_scores(query: Tensor, key: Tensor, far_query: Tensor, far_key: Tensor, row_of: Tensor) -> Tensor:
     """The content-to-position and position-to-content scores (equation 3 of the paper).
 
     For the distance d from token i to token j: `query_i far_key_d + key_j far_query_d`.
@@ -86,7 +87,7 @@ def distance_scores(query: Any, key: Any, far_query: Any, far_key: Any, row_of: 
     return to_position + ops.transpose(from_position, (0, 1, 3, 2))
 
 
-def _diagonals(x: Any) -> Any:
+def _diagonals(x: Tensor) -> Tensor:
     """`y[i, j] = x[i, j - i + n - 1]`: float `[batch, heads, n, 2n - 1]` -> `[batch, heads, n, n]`.
 
     Rows are padded to 2n numbers and read as rows of 2n - 1, so that row i starts i numbers earlier.

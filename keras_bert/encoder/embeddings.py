@@ -1,5 +1,6 @@
 """Token, position and segment embeddings, summed (Devlin et al. 2018, section 3.2 and figure 2)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,6 +13,7 @@ from keras_bert.encoder.layers import build, dropout, made
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.positions import relative_bias
 from keras_bert.shapes import embedding_layers
+from keras_bert.tensors import Tensor
 
 
 class BertEmbeddings(keras.layers.Layer):
@@ -61,8 +63,13 @@ class BertEmbeddings(keras.layers.Layer):
         build(embedding_layers(self.config), layers)
 
     def call(
-        self, word_ids: Any, layout: Layout, type_ids: Any = None, training: bool | None = None, words: Any = None
-    ) -> Any:
+        self,
+        word_ids: Tensor,
+        layout: Layout,
+        type_ids: Tensor | None = None,
+        training: bool | None = None,
+        words: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
         hidden = (words or self.word_embeddings)(layout.rows(word_ids))  # [rows, width]
         if self.position_embeddings is not None:
             hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
@@ -74,18 +81,18 @@ class BertEmbeddings(keras.layers.Layer):
         hidden = self.dropout(hidden, training=training)
         return hidden if self.projection is None else self.projection(hidden)
 
-    def attention_bias(self, length: Any) -> Any:
+    def attention_bias(self, length: int | Tensor) -> Tensor | None:
         """float32 `[num_heads, length, length]`: the bias that all layers add to their attention scores, or None."""
         return None if self.relative_table is None else relative_bias(self.relative_table, length)
 
-    def distances(self, length: Any) -> Distances | None:
+    def distances(self, length: int | Tensor) -> Distances | None:
         """The embeddings of distances in texts of this length, for disentangled attention in all layers; else None."""
         if self.distances_table is None:
             return None
         table = self.distances_norm(self.distances_table(np.arange(self.distances_table.input_dim, dtype="int32")))
         return distances_of(table, self.config.max_positions, length)
 
-    def _positions(self, word_ids: Any, layout: Layout) -> Any:
+    def _positions(self, word_ids: Tensor, layout: Layout) -> Tensor:
         """int `[batch, seq_length]`: 0, 1, 2, ...; some families do not count padding (Liu et al. 2019, fairseq)."""
         if not self.config.positions_after_padding:
             return layout.cumulated(ops.ones_like(word_ids, "int32")) - 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 from keras import ops
@@ -21,12 +21,16 @@ from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
 from keras_bert.formats import Preset
 from keras_bert.shapes import encoder_layers
+from keras_bert.tensors import EncoderOutputs, Tensor
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")  # TF Hub's
 ALL_NAMES = (*NAMES, "input_document_ids")
 
+Block = Callable[..., Tensor]
+SomeBlock = TypeVar("SomeBlock", bound=Block)
 
-def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
+
+def checked(inputs: Mapping[str, Tensor], config: BertConfig) -> tuple[Tensor | None, ...]:
     """The inputs in the order of `ALL_NAMES`, each int32 or int64 `[batch, seq_length]`, or None if it is missing.
 
     Raises:
@@ -52,7 +56,7 @@ def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
     return tuple(_wide(inputs[name]) if name in inputs else None for name in ALL_NAMES)
 
 
-def check_tensors(inputs: Any) -> None:
+def check_tensors(inputs: object) -> None:
     """Raises ValueError if these are not tensors by the names of the inputs."""
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
         given = f"the keys {', '.join(map(str, inputs))}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
@@ -66,12 +70,12 @@ def check_tensors(inputs: Any) -> None:
             raise ValueError(f"{name} is a {kind}, but it must be an integer array or tensor [batch, seq_length]")
 
 
-def _wide(value: Any) -> Any:
+def _wide(value: Tensor) -> Tensor:
     """int32 or int64: no backend takes all of the others as indices."""
     return value if keras.backend.standardize_dtype(value.dtype) in ("int32", "int64") else ops.cast(value, "int32")
 
 
-def _check_shape(name: str, value: Any, word_ids: Any) -> None:
+def _check_shape(name: str, value: Tensor, word_ids: Tensor) -> None:
     if len(value.shape) != 2:
         raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be [batch, seq_length]")
     if "int" not in keras.backend.standardize_dtype(value.dtype):
@@ -82,7 +86,7 @@ def _check_shape(name: str, value: Any, word_ids: Any) -> None:
             raise ValueError(f"{name} has shape {tuple(value.shape)}, but {NAMES[0]} has {tuple(word_ids.shape)}")
 
 
-def check_range(name: str, ids: Any, limit: int, what: str) -> None:
+def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
     """Raises ValueError if a value is not from 0 to `limit - 1`. Traced tensors pass."""
     try:
         values = ops.convert_to_numpy(ids)
@@ -172,12 +176,12 @@ class BertEncoder(keras.Model):
         build(encoder_layers(self.config), {"final_norm": self.final_norm, "pooler": self.pooler})
         self.built = True
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> EncoderOutputs:
         # Here and not in `call`, because Keras takes only tensors as positional arguments.
         check_tensors(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
-    def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
+    def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> EncoderOutputs:
         if self.inference is None:
             return self.run(inputs, self.blocks, training)
         if training:
@@ -187,8 +191,12 @@ class BertEncoder(keras.Model):
         return self.inference(inputs)
 
     def run(
-        self, inputs: dict[str, Any], blocks: Sequence[Any], training: bool | None = None, words: Any = None
-    ) -> dict[str, Any]:
+        self,
+        inputs: Mapping[str, Tensor],
+        blocks: Sequence[Block],
+        training: bool | None = None,
+        words: Block | None = None,
+    ) -> EncoderOutputs:
         """The outputs, computed by the given blocks and, if given, another table of token embeddings."""
         hidden, layout = self._embedded(inputs, training, words)
         layers, outputs = self._layers_in_order(blocks), []
@@ -205,12 +213,14 @@ class BertEncoder(keras.Model):
             "default": pooled,
         }
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`pooled_output` and `sequence_output`, for runtimes that have no lists of outputs."""
         outputs = self(inputs, training=False)
-        return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
+        return {"pooled_output": outputs["pooled_output"], "sequence_output": outputs["sequence_output"]}
 
-    def _embedded(self, inputs: dict[str, Any], training: bool | None = None, words: Any = None) -> tuple[Any, Layout]:
+    def _embedded(
+        self, inputs: Mapping[str, Tensor], training: bool | None = None, words: Block | None = None
+    ) -> tuple[Tensor, Layout]:
         """The first layer's input: float `[rows, hidden]`, and the layout of the rows."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
@@ -219,7 +229,7 @@ class BertEncoder(keras.Model):
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
         return hidden, layout
 
-    def _pooled(self, hidden: Any, layout: Layout) -> Any:
+    def _pooled(self, hidden: Tensor, layout: Layout) -> Tensor:
         """float `[batch, hidden]`, from the last hidden states, `[batch, seq_length, hidden]`."""
         if self.pooler is not None:
             return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
@@ -230,12 +240,12 @@ class BertEncoder(keras.Model):
         mask = ops.expand_dims(ops.cast(layout.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
         return ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
 
-    def _layers_in_order(self, blocks: Sequence[Any]) -> list[Any]:
+    def _layers_in_order(self, blocks: Sequence[SomeBlock]) -> list[SomeBlock]:
         """`num_layers` blocks; the layers of a group share a block."""
         shared_by = self.config.num_layers // self.config.groups
         return [block for block in blocks for _ in range(shared_by)]
 
-    def attention_scores(self, inputs: dict[str, Any]) -> list[Any]:
+    def attention_scores(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """The attention weights of every layer, for the inputs of a call.
 
         Returns:
@@ -244,7 +254,7 @@ class BertEncoder(keras.Model):
         """
         return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
-    def queries_and_keys(self, inputs: dict[str, Any]) -> list[tuple[Any, Any]]:
+    def queries_and_keys(self, inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
         """The queries and keys of every layer's attention, for the inputs of a call.
 
         Returns:
@@ -256,7 +266,7 @@ class BertEncoder(keras.Model):
         walk = self._attention_inputs(inputs)
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
 
-    def scores_of_distances(self, inputs: dict[str, Any]) -> list[Any] | None:
+    def scores_of_distances(self, inputs: Mapping[str, Tensor]) -> list[Tensor] | None:
         """The distance terms that every layer adds to the scaled products of queries and keys, before the softmax.
 
         Returns:
@@ -267,7 +277,7 @@ class BertEncoder(keras.Model):
             return None
         return [attention.added(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
-    def _attention_inputs(self, inputs: dict[str, Any]) -> Iterator[tuple[SelfAttention, Any, Layout]]:
+    def _attention_inputs(self, inputs: Mapping[str, Tensor]) -> Iterator[tuple[SelfAttention, Tensor, Layout]]:
         """Yields every layer's attention with its inputs."""
         hidden, layout = self._embedded(inputs)
         for block in self._layers_in_order(self.blocks):

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.shapes import Embedding, Layers, Norm
+from keras_bert.tensors import Tensor
 
 _STEPS = 2**16  # of the rate
 
@@ -37,7 +38,7 @@ class Dropout(keras.layers.Dropout):
         ([0.0, 1.25], True)
     """
 
-    def call(self, inputs: Any, training: bool = False) -> Any:
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if training and self.rate == 1:
             return ops.zeros_like(inputs)  # Keras 3.12 has no such rate
         if not training or self.rate == 0 or keras.backend.backend() != "tensorflow":
@@ -79,7 +80,7 @@ class RMSNorm(keras.layers.Layer):
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.gamma = self.add_weight(shape=input_shape[-1:], initializer="ones", name="gamma", autocast=False)
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: Tensor) -> Tensor:
         return ops.rms_normalization(x, self.gamma, axis=-1, epsilon=self.epsilon)
 
 
@@ -94,7 +95,7 @@ ACTIVATIONS = {
 }
 
 
-def feed_forward_activation(config: BertConfig) -> Callable[[Any], Any]:
+def feed_forward_activation(config: BertConfig) -> Callable[[Tensor], Tensor]:
     """The function between the two feed-forward layers, float `[rows, units]` -> `[rows, intermediate]`.
 
     With `config.gated`, the activation of the first half is multiplied by the second half (Shazeer 2020, GLU Variants
@@ -104,7 +105,7 @@ def feed_forward_activation(config: BertConfig) -> Callable[[Any], Any]:
     if not config.gated:
         return activation
 
-    def gated(x: Any) -> Any:
+    def gated(x: Tensor) -> Tensor:
         first, second = ops.split(x, 2, axis=-1)
         return activation(first) * second
 
@@ -118,7 +119,7 @@ class EmbeddingTable(keras.layers.Embedding):
     XLA cannot sum such gradients over several devices.
     """
 
-    def call(self, ids: Any) -> Any:
+    def call(self, ids: Tensor) -> Tensor:
         # The reshape makes the gradient dense. (A `custom_gradient` would too, but TensorFlow never frees a traced one,
         # nor the model that it refers to.)
         table = ops.reshape(self.embeddings, self.embeddings.shape)

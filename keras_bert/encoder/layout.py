@@ -6,13 +6,14 @@ import contextlib
 import contextvars
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import keras
 import ml_dtypes
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
     from keras_bert.encoder.disentangled import Distances
@@ -43,7 +44,7 @@ def shapes_may_vary() -> bool:
     return not undocumented.is_in_xla()
 
 
-def gathered(rows: Any, indices: Any) -> Any:
+def gathered(rows: Tensor, indices: Tensor) -> Tensor:
     """`rows[indices]` where shapes may vary, without the operations of `ops.take` for negative indices.
 
     Args:
@@ -81,12 +82,12 @@ class Layout:
 
     def __init__(
         self,
-        shape: tuple[Any, Any],
-        padding_mask: Any = None,
-        document_ids: Any = None,
-        bias: Any = None,
+        shape: tuple[int | Tensor, int | Tensor],
+        padding_mask: Tensor | None = None,
+        document_ids: Tensor | None = None,
+        bias: Tensor | None = None,
         distances: Distances | None = None,
-        reach: int | None = None,
+        reach: int = 0,
         training: bool | None = None,
     ) -> None:
         self.shape = shape
@@ -99,7 +100,7 @@ class Layout:
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
         self._training = training
-        self._added_masks: dict[tuple[bool, str], Any] = {}
+        self._added_masks: dict[tuple[bool, str], Tensor | None] = {}
         self._tokens = None  # [rows]: each row's index in the flat batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
             mask = ops.reshape(padding_mask, (-1,)) > 0
@@ -109,30 +110,30 @@ class Layout:
             self._row_of = ops.maximum(ops.cumsum(ops.cast(mask, "int32")) - 1, 0)
 
     @functools.cached_property
-    def places(self) -> Any:
+    def places(self) -> Tensor:
         """int32 `[rows]`: each row's index in the flat batch."""
         if self._tokens is not None:
             return self._tokens
         return ops.arange(self.shape[0] * self.shape[1], dtype="int32")
 
     @property
-    def positions(self) -> Any:
+    def positions(self) -> Tensor:
         """int32 `[rows]`: each row's position in its sequence."""
         return self.places % self.shape[1]
 
-    def rows(self, sequences: Any) -> Any:
+    def rows(self, sequences: Tensor) -> Tensor:
         """`[batch, seq_length, ...]` -> `[rows, ...]`."""
         rows = ops.reshape(sequences, (-1, *sequences.shape[2:]))
         return rows if self._tokens is None else gathered(rows, self._tokens)
 
-    def cumulated(self, values: Any) -> Any:
+    def cumulated(self, values: Tensor) -> Tensor:
         """int32 `[batch, seq_length]` -> the cumulative sums within each text."""
         if self.same_document is None:
             return ops.cumsum(values, axis=1)
         up_to = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, token, token before it]
         return ops.sum(up_to * ops.expand_dims(values, 1), axis=2)
 
-    def sequences(self, rows: Any, zeros: bool = True) -> Any:
+    def sequences(self, rows: Tensor, zeros: bool = True) -> Tensor:
         """`[rows, ...]` -> `[batch, seq_length, ...]`.
 
         Args:
@@ -153,7 +154,7 @@ class Layout:
         """The windows of local attention."""
         return Band(self, self.reach)
 
-    def masked(self, scores: Any) -> Any:
+    def masked(self, scores: Tensor) -> Tensor:
         """Adds the bias to scores, and gives padding and other texts the lowest score.
 
         Args:
@@ -168,7 +169,7 @@ class Layout:
             scores = ops.where(ops.expand_dims(self.same_document, 1), scores, LOWEST)
         return scores
 
-    def added_mask(self, is_local: bool, dtype: str) -> Any:
+    def added_mask(self, is_local: bool, dtype: str) -> Tensor | None:
         """The mask to add to the scores of a layer, in place of `masked` or `band.mask`; computed once for all layers.
 
         Args:
@@ -223,28 +224,28 @@ class Band:
             self.mask &= self._from_to(documents, documents, ops.equal)
         self.mask = ops.expand_dims(self.mask, 1)
 
-    def blocks(self, rows: Any) -> Any:
+    def blocks(self, rows: Tensor) -> Tensor:
         """`[rows, ...]` -> `[blocks, block, ...]`; the last block is filled up with zeros."""
         return self._cut(rows, 0, self._count)
 
-    def neighbours(self, rows: Any, fill: int = 0) -> Any:
+    def neighbours(self, rows: Tensor, fill: int = 0) -> Tensor:
         """`[rows, ...]` -> `[blocks, 3 * block, ...]`: each block with the blocks before and after it."""
         blocks = self._cut(rows, 1, self._count + 2, fill)
         return ops.concatenate([blocks[:-2], blocks[1:-1], blocks[2:]], axis=1)
 
-    def rows(self, blocks: Any) -> Any:
+    def rows(self, blocks: Tensor) -> Tensor:
         """`[blocks, block, ...]` -> `[rows, ...]`."""
         rest = blocks.shape[2:]
         return ops.reshape(blocks, (self._count * self._block, *rest))[: self._rows]
 
-    def _cut(self, rows: Any, before: int, count: Any, fill: int = 0) -> Any:
+    def _cut(self, rows: Tensor, before: int | Tensor, count: int | Tensor, fill: int = 0) -> Tensor:
         """`count` blocks: the rows between blocks of `fill`, of which `before` come first."""
         rest = tuple(rows.shape[1:])
         after = (count - before) * self._block - self._rows
         parts = [ops.full((size, *rest), fill, rows.dtype) for size in (before * self._block, after)]
         return ops.reshape(ops.concatenate([parts[0], rows, parts[1]]), (count, self._block, *rest))
 
-    def _from_to(self, queries: Any, keys: Any, function: Callable[[Any, Any], Any]) -> Any:
+    def _from_to(self, queries: Tensor, keys: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """`function(query, key)` for all pairs in a band, from int `[rows]` each: `[blocks, block, 3 * block]`."""
         queries, keys = self.blocks(queries), self.neighbours(keys, _NOWHERE)
         return function(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1))

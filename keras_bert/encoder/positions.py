@@ -1,15 +1,15 @@
 """Positions inside attention: rotary embeddings, and a bias for the distance of two tokens."""
 
 import math
-from typing import Any
 
 import numpy as np
 from keras import ops
 
 from keras_bert.encoder.layers import EmbeddingTable
+from keras_bert.tensors import Tensor
 
 
-def rotated(x: Any, positions: Any, theta: float, factor: float = 1.0) -> Any:
+def rotated(x: Tensor, positions: Tensor, theta: float, factor: float = 1.0) -> Tensor:
     """Rotates queries or keys by angles that grow with the position.
 
     Numbers i and i + d/2 of a head are the coordinates of a point. At position p, the point is rotated by the angle
@@ -46,7 +46,7 @@ def rotated(x: Any, positions: Any, theta: float, factor: float = 1.0) -> Any:
 _FARTHEST = 128  # longer distances share the last bucket
 
 
-def relative_bias(table: EmbeddingTable, length: Any) -> Any:
+def relative_bias(table: EmbeddingTable, length: int | Tensor) -> Tensor:
     """The bias of each head for each distance, which all layers add to their attention scores.
 
     Args:
@@ -62,7 +62,7 @@ def relative_bias(table: EmbeddingTable, length: Any) -> Any:
     return ops.cast(ops.transpose(values, (2, 0, 1)), "float32")
 
 
-def buckets_of(distances: Any, buckets: int) -> Any:
+def buckets_of(distances: Tensor, buckets: int) -> Tensor:
     """The bucket of each distance: int32 -> int32 of the same shape, 0 to `buckets - 1`.
 
     The first half is for keys before the query, the second for keys after it. In each half, short distances have a

@@ -4,13 +4,14 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import keras
 import numpy as np
 
 from keras_bert import undocumented
 from keras_bert.formats import Checkpoint, storage
+from keras_bert.tensors import Tensor
 
 _MAY_BE_NEW = "pooler/"  # is drawn at random if a checkpoint lacks it
 Layer = TypeVar("Layer", bound=keras.Layer)
@@ -76,7 +77,7 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []
 
-    def first_value(name: str, shape: tuple[int, ...], dtype: str) -> Any:
+    def first_value(name: str, shape: tuple[int, ...], dtype: str) -> Tensor:
         try:
             return _as_tensor(values[name], dtype)
         except ValueError as error:
@@ -93,7 +94,7 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     return layer
 
 
-def _as_tensor(values: np.ndarray, dtype: str) -> Any:
+def _as_tensor(values: np.ndarray, dtype: str) -> Tensor:
     """A tensor; on the TensorFlow backend it shares the memory of the values, if possible. Nothing else may use them.
 
     TensorFlow does not write into shared memory: the first update of a variable copies it.

@@ -102,7 +102,7 @@ def write(
     heads = set(weights) - {"encoder"}
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
-    values = {**model_values(config, heads), **_labels(weights), **(settings or {})}
+    values: dict[str, Any] = {**model_values(config, heads), **_labels(weights), **(settings or {})}
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
@@ -142,7 +142,7 @@ def task_settings(preset: Preset) -> dict[str, object]:
     return {key: values[key] for key in _OF_TASK if key in values}
 
 
-def label_names(labels: Sequence[str]) -> dict[str, dict[str, str] | dict[str, int]]:
+def label_names(labels: Sequence[str]) -> dict[str, object]:
     """A classifier's labels, in the order of its logits, as entries of `config.json`."""
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -166,7 +166,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, dict[str, str] | dict[str, int]]:
+def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
     """Default label names: `transformers` takes the number of labels from them."""
     for head in _LABELLED:
         if head in weights:

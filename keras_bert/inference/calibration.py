@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.inference.inference_block import InferenceBlock, TokenTable
+from keras_bert.inference.inference_block import InferenceBlock, RecordingProducts, TokenTable
 from keras_bert.inference.ranges import InputRange
 
 # The built-in texts for calibration: many kinds of sentences, of many lengths.
@@ -61,7 +61,7 @@ _SHARES = np.linspace(0.1, 1.0, 19)
 
 
 def input_ranges(
-    encoder: BertEncoder, blocks: Sequence[InferenceBlock], batches: Iterable[dict[str, tf.Tensor]]
+    encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingProducts]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> list[dict[str, InputRange]]:
     """Finds the ranges of each block's products.
 
@@ -92,7 +92,7 @@ def input_ranges(
 
 
 def _record(
-    encoder: BertEncoder, blocks: Sequence[InferenceBlock], batches: Iterable[dict[str, tf.Tensor]]
+    encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingProducts]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> tuple[dict[tuple[int, str], np.ndarray], dict[tuple[int, str], list[np.ndarray]]]:
     """Records, for each block and product, the largest absolute value of each input, and rows of inputs."""
 
@@ -139,7 +139,7 @@ def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
 
 # -- Measures the loss of an encoder in int8, for each block and in total.
 
-Block = Callable[..., Any]
+Block = Callable[..., tf.Tensor]
 
 
 class _ComparingBlock:

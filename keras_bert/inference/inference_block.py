@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -183,7 +184,10 @@ def _with_divided_values(weights: Weights, divisors: np.ndarray) -> Weights:
 _PATHS = {"qkv": "attention/qkv", "context": "attention/output", "intermediate": "intermediate", "output": "output"}
 
 
-class InferenceBlock:
+Products = TypeVar("Products", bound=FloatProducts | Int8Products, covariant=True)
+
+
+class InferenceBlock(Generic[Products]):
     """`TransformerBlock` without dropout, with constant weights and fused operations.
 
     Hidden states and normalization are float32: they cost no more, and are not rounded in each layer. Softmax is
@@ -201,13 +205,15 @@ class InferenceBlock:
         config: BertConfig,
         layer: int,
         weights: Weights,
-        make_products: Callable[[Weights], FloatProducts | Int8Products],
+        make_products: Callable[[Weights], Products],
     ) -> None:
         self.config = config
         self.products = make_products(_dense_weights(config, weights))
         self._heads = AttentionHeads(config, layer)
         self._attention_norm = self._norm("attention_norm", weights)
-        self._output_norm = self._norm("output_norm", weights)
+        output_norm = self._norm("output_norm", weights)
+        assert output_norm is not None  # all blocks have one
+        self._output_norm = output_norm
 
     @property
     def gets_int8(self) -> tuple[str, ...]:

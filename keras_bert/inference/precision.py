@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -21,12 +20,14 @@ from keras_bert.inference.inference_block import (
     FloatProducts,
     InferenceBlock,
     Int8Products,
+    Products,
     RecordingProducts,
     TokenTable,
     Weights,
     beside_int8,
 )
-from keras_bert.inference.ranges import Int8Ranges
+from keras_bert.inference.ranges import InputRange, Int8Ranges
+from keras_bert.tensors import EncoderOutputs
 
 # Blocks are left out of int8 until the last hidden states of tokens have this mean cosine with those in float32.
 _LEAST_COSINE = 0.98
@@ -36,7 +37,7 @@ _BATCHES = 8  # to measure the mean cosine with
 def set_precision(
     encoder: BertEncoder,
     precision: str,
-    batches: Iterable[dict[str, Any]] = (),
+    batches: Iterable[dict[str, tf.Tensor]] = (),
     ranges: Int8Ranges | None = None,
 ) -> None:
     """Sets the precision of an encoder's layers, with its current weights.
@@ -72,10 +73,11 @@ def set_precision(
 
 
 def _calibrated(
-    encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, Any]]
-) -> tuple[Int8Ranges, list[InferenceBlock]]:
+    encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, tf.Tensor]]
+) -> tuple[Int8Ranges, list[InferenceBlock[FloatProducts | Int8Products]]]:
     """Calibrates all blocks; if int8 loses too much, the blocks that lose most are left out."""
-    chosen = input_ranges(encoder, _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense)), batches)
+    recording = _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
+    chosen: list[Mapping[str, InputRange] | None] = [*input_ranges(encoder, recording, batches)]
     ranges = Int8Ranges(tuple(chosen), digest(encoder), is_built_in=False)
     blocks = _int8_blocks(encoder.config, weights, ranges)
     some = batches[:_BATCHES]
@@ -89,7 +91,9 @@ def _calibrated(
     return ranges, blocks
 
 
-def _int8_blocks(config: BertConfig, weights: Weights, ranges: Int8Ranges) -> list[InferenceBlock]:
+def _int8_blocks(
+    config: BertConfig, weights: Weights, ranges: Int8Ranges
+) -> list[InferenceBlock[FloatProducts | Int8Products]]:
     def products(i: int, dense: Weights) -> FloatProducts | Int8Products:
         own = ranges.blocks[i]
         return FloatProducts(dense, beside_int8()) if own is None else Int8Products(dense, own)
@@ -97,7 +101,7 @@ def _int8_blocks(config: BertConfig, weights: Weights, ranges: Int8Ranges) -> li
     return _blocks(config, weights, products)
 
 
-def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, Any]]) -> float:
+def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tensor]]) -> float:
     """Measures the mean cosine of the tokens' hidden states, in the encoder's precision, to those in float32.
 
     Args:
@@ -122,7 +126,7 @@ class Inference:
     def __init__(
         self,
         precision: str,
-        run: Callable[..., dict[str, Any]],
+        run: Callable[..., EncoderOutputs],
         blocks: Sequence[InferenceBlock],
         words: TokenTable,
         ranges: Int8Ranges | None = None,
@@ -134,13 +138,13 @@ class Inference:
         self._run = run = functools.partial(run, blocks=blocks, words=words)
         self._in_a_graph = tf.function(run, autograph=False, reduce_retracing=True)
 
-    def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, inputs: Mapping[str, tf.Tensor]) -> EncoderOutputs:
         return self._in_a_graph(inputs) if tf.executing_eagerly() else self._run(inputs)
 
 
 def _blocks(
-    config: BertConfig, weights: Weights, make_products: Callable[[int, Weights], FloatProducts | Int8Products]
-) -> list[InferenceBlock]:
+    config: BertConfig, weights: Weights, make_products: Callable[[int, Weights], Products]
+) -> list[InferenceBlock[Products]]:
     made = []
     for i in range(config.groups):
         prefix = f"block_{i}/"

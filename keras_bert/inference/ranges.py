@@ -57,7 +57,7 @@ def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
     tensors = {}
     for i, block in enumerate(ranges.blocks):
         for name, (limit, divisors) in (block or {}).items():
-            tensors[f"block_{i}/{name}/limit"] = np.float32([limit])
+            tensors[f"block_{i}/{name}/limit"] = np.array([limit], np.float32)
             if divisors is not None:
                 tensors[f"block_{i}/{name}/divisors"] = np.ascontiguousarray(divisors, np.float32)
     metadata = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.tensors import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Schedule = keras.optimizers.schedules.LearningRateSchedule
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
+class WarmupThenDecay(Schedule):
     """The learning rate rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
 
     Args:
@@ -34,7 +40,7 @@ class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
         self.total_steps = total_steps
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: int | Tensor) -> Tensor:
         step = ops.cast(step, "float32")
         rising = step / self.warmup_steps if self.warmup_steps else 1.0
         falling = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
@@ -69,14 +75,14 @@ class AdamW(undocumented.ReplicaOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 5e-5,
+        learning_rate: float | Schedule = 5e-5,
         weight_decay: float = 0.01,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
         layer_decay: float = 1.0,
         num_layers: int | None = None,
-        scales: Mapping[str, Any] | None = None,
+        scales: Mapping[str, ArrayLike] | None = None,
         name: str = "adamw",
         **kwargs: Any,
     ) -> None:
@@ -92,7 +98,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         self.num_layers = num_layers
         self.scales = {path: np.asarray(scale, np.float32).tolist() for path, scale in (scales or {}).items()}
 
-    def build(self, variables: list[Any]) -> None:
+    def build(self, variables: list[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
@@ -102,7 +108,7 @@ class AdamW(undocumented.ReplicaOptimizer):
 
     def _share_of_rate(self, path: str) -> float:
         """The factor of a weight's learning rate, from the path of the weight."""
-        if self.layer_decay == 1.0:
+        if self.layer_decay == 1.0 or self.num_layers is None:  # never only the latter, see `__init__`
             return 1.0
         parts = path.split("/")
         depth = self.num_layers + 1  # the head and the pooler
@@ -114,18 +120,18 @@ class AdamW(undocumented.ReplicaOptimizer):
         return self.layer_decay ** (self.num_layers + 1 - depth)
 
     @property
-    def learning_rate(self) -> Any:
+    def learning_rate(self) -> Tensor:
         """The learning rate of the next update: a variable, or the value of the schedule."""
         # Keras calls a schedule with the number of batches; with gradient accumulation, an update takes several
         # batches.
         return super().learning_rate if self._schedule is None else self._schedule(self.iterations)
 
     @learning_rate.setter
-    def learning_rate(self, value: Any) -> None:
+    def learning_rate(self, value: float | Schedule) -> None:
         keras.optimizers.Optimizer.learning_rate.fset(self, value)
         self._schedule = _schedule_or_none(value)
 
-    def _apply_on_replicas(self, gradients: list[Any], variables: list[Any]) -> bool:
+    def _apply_on_replicas(self, gradients: list[Tensor], variables: list[keras.Variable]) -> bool:
         if keras.backend.backend() != "tensorflow":
             return False
         from keras_bert.optimizers.all_reduce import apply_on_replicas, on_replicas
@@ -135,7 +141,7 @@ class AdamW(undocumented.ReplicaOptimizer):
             return True
         return False
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index = undocumented.variable_index(self, variable)
         momentum, velocity = (moments[index] for moments in self._moments)
         rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
@@ -160,7 +166,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         scale = ops.sqrt(velocity) / correction + self.epsilon
         self.assign_sub(variable, rate / (1 - power_1) * momentum / scale)
 
-    def update_moments(self, gradient: Any, momentum: Any, velocity: Any) -> None:
+    def update_moments(self, gradient: Tensor, momentum: keras.Variable, velocity: keras.Variable) -> None:
         """Updates the moving averages of a weight's gradients and of their squares."""
         gradient = ops.cast(gradient, momentum.dtype)
         self.assign_add(momentum, (gradient - momentum) * (1 - self.beta_1))
@@ -171,5 +177,5 @@ class AdamW(undocumented.ReplicaOptimizer):
         return {**super().get_config(), "weight_decay": self.decay, **{name: getattr(self, name) for name in names}}
 
 
-def _schedule_or_none(learning_rate: Any) -> Any:
-    return learning_rate if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule) else None
+def _schedule_or_none(learning_rate: float | Schedule) -> Schedule | None:
+    return learning_rate if isinstance(learning_rate, Schedule) else None

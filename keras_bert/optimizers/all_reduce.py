@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import keras
 import tensorflow as tf
 
 from keras_bert import undocumented
@@ -14,7 +13,9 @@ def on_replicas() -> bool:
     return tf.distribute.get_strategy().num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context()
 
 
-def apply_on_replicas(optimizer: Any, gradients: list[Any], variables: list[Any]) -> None:
+def apply_on_replicas(
+    optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], variables: list[keras.Variable]
+) -> None:
     """Updates variables with the sum of the replicas' gradients.
 
     Keras itself clips each replica's gradients by their own norm before the sum, and cannot accumulate gradients here.
@@ -35,8 +36,8 @@ def apply_on_replicas(optimizer: Any, gradients: list[Any], variables: list[Any]
     is_update = tf.equal((undocumented.batches_seen(optimizer).value + 1) % steps, 0)
     rate = optimizer.learning_rate
 
-    def update(strategy: tf.distribute.Strategy, means: list[Any], sums: list[Any]) -> None:
-        def step(variable: tf.Variable, mean: tf.Tensor, is_update, rate) -> None:
+    def update(strategy: tf.distribute.Strategy, means: list[tf.Tensor], sums: list[tf.Tensor]) -> None:
+        def step(variable: tf.Variable, mean: tf.Tensor, is_update: tf.Tensor, rate: tf.Tensor) -> None:
             if steps == 1:
                 return optimizer.update_step(mean, variable, rate)
             return tf.cond(is_update, lambda: [optimizer.update_step(mean, variable, rate), 0][1], lambda: 0)

@@ -8,7 +8,8 @@ import keras
 from keras import ops
 
 from keras_bert import undocumented
-from keras_bert.optimizers.adamw import AdamW
+from keras_bert.optimizers.adamw import AdamW, Schedule
+from keras_bert.tensors import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -27,10 +28,12 @@ class LAMB(AdamW):
         >>> optimizer = LAMB(1e-3, weight_decay=0.01, global_clipnorm=1.0)
     """
 
-    def __init__(self, learning_rate: Any = 1e-3, epsilon: float = 1e-6, name: str = "lamb", **kwargs: Any) -> None:
+    def __init__(
+        self, learning_rate: float | Schedule = 1e-3, epsilon: float = 1e-6, name: str = "lamb", **kwargs: Any
+    ) -> None:
         super().__init__(learning_rate, epsilon=epsilon, name=name, **kwargs)
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index = undocumented.variable_index(self, variable)
         momentum, velocity = (moments[index] for moments in self._moments)
         rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
@@ -45,7 +48,7 @@ class LAMB(AdamW):
         self.assign_sub(variable, rate * change)
 
 
-def _trust_ratio(size: Any, change: Any) -> Any:
+def _trust_ratio(size: Tensor, change: Tensor) -> Tensor:
     """`size / change`; 1 where a norm is 0, because a matrix of zeros would never change."""
     is_defined = ops.logical_and(size > 0, change > 0)
     return ops.where(is_defined, size / ops.where(is_defined, change, 1.0), 1.0)

@@ -179,7 +179,7 @@ def sentences(text: str) -> list[str]:
     """
     text, found, start = text.strip(), [], 0
     for end in _SENTENCE_END.finditer(text):
-        before = text[start : end.end(end.lastindex)]
+        before = text[start : end.end(end.lastindex or 0)]
         if not _ABBREVIATION.search(before[-10:]):
             found.append(before)
             start = end.end()

@@ -83,7 +83,8 @@ def _sentence_ends(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: 
     for first, last in itertools.pairwise(ends):
         found = np.unique(splits[first : last + 1])  # no sentence is empty
         too_long = np.flatnonzero(np.diff(found) > room)
-        found = np.unique(np.concatenate([found, *(np.arange(found[i], found[i + 1], room) for i in too_long)]))
+        pieces = (np.arange(int(found[i]), int(found[i + 1]), room) for i in too_long)
+        found = np.unique(np.concatenate([found, *pieces]))
         if len(found) > 1:
             documents.append(found)
     return documents

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import keras
 from keras import ops
@@ -18,10 +17,11 @@ from keras_bert.formats import hugging_face
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
 from keras_bert.runtimes.comparison import Difference, Run, compared, refuse_too_large, sample
 from keras_bert.tasks.task import BertTask
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 # TF Hub's names of the inputs -> transformers' names.
-TRANSFORMERS_NAMES = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
+TRANSFORMERS_NAMES: dict[str, str] = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
 # An output -> the output that it is computed from.
 _SOURCES = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
@@ -57,12 +57,12 @@ class PackedModel(keras.Model):
         self.only_answers = only_answers
         self.built = True
 
-    def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
+    def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         packed = {hub_name: inputs[name] for hub_name, name in self.names_of_inputs.items()}
         with fixed_shapes():
             return self.computed(packed)
 
-    def computed(self, packed: dict[str, Any]) -> dict[str, Any]:
+    def computed(self, packed: dict[str, Tensor]) -> dict[str, Tensor]:
         """Computes the outputs as in Keras, from inputs under TF Hub's names."""
         outputs = self.model.serve_packed(packed)
         unwanted = {_SOURCES.get(name) for name in outputs} if self.only_answers else ()
@@ -111,7 +111,11 @@ def _readme(
 
 
 def _program(
-    model: Any, preprocessor: BertPreprocessor, names: Mapping[str, str], program: str, length: int | None
+    model: BertTask | BertEncoder,
+    preprocessor: BertPreprocessor,
+    names: Mapping[str, str],
+    program: str,
+    length: int | None,
 ) -> str:
     tokenizer = preprocessor.tokenizer
     longest = length or preprocessor.longest

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import flatbuffers
 import numpy as np
@@ -30,6 +30,8 @@ _INPUTS = dict(zip(NAMES, ("ids", "mask", "segment_ids"), strict=True))
 _FIELD, _IDENTIFIER, _PARSER = "TFLITE_METADATA", b"M001", "1.1.0"
 # Numbers of the schema's enumerations.
 _LABELS_FILE, _VOCABULARY_FILE, _FEATURE, _BERT_TOKENIZER = 2, 5, 1, 4
+
+Table: TypeAlias = "dict[int, str | int | Table | list[Table]]"  # the number of a field -> its value
 
 
 def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]) -> None:
@@ -69,13 +71,13 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
             archive.writestr(name, "".join(f"{line}\n" for line in lines))
 
 
-def _tensor(name: str, labels: str = "") -> dict[int, Any]:
+def _tensor(name: str, labels: str = "") -> Table:
     """Makes a TensorMetadata: its name, content and associated_files."""
     file = {6: [{0: labels, 2: _LABELS_FILE}]} if labels else {}
     return {0: name, 3: {0: _FEATURE, 1: {}}, **file}
 
 
-def _built(builder: flatbuffers.Builder, table: dict[int, Any]) -> int:
+def _built(builder: flatbuffers.Builder, table: Table) -> int:
     """Writes a table: number of a field -> str, int (a byte), a table, or a list of tables."""
     places = {}
     for field, value in table.items():
@@ -158,8 +160,10 @@ def export_litert(
     return write(runtime, model, directory, precision, overwrite, preprocessor, sequence_length)
 
 
-def _convert(packed: PackedModel, path: Path, precision: str, shape: tuple[int | None, int | None]) -> None:
-    target: dict[str, Any] = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
+def _convert(
+    packed: PackedModel, path: Path, precision: str, shape: tuple[int | None, int | None] = (None, None)
+) -> None:
+    target: dict[str, list] = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
     settings = {} if precision == "float32" else {"optimizations": [tf.lite.Optimize.DEFAULT]}
     if precision == "float16":
         target["supported_types"] = [tf.float16]

@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from keras_bert.runtimes.comparison import Difference, Run
 from keras_bert.runtimes.export import TRANSFORMERS_NAMES, PackedModel, Runtime, write
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
+
+if TYPE_CHECKING:
+    import onnx
+    import tf2onnx
 
 # Names of outputs -> the second names that transformers, sentence-transformers and optimum look for.
 ALIASES = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
@@ -96,7 +100,7 @@ def _add_erfc() -> None:
     @tf_op("Erfc")
     class Erfc:
         @classmethod
-        def version_9(cls, graph: Any, node: Any, **kwargs: Any) -> None:
+        def version_9(cls, graph: tf2onnx.graph.Graph, node: tf2onnx.graph.Node, **kwargs: Any) -> None:
             """Writes `erfc(-x c)` as `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; else `1 - erf(x)`."""
             dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
             one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
@@ -111,7 +115,7 @@ def _add_erfc() -> None:
             graph.make_node(operation, inputs, outputs=[name], dtypes=[dtype], shapes=[shape])
 
 
-def _name(model: Any, packed: PackedModel) -> None:
+def _name(model: onnx.ModelProto, packed: PackedModel) -> None:
     """Names the axes, and adds the second names of outputs."""
     from onnx import helper
 

@@ -97,7 +97,8 @@ def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str
 
 def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     file = TensorFlowFile(directory / "variables" / "variables.index")
-    tensors = {name: file.read(name) for name in file.names if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")}
+    names = [name for name in file.names if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")]
+    tensors = {name: np.asarray(file.read(name)) for name in names}
     same = defaultdict(list)
     for name, value in sorted(tensors.items()):
         # Constant values, such as those of new biases, may be equal by chance; random or learned values may not.

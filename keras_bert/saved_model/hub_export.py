@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -17,9 +17,13 @@ from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 from keras_bert.formats.saved_model import CONFIG
 from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory, variables_read, write_card
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.text import BertPreprocessor, WordPieceTokenizer
+from keras_bert.tensors import EncoderOutputs
+from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import pack, truncate
 from keras_bert.text.strings import require
+from keras_bert.text.tokenizer import Tokenizer
+
+Nest: TypeAlias = "tf.Tensor | list[tf.Tensor]"  # an output
 
 
 def export_encoder(
@@ -72,7 +76,7 @@ def export_encoder(
         weights = StoredWeights(model, dtype, root=encoder)
         positions = encoder.config.max_positions
 
-        def encode(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
+        def encode(inputs: Mapping[str, tf.Tensor], training: bool) -> EncoderOutputs:
             tokens = tf.shape(inputs[NAMES[0]])[1]
             message = f"the model has {positions} positions, but the sequence tokens:"
             checks = [tf.debugging.Assert(tokens <= positions, [message, tokens])]
@@ -84,7 +88,7 @@ def export_encoder(
             with weights.in_place(), tf.control_dependencies(checks):
                 return encoder(inputs, training=training and trains)
 
-        def predict(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
+        def predict(inputs: Mapping[str, tf.Tensor], training: bool) -> dict[str, Nest]:
             inputs = dict(inputs)
             masked = inputs.pop(POSITIONS)
             outputs = root.__call__(inputs, training)  # the encoder itself would be traced again
@@ -112,12 +116,12 @@ def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
 
 
 def _part(
-    compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable], trains: bool
+    compute: Callable[..., Mapping[str, Nest]], names: tuple[str, ...], variables: list[tf.Variable], trains: bool
 ) -> tf.train.Checkpoint:
     """Makes an object of TF Hub's interface that calls `compute(inputs, training)`."""
 
     @tf.function(autograph=False)
-    def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
+    def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Nest]:
         # TF Hub's interface has float32, even for a model in another dtype.
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
@@ -185,7 +189,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         tf.saved_model.save(root, str(unfinished), signatures=call.get_concrete_function(_SENTENCES))
 
 
-def _tokenize(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
+def _tokenize(tokenizer: Tokenizer) -> tf.train.Checkpoint:
     @tf.function(input_signature=[_SENTENCES], autograph=False)
     def tokenize(sentences: tf.Tensor) -> tf.RaggedTensor:
         return tokenizer.group_by_word(tokenizer.tokenize(sentences))[0]
@@ -203,7 +207,7 @@ def _tokenize(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
     return callable_object(tokenize, get_special_tokens_dict=get_special_tokens_dict)
 
 
-def _tokenize_with_offsets(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
+def _tokenize_with_offsets(tokenizer: Tokenizer) -> tf.train.Checkpoint:
     @tf.function(input_signature=[_SENTENCES], autograph=False)
     def tokenize_with_offsets(sentences: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         return tokenizer.group_by_word(*tokenizer.tokenize_with_offsets(sentences))
@@ -215,7 +219,9 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
     tokenizer, truncation = preprocessor.tokenizer, preprocessor.truncation
 
     @tf.function(autograph=False)
-    def bert_pack_inputs(inputs: list[tf.RaggedTensor], seq_length: Any = DEFAULT_LENGTH) -> dict[str, tf.Tensor]:
+    def bert_pack_inputs(
+        inputs: list[tf.RaggedTensor], seq_length: int | tf.Tensor = DEFAULT_LENGTH
+    ) -> dict[str, tf.Tensor]:
         if inputs[0].shape.rank == 3:  # with the dimension of words: calls the other trace
             return bert_pack_inputs([each.merge_dims(1, -1) for each in inputs], seq_length)
         room = seq_length - tokenizer.pair_format.special_tokens(len(inputs))

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.saved_model import reusable
-from keras_bert.saved_model.reusable import ReusableSavedModel
+from keras_bert.saved_model.reusable import Nest, ReusableSavedModel
+from keras_bert.tensors import Tensor
 
 
 @dataclasses.dataclass
@@ -77,14 +79,21 @@ class HubLayer(keras.layers.Layer):
         self,
         handle: str | Path,
         trainable: bool = False,
-        arguments: dict[str, Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
         endpoint: str | None = None,
         **kwargs: Any,
     ):
         self._init_unloaded(handle, trainable, arguments, endpoint, **kwargs)
         self.build()
 
-    def _init_unloaded(self, handle: Any, trainable: bool, arguments: Any, endpoint: Any, **kwargs: Any) -> None:
+    def _init_unloaded(
+        self,
+        handle: str | Path,
+        trainable: bool,
+        arguments: Mapping[str, Any] | None,
+        endpoint: str | None,
+        **kwargs: Any,
+    ) -> None:
         if keras.backend.backend() != "tensorflow":
             raise RuntimeError(
                 f"HubLayer runs TensorFlow SavedModels, but Keras's backend is {keras.backend.backend()}; set "
@@ -94,8 +103,8 @@ class HubLayer(keras.layers.Layer):
         self.handle = os.fspath(handle)
         self.arguments = dict(arguments or {})
         self.endpoint = endpoint
-        self._saved_model = None
-        self._description = None
+        self._saved_model: ReusableSavedModel | None = None
+        self._description: _Description | None = None
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:
@@ -127,6 +136,10 @@ class HubLayer(keras.layers.Layer):
             self.add_weight(initializer="zeros", autocast=False, **arguments)
         self._description = description
 
+    def _described(self) -> _Description:
+        assert self._description is not None  # a layer that is called or loaded is built
+        return self._description
+
     def _use(self, saved_model: ReusableSavedModel) -> None:
         self._saved_model = saved_model
         self._root = saved_model.root  # so that TensorFlow saves tables and vocabularies
@@ -139,7 +152,7 @@ class HubLayer(keras.layers.Layer):
             )
         return self._saved_model
 
-    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Nest, **kwargs: Any) -> Nest:
         if not self.built:
             self.build()
         # Here and not in `call`, because Keras takes only tensors as positional arguments.
@@ -147,7 +160,7 @@ class HubLayer(keras.layers.Layer):
             inputs = self._loaded().converted(inputs)
         return super().__call__(inputs, **kwargs)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Nest, training: bool | None = None) -> Nest:
         saved_model = self._loaded()
         training = bool(training) and self.trainable
         arguments = self.arguments | ({"training": training} if "training" in saved_model.parameters else {})
@@ -157,9 +170,9 @@ class HubLayer(keras.layers.Layer):
         function = saved_model.with_dense_gradients if training and saved_model.trained else saved_model
         return function(inputs, **arguments)
 
-    def compute_output_spec(self, inputs: Any, training: bool | None = None) -> Any:
-        described = _to_json(inputs)
-        for call in self._description.calls:
+    def compute_output_spec(self, inputs: Nest, training: bool | None = None) -> Nest:
+        described, calls = _to_json(inputs), self._described().calls
+        for call in calls:
             if call["inputs"] == described:
                 return _from_json(call["outputs"])
         # TensorFlow infers the output shapes from static input shapes.
@@ -168,7 +181,7 @@ class HubLayer(keras.layers.Layer):
             keras.tree.map_structure(_type_spec, inputs)
         )
         outputs = _to_json(traced.structured_outputs)
-        self._description.calls.append({"inputs": described, "outputs": outputs})
+        calls.append({"inputs": described, "outputs": outputs})
         return _from_json(outputs)
 
     def get_config(self) -> dict[str, Any]:
@@ -208,16 +221,16 @@ class HubLayer(keras.layers.Layer):
         weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
         shutil.copytree(directory, home, dirs_exist_ok=True)
         # The SavedModel must use this layer's variables: the optimizer and the model hold them already.
-        paths = [weight["path"] for weight in self._description.weights]
+        paths = [weight["path"] for weight in self._described().weights]
         variables = {path: weight.value for path, weight in zip(paths, self.weights, strict=True)}
         self._use(ReusableSavedModel(home, self.endpoint, variables))
 
 
-def _is_symbolic(inputs: Any) -> bool:
+def _is_symbolic(inputs: Nest) -> bool:
     return any(isinstance(each, keras.KerasTensor) for each in keras.tree.flatten(inputs))
 
 
-def _to_json(tensors: Any) -> dict[str, Any]:
+def _to_json(tensors: Nest) -> dict[str, Any]:
     """Describes the structure, shapes and dtypes of a nest of tensors in JSON's types."""
     flat = keras.tree.flatten(tensors)
     described = {
@@ -227,7 +240,7 @@ def _to_json(tensors: Any) -> dict[str, Any]:
     return json.loads(json.dumps(described))  # tuples become lists, as in the file
 
 
-def _describe(tensor: Any) -> dict[str, Any]:
+def _describe(tensor: Tensor) -> dict[str, Any]:
     if isinstance(tensor, tf.RaggedTensor):
         tensor = tf.type_spec_from_value(tensor)
     described = {"shape": list(tensor.shape), "dtype": keras.backend.standardize_dtype(tensor.dtype)}
@@ -237,12 +250,12 @@ def _describe(tensor: Any) -> dict[str, Any]:
     return described
 
 
-def _from_json(described: dict[str, Any]) -> Any:
+def _from_json(described: dict[str, Any]) -> Nest:
     tensors = [keras.KerasTensor(**each) for each in described["tensors"]]
     return keras.tree.map_structure(lambda i: tensors[i], described["nest"])
 
 
-def _type_spec(tensor: Any) -> tf.TypeSpec:
+def _type_spec(tensor: Tensor) -> tf.TypeSpec:
     if reusable.is_ragged(tensor):
         return tf.RaggedTensorSpec(tensor.shape, tensor.dtype, tensor.ragged_rank, tensor.row_splits_dtype)
     return tf.TensorSpec(tensor.shape, tensor.dtype)

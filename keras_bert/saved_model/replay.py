@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -33,7 +32,7 @@ def replay(directory: str) -> int:
     return answered or sys.exit("there are none")
 
 
-def _requests(directory: str, graph: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+def _requests(directory: str, graph: tf.compat.v1.MetaGraphDef) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Signatures and their inputs: the warm-up requests, or ids for an encoder, which has none."""
     path = f"{directory}/{_REQUESTS}"
     if not os.path.exists(path):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -11,10 +11,14 @@ import tensorflow_text  # noqa: F401  registers the operations of text preproces
 from keras_bert import undocumented
 from keras_bert.extras import needed
 from keras_bert.formats.saved_model import MODEL
+from keras_bert.tensors import Tensor
 
 _GRAPHS = (MODEL, "saved_model.pbtxt")
 _VARIABLES = "variables"
 _HUB_MODULE = "tfhub_module.pb"  # marks the format of TensorFlow 1
+
+Nest: TypeAlias = Any  # a tensor, ragged or not, or a dict, list or tuple of nests
+Specs: TypeAlias = Any  # a nest of tf.TypeSpec
 
 
 class ReusableSavedModel:
@@ -58,10 +62,10 @@ class ReusableSavedModel:
         # All files except the variables. They are read now, because the directory may be replaced or removed later.
         self._files = _read_files(directory)
 
-    def __call__(self, inputs: Any, **arguments: Any) -> Any:
+    def __call__(self, inputs: Nest, **arguments: Any) -> Nest:
         return self._function(inputs, **arguments)
 
-    def with_dense_gradients(self, inputs: Any, **arguments: Any) -> Any:
+    def with_dense_gradients(self, inputs: Nest, **arguments: Any) -> Nest:
         """Calls it with dense gradients of embedding tables, not `tf.IndexedSlices`.
 
         `tf.IndexedSlices` hold a row for each occurrence of a token in the batch. Keras 3's optimizers treat these as
@@ -78,12 +82,12 @@ class ReusableSavedModel:
         add = lambda output: output + tf.cast(nothing, output.dtype) if output.dtype.is_floating else output  # noqa: E731
         return tf.nest.map_structure(add, outputs, expand_composites=True)
 
-    def _sparse_in_training(self, inputs: Any, arguments: dict[str, Any]) -> list[tf.Variable]:
+    def _sparse_in_training(self, inputs: Nest, arguments: dict[str, Any]) -> list[tf.Variable]:
         """Finds the trainable variables whose gradients are `tf.IndexedSlices`."""
         variables = [self.variables[path] for path in self.trained]
         sparse = []
 
-        def compute_gradients(inputs: Any) -> None:
+        def compute_gradients(inputs: Nest) -> None:
             with tf.GradientTape() as tape:
                 outputs = self._function(inputs, **arguments)
             gradients = tape.gradient(outputs, variables)
@@ -102,7 +106,7 @@ class ReusableSavedModel:
             path.write_bytes(content)
         tf.train.Checkpoint(root=self.root).write(str(Path(directory) / _VARIABLES / "variables"))
 
-    def converted(self, inputs: Any) -> Any:
+    def converted(self, inputs: object) -> Nest:
         """Converts a call's inputs to tensors for the endpoint; Keras's symbolic tensors stay as they are.
 
         Raises TypeError or ValueError if a key is missing or unknown, or a dtype or shape is wrong.
@@ -172,7 +176,7 @@ def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
     )
 
 
-def _is_reusable(value: Any) -> bool:
+def _is_reusable(value: object) -> bool:
     """Checks for a restored `__call__`; plain functions and lists of layers have none."""
     return bool(getattr(getattr(value, "__call__", None), "concrete_functions", ()))  # noqa: B004
 
@@ -206,12 +210,12 @@ def _read_files(directory: str) -> dict[str, bytes]:
     return contents
 
 
-def _distinct(structures: list[Any]) -> list[Any]:
+def _distinct(structures: list[Specs]) -> list[Specs]:
     """Removes repeated nests of specs, without regard to the names of tensors."""
     return list({_describe(specs): specs for specs in structures}.values())
 
 
-def _describe(value: Any) -> str:
+def _describe(value: Nest) -> str:
     """Describes tensors or their specs for a message: `{ids: int32 [?, ?]}`."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_describe(part)}" for key, part in sorted(value.items())) + "}"
@@ -225,7 +229,7 @@ def _describe(value: Any) -> str:
     return f"{ragged}{keras.backend.standardize_dtype(value.dtype)} {dims}"
 
 
-def _converted(specs: Any, value: Any, name: str) -> Any:
+def _converted(specs: Specs, value: object, name: str) -> Nest:
     if isinstance(specs, Mapping):
         if not isinstance(value, Mapping):
             raise TypeError(f"{name or 'the input'} is {_describe(value)}, not a dict")
@@ -242,9 +246,10 @@ def _converted(specs: Any, value: Any, name: str) -> Any:
     return _converted_tensor(specs, value, name or "the input")
 
 
-def _converted_tensor(spec: Any, value: Any, name: str) -> Any:
+def _converted_tensor(spec: tf.TypeSpec, given: object, name: str) -> Tensor:
     ragged = is_ragged(spec)
-    if isinstance(value, list | tuple) and not value and not ragged:
+    value: Tensor = given
+    if isinstance(given, list | tuple) and not given and not ragged:
         value = tf.zeros([0, *spec.shape[1:]], spec.dtype)
     if not tf.is_tensor(value) and not isinstance(value, keras.KerasTensor):
         try:
@@ -264,6 +269,6 @@ def _converted_tensor(spec: Any, value: Any, name: str) -> Any:
     return tf.cast(value, spec.dtype)
 
 
-def is_ragged(value: Any) -> bool:
+def is_ragged(value: object) -> bool:
     """Checks whether a tensor, a spec or a KerasTensor is ragged."""
     return isinstance(value, tf.RaggedTensor | tf.RaggedTensorSpec) or bool(getattr(value, "ragged", False))

@@ -41,7 +41,7 @@ def write_card(directory: Path, precision: str) -> None:
     (directory / "README.md").write_text(_CARDS[precision], encoding="utf-8")
 
 
-def callable_object(function: Callable[..., Any], **attributes: Any) -> tf.train.Checkpoint:
+def callable_object(function: Callable[..., object], **attributes: object) -> tf.train.Checkpoint:
     """Makes an object that can be called after loading, and has attributes: the building block of TF Hub's interface.
 
     `function` is a tf.function that has been traced for every kind of input.

@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -133,7 +132,7 @@ def versions(directory: Path) -> list[int]:
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
 
 
-def _texts_and_answer(model: Any) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
+def _texts_and_answer(model: keras.Model) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
     """Finds the names of a model's input texts, and the function from the texts to its named outputs."""
     if hasattr(model, "serve"):
         return tuple(inspect.signature(model.serve).parameters), model.serve

@@ -38,13 +38,15 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         kind = "unary_stream" if handler.response_streaming else "unary_unary"
+        parse = handler.request_deserializer
+        assert parse is not None  # generated services have one
         is_health = details.method.startswith("/grpc.health.")  # answered while the server stops, too
         admitted = contextlib.nullcontext if is_health else self._predictor.admitted
 
         async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Message:
             try:
                 with admitted():
-                    return await getattr(handler, kind)(handler.request_deserializer(message), context)
+                    return await getattr(handler, kind)(parse(message), context)
             except ServingError as error:
                 await context.abort(error.code, error.message)
             except DecodeError as error:
@@ -57,7 +59,8 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                 _log.exception("%s failed", details.method)
                 await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
 
-        return handler._replace(request_deserializer=None, **{kind: answer})
+        # Handlers are named tuples, which grpc's types do not say.
+        return handler._replace(request_deserializer=None, **{kind: answer})  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_service_pb2_grpc.ModelServiceServicer):

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import Awaitable, Hashable, Iterator
+from collections.abc import Awaitable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -60,7 +60,7 @@ class Batcher:
         self._count = 0
         self._free_runs = RUNS_AT_A_TIME
         self._threads = ThreadPoolExecutor(RUNS_AT_A_TIME, "run")
-        self._runs: set[asyncio.Future[list[Arrays | Exception]]] = set()
+        self._runs: set[asyncio.Future[Sequence[Arrays | Exception]]] = set()
 
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         """Queues a job and waits for its outputs. If the caller is cancelled, the job leaves the queue.
@@ -107,7 +107,7 @@ class Batcher:
             self._runs.add(run)
             run.add_done_callback(functools.partial(self._finish, batch))
 
-    def _finish(self, batch: list[_Job], run: asyncio.Future[list[Arrays | Exception]]) -> None:
+    def _finish(self, batch: list[_Job], run: asyncio.Future[Sequence[Arrays | Exception]]) -> None:
         self._runs.discard(run)
         self._free_runs += 1
         for job, result in zip(batch, run.result(), strict=True):
@@ -137,17 +137,18 @@ def _number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
 def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
     """Takes the oldest job, and as many others as fit; first those of similar width, which need the least padding."""
     oldest = jobs[0]
-    if oldest.rows is None:
+    if oldest.rows is None or max_rows is None:
         return [oldest]
     batch, rows = [], 0
     for job in sorted(jobs, key=lambda job: abs(job.width - oldest.width) if job is not oldest else -1):
+        assert job.rows is not None  # as the oldest's, or their keys would differ
         if rows + job.rows <= max_rows or not batch:
             batch.append(job)
             rows += job.rows
     return batch
 
 
-def _run_batch(batch: list[_Job]) -> list[Arrays | Exception]:
+def _run_batch(batch: list[_Job]) -> Sequence[Arrays | Exception]:
     """Computes the outputs or the error of each job. If a batch fails, each of its jobs runs alone."""
     try:
         return _run_merged(batch)
@@ -167,7 +168,7 @@ def _run_merged(batch: list[_Job]) -> list[Arrays]:
         return [first.model.run(first.signature, first.inputs, seconds)]
     merged = {name: np.concatenate([job.inputs[name] for job in batch]) for name in first.inputs}
     outputs = first.model.run(first.signature, merged, seconds)
-    ends = np.cumsum([job.rows for job in batch])
+    ends = np.cumsum([job.rows for job in batch if job.rows is not None])
     if any(len(array) != ends[-1] for array in outputs.values()):
         raise ValueError("the number of rows of an output is not that of the inputs")
     parts = {name: np.split(array, ends[:-1]) for name, array in outputs.items()}

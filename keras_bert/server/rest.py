@@ -11,7 +11,7 @@ import math
 import re
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -113,7 +113,7 @@ class RestService:
             elements = sum(array.size for array in outputs.values())
             return await self._call(elements, _to_json, outputs, in_rows)
 
-    async def _call(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+    async def _call(self, size: int, function: Callable[..., T], *arguments: object) -> T:
         if size <= _LITTLE:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
@@ -222,24 +222,25 @@ def _to_arrays(columns: Any, signature: Signature) -> Arrays:
     return {name: _array(columns[name], name, spec) for name, spec in signature.inputs.items()}
 
 
-def _is_bytes(value: Any) -> bool:
+def _is_bytes(value: object) -> bool:
     """Checks for {"b64": "..."}, bytes in base64."""
     return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
 
 
-def _to_bytes(value: Any) -> bytes:
-    try:
-        if isinstance(value, str):
+def _to_bytes(value: str | dict[str, str]) -> bytes:
+    if isinstance(value, str):
+        try:
             return value.encode()
+        except UnicodeEncodeError:
+            raise invalid_argument("a string has half of a surrogate pair, \\ud800 to \\udfff") from None
+    try:
         digits = value["b64"].rstrip("=")  # TF Serving takes base64 without padding too
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
-    except UnicodeEncodeError:
-        raise invalid_argument("a string has half of a surrogate pair, \\ud800 to \\udfff") from None
     except (binascii.Error, ValueError):
         raise invalid_argument(f"not base64: {_brief(value['b64'])}") from None
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     """Abbreviates a JSON value for a message."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
@@ -295,11 +296,11 @@ def _shortest(array: np.ndarray) -> np.ndarray:
     return found
 
 
-def _dump(document: dict[str, Any], indent: int | None = None) -> bytes:
+def _dump(document: Mapping[str, object], indent: int | None = None) -> bytes:
     return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
 
 
-def _columns(rows: Any, signature: Signature) -> dict[str, list[Any]] | list[Any]:
+def _columns(rows: object, signature: Signature) -> dict[str, list[object]] | list[object]:
     """Turns rows with names into columns with names; rows without names stay as they are."""
     if not isinstance(rows, list) or not rows:
         raise invalid_argument('"instances" is not a list of at least one row')
@@ -313,11 +314,11 @@ def _columns(rows: Any, signature: Signature) -> dict[str, list[Any]] | list[Any
     return {name: [row[name] for row in rows] for name in signature.inputs}
 
 
-def _is_named(value: Any) -> bool:
+def _is_named(value: object) -> bool:
     return isinstance(value, dict) and not _is_bytes(value)
 
 
-def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:
+def _array(value: object, name: str, spec: TensorSpec) -> np.ndarray:
     """Converts nested lists; strings become bytes objects."""
     array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
     leaves = array.ravel().tolist()
@@ -332,7 +333,7 @@ def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:
     return np.array(leaves, spec.dtype.as_numpy_dtype).reshape(array.shape)
 
 
-def _accepting(dtype: tf.DType) -> Callable[[Any], bool]:
+def _accepting(dtype: tf.DType) -> Callable[[object], bool]:
     """Makes a function that checks whether a JSON value fits the type without loss."""
     if dtype == tf.string:
         return lambda leaf: isinstance(leaf, str) or _is_bytes(leaf)

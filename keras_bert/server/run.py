@@ -116,7 +116,7 @@ def _bound_socket(host: str, port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
-        raise _cannot_listen(host, port, error.strerror) from None
+        raise _cannot_listen(host, port, error.strerror or str(error)) from None
     return bound
 
 

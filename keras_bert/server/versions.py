@@ -157,7 +157,8 @@ class Versions:
         listings = {number: _listing(path) for number, path in paths.items()}
         wanted = [number for number, listing in listings.items() if self._failed.get(number) != listing]
         highest = max(wanted, default=None)
-        if highest is None or highest == self._current.number:
+        served = None if self._current is None else self._current.number
+        if highest is None or highest == served:
             return listings
         if seen.get(highest) == listings[highest]:
             await self._load(highest, paths[highest])

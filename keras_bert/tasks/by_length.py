@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_bert.tasks.columns import Pair
+from keras_bert.tasks.columns import Inputs, Pair
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
 from keras_bert.text.strings import as_strings, readable_errors
+
+Item: TypeAlias = "str | Pair | Sequence[str]"  # a text, two texts to read together, or the words of a sentence
 
 # Texts to sort at a time: enough for batches of almost equal lengths, and few enough to keep in memory.
 _TEXTS_AT_A_TIME = 16384
@@ -36,28 +39,28 @@ class OneGraph:
         call: texts -> the model's output.
     """
 
-    def __init__(self, call: Callable[..., Any]) -> None:
+    def __init__(self, call: Callable[..., Tensor]) -> None:
         self._call = call
         self.retrace()
 
     def retrace(self) -> None:
         """Drops the traced graphs."""
 
-        def graph(*signature: tf.TensorSpec) -> Callable[..., Any]:
-            call = lambda *texts: self._call(texts if len(texts) > 1 else texts[0], training=False)  # noqa: E731
+        def graph(*signature: tf.TensorSpec) -> Callable[..., Tensor]:
+            call = lambda *texts: self._call(texts[0] if len(texts) == 1 else texts, training=False)  # noqa: E731
             return tf.function(call, input_signature=signature, autograph=False)
 
         # Number of texts per example -> graph.
         self._graphs = {number: graph(*[_STRINGS] * number) for number in (1, 2)}
 
     @staticmethod
-    def takes(inputs: Any) -> bool:
+    def takes(inputs: Inputs) -> bool:
         """Whether the inputs are texts, outside of graphs, of strategies, and of `run_eagerly`."""
         columns = inputs if isinstance(inputs, tuple) else (inputs,)
         are_texts = all(isinstance(each, tf.Tensor) and _STRINGS.is_compatible_with(each) for each in columns)
         return are_texts and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
 
-    def __call__(self, inputs: Any) -> Any:
+    def __call__(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> Tensor:
         """The output for a string tensor `[batch]`, or a tuple of two."""
         columns = inputs if isinstance(inputs, tuple) else (inputs,)
         return self._graphs[len(columns)](*columns)
@@ -104,7 +107,7 @@ class ByLength:
 
     def __call__(
         self,
-        texts: Iterable[str] | Iterable[tuple[str, str]],
+        texts: Iterable[Item],
         batch_tokens: int,
         progress: bool | None = None,
         prompt: str = "",
@@ -134,7 +137,7 @@ class ByLength:
 
     def counted(
         self,
-        texts: Iterable[str] | Iterable[tuple[str, str]],
+        texts: Iterable[Item],
         batch_tokens: int,
         progress: bool | None = None,
         prompt: str = "",
@@ -144,7 +147,7 @@ class ByLength:
         check_batch_tokens(batch_tokens)
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
         longest = self._preprocessor.longest
-        total = len(texts) if hasattr(texts, "__len__") else None
+        total = len(texts) if isinstance(texts, Sized) else None
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
             first = 0
@@ -165,7 +168,7 @@ class ByLength:
         """Warns that `cut` texts had more than `longest` tokens."""
         warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {cut}", stacklevel=5)
 
-    def tokenized(self, texts: list[Any], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
+    def tokenized(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
         """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`.
 
         `first` is the number of the first text, for messages.
@@ -176,7 +179,7 @@ class ByLength:
         """int64 `[texts]`: the number of tokens of each row before truncation, special tokens included."""
         return self._lengths(segments).numpy()
 
-    def _as_tensors(self, texts: list[Any], prompt: str, first: int) -> list[tf.Tensor]:
+    def _as_tensors(self, texts: list[Item], prompt: str, first: int) -> list[tf.Tensor]:
         """Texts, or pairs of texts -> the arguments of `_segments`."""
         are_pairs = bool(texts) and isinstance(texts[0], Pair)
         columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
@@ -190,7 +193,7 @@ class ByLength:
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
         return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
 
-    def _alone(self, chunk: list[Any], prompt: str, first: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def _alone(self, chunk: list[Item], prompt: str, first: int) -> tuple[list[np.ndarray], np.ndarray]:
         """The result of `compute` and the length for a chunk of one text or pair, from one graph."""
         tensors = self._as_tensors(chunk, prompt, first)
         with readable_errors():
@@ -211,10 +214,10 @@ class ByLength:
             batch_tokens: see `rows_by_length`.
             bar: counts the finished rows.
         """
-        results: list[Any] = [None] * segments[0].shape[0]
+        results: list[np.ndarray] = [None] * segments[0].shape[0]
         traced = self._compute_rows[len(segments)]
         batches = rows_by_length(lengths, batch_tokens)
-        alone = sum(lengths[rows[0]] > batch_tokens for rows in batches) if len(batches) > 1 else 1
+        alone = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
         if len(batches) > alone:
             traced.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # threads start when there is work
@@ -245,7 +248,7 @@ class BySentence(ByLength):
 
     _SIGNATURES: ClassVar = ([_STRINGS, _NUMBERS],)
 
-    def _as_tensors(self, sentences: list[Any], prompt: str, first: int) -> list[tf.Tensor]:
+    def _as_tensors(self, sentences: list[Item], prompt: str, first: int) -> list[tf.Tensor]:
         words = [word for sentence in sentences for word in sentence]
         return [as_strings(words), tf.constant([len(sentence) for sentence in sentences], tf.int64)]
 
@@ -266,7 +269,7 @@ def flat_tokens(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTenso
     return words.merge_dims(1, 2), words.with_values(begins).merge_dims(1, 2)
 
 
-def _chunks(texts: Iterable[Any]) -> Iterator[list[Any]]:
+def _chunks(texts: Iterable[Item]) -> Iterator[list[Item]]:
     iterator = iter(texts)
     while chunk := list(islice(iterator, _TEXTS_AT_A_TIME)):
         yield chunk

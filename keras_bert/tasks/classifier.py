@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, overload
 
 import keras
 import numpy as np
@@ -14,7 +14,12 @@ from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
+from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
+    Inputs,
+    Labels,
+    Targets,
+    Texts,
     checked_labels,
     columns_of,
     number_of,
@@ -25,10 +30,22 @@ from keras_bert.tasks.columns import (
     rare,
 )
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
-from keras_bert.tasks.storable import TaskPreset
+from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import Part, divergence, weighted_mean
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+
+
+class LabelAnswer(TypedDict):
+    """A label of a text, and its probability, 0 to 1."""
+
+    label: str
+    probability: float
+
+
+# The answer to a text, by problem type: a LabelAnswer, a list[LabelAnswer], or for regression a dict[str, float].
+TextAnswer: TypeAlias = "LabelAnswer | Any"
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -61,6 +78,9 @@ class BertClassifier(BertTask):
         [True, True]
     """
 
+    preprocessor: BertPreprocessor
+    _by_length: ByLength
+
     HEAD = "sequence"
     EXAMPLES = TextExamples
     STATED_ELSEWHERE = ("labels", "problem_type")
@@ -88,7 +108,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         labels = checked_labels(labels, least=problem.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
-        self._problem = problem(labels)
+        self._problem: ProblemType[Any] = problem(labels)
         self.pairs = pairs
         self.window_pooling = window_pooling
         self._add_head(len(labels), dropout)
@@ -102,7 +122,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def text_names(self) -> tuple[str, ...]:
         return ("text", "text_pair") if self.pairs else ("text",)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             self._check_pairs(isinstance(inputs, tuple | list))
         logits = classify_texts(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
@@ -116,13 +136,25 @@ for values in outputs.get("probabilities", outputs.get("values")):
         self._problem.check_loss_targets(examples.targets)
         return self.training_loss()
 
+    @overload
+    def classify(
+        self, text: str, text_pair: str | None = None, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> TextAnswer: ...
+    @overload
+    def classify(
+        self,
+        text: Iterable[str],
+        text_pair: Iterable[str] | None = None,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[TextAnswer]: ...
     def classify(
         self,
         text: str | Iterable[str],
         text_pair: str | Iterable[str] | None = None,
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> TextAnswer | list[TextAnswer]:
         """Predicts the label of a text or pair, or of many.
 
         Args:
@@ -145,37 +177,37 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """
         self._check_pairs(text_pair is not None)
         is_one, texts = one_or_many(text, *(() if text_pair is None else (text_pair,)))
-        answers = []
+        answers: list[TextAnswer] = []
         for chunk in self._by_length(texts, batch_tokens, progress):
             values = ops.convert_to_numpy(self._problem.values(np.stack(chunk)))  # [texts, labels]
             answers.extend(map(self._problem.answer, values))
         return answers[0] if is_one else answers
 
     @property
-    def serve(self) -> Callable[..., dict[str, Any]]:
+    def serve(self) -> Callable[..., dict[str, tf.Tensor]]:
         """The serving signature, for `text`, or for `text` and `text_pair`, string `[batch]` each.
 
         It returns, for regression, `values`, float32 `[batch, labels]`; else `labels`, string `[batch, labels]`, and
         `probabilities`, float32 of that shape; with one class per text also its `label` and `probability`, `[batch]`.
         """
 
-        def serve_texts(text: Any) -> dict[str, Any]:
+        def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
             return self._served(self(text, training=False))
 
-        def serve_pairs(text: Any, text_pair: Any) -> dict[str, Any]:
+        def serve_pairs(text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
             return self._served(self((text, text_pair), training=False))
 
         return serve_pairs if self.pairs else serve_texts
 
-    def _served(self, logits: Any) -> dict[str, Any]:
+    def _served(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._problem.served(self._problem.values(logits))
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
         logits = self(inputs, training=False)
         return {"logits": logits, self._problem.VALUES: self._problem.values(logits)}
 
-    def targets(self, y: Any) -> Any:
+    def targets(self, y: Labels | None) -> Targets:
         """Labels, as names or indices -> targets of the loss. Tensors, and arrays with a row per text, stay as they
         are.
 
@@ -190,7 +222,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def label_columns(self) -> Sequence[str]:
         return self.labels
 
-    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         self._check_pairs(len(columns_of(x)) > 1)
         return super().examples(x, y)
 
@@ -200,10 +232,10 @@ for values in outputs.get("probabilities", outputs.get("values")):
         wanted = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
         raise ValueError(f"this classifier takes {wanted}")
 
-    def target_warnings(self, targets: Any) -> list[str]:
+    def target_warnings(self, targets: Targets) -> list[str]:
         return self._problem.target_warnings(targets)
 
-    def start_from(self, targets: Any) -> None:
+    def start_from(self, targets: Targets) -> None:
         """For regression: a new head starts at the mean of the targets, with a kernel that grows with their spread."""
         kernel, bias = self.head.logits.kernel, self.head.logits.bias
         initial = self._problem.location_and_scale(targets)
@@ -213,17 +245,17 @@ for values in outputs.get("probabilities", outputs.get("values")):
             bias.assign(mean)
             kernel.assign(ops.convert_to_numpy(kernel) * spread)
 
-    def scales(self, targets: Any) -> dict[str, Any]:
+    def scales(self, targets: Targets) -> dict[str, np.ndarray]:
         """For regression: the head learns at a rate that grows with the spread of the targets."""
         initial = self._problem.location_and_scale(targets)
         return {} if initial is None else {weight.path: initial[1] for weight in self.head.logits.weights}
 
-    def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
+    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         return self._problem.class_weights(weights)
 
     # -- Learning from a teacher
 
-    def check_teacher(self, teacher: Any) -> None:
+    def check_teacher(self, teacher: BertTask) -> None:
         super().check_teacher(teacher)
         for name in ("labels", "problem_type", "pairs"):
             theirs, ours = (getattr(model, name) for model in (teacher, self))
@@ -231,7 +263,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
                 raise ValueError(f"{name} of the teacher: {theirs}, of the student: {ours}; they must be the same")
 
     def distillation_parts(
-        self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+        self,
+        parts: list[Part],
+        teacher: BertTask,
+        x: Inputs,
+        y_pred: Tensor,
+        sample_weight: Tensor | None,
+        temperature: float,
     ) -> list[Part]:
         """The mean of the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
         (of_labels,) = parts
@@ -245,51 +283,53 @@ for values in outputs.get("probabilities", outputs.get("values")):
     # -- Measures
 
     @property
-    def example_settings(self) -> dict[str, Any]:
+    def example_settings(self) -> dict[str, str]:
         return {"problem_type": self.problem_type}
 
-    def answers(self, x: Any) -> list[Any]:
-        return self.classify(*columns_of(x), progress=False)
+    def answers(self, x: Texts) -> list[TextAnswer]:
+        text, *pair = columns_of(x)
+        return self.classify(text, pair[0] if pair else None, progress=False)
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[TextAnswer], y: Labels | None) -> dict[str, float]:
         """`accuracy`; with several labels per text, `micro_f1` and others; for regression, `spearman`, `pearson`, `mae`
         (the mean absolute error), `rmse` (the root of the mean squared error), and `rmse_baseline`, that of always
         saying the mean of the labels.
         """
         return self._problem.measures(answers, y)
 
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def details(self, answers: Sequence[TextAnswer], y: Labels | None) -> dict[str, float]:
         """Macro averages, and precision, recall, F1 and support of each class, see `metrics.by_class`; for regression,
         nothing.
         """
         return self._problem.details(answers, y)
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def mistakes(self, answers: Sequence[TextAnswer], y: Labels) -> list[int]:
         """The indices of wrongly answered texts; for regression, of those with an error of at least `rmse`, the
         largest first.
         """
         return self._problem.mistakes(answers, y)
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[TextAnswer], y: Labels) -> list[int]:
         return self._problem.worst(answers, y)
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: TextAnswer, label: Any) -> list[dict[str, object]]:
         return self._problem.compared(answer, label)
 
-    def answer_columns(self, answer: Any) -> dict[str, Any]:
+    def answer_columns(self, answer: TextAnswer) -> dict[str, object]:
         return self._problem.answer_columns(answer)
 
-    def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
+    def confusion(self, answers: Sequence[TextAnswer], y: Labels) -> tuple[list[str], np.ndarray] | None:
         return self._problem.confusion(answers, y)
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        answers, name = self.classify(*texts, progress=False), self._problem.FIELD
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        text, *pair = texts
+        answers, name = self.classify(text, pair[0] if pair else None, progress=False), self._problem.FIELD
         return answers if name is None else [{name: answer} for answer in answers]
 
     # -- Files
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, found: TaskPreset, given: Settings) -> Settings:
         stated = found.hugging_face.get("problem_type") if found.has_head else None
         labels = found.labels(given.pop("labels", None))
         return {"problem_type": stated or SingleLabel.NAME, **found.settings, **given, "labels": labels}
@@ -297,7 +337,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def _takes_head(self, found: TaskPreset) -> bool:
         return found.head_fits(self.labels)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         return {
             "labels": self.labels,
             "problem_type": self.problem_type,
@@ -306,11 +346,14 @@ for values in outputs.get("probabilities", outputs.get("values")):
             "dropout": self.dropout_rate,
         }
 
-    def hugging_face_settings(self) -> dict[str, Any]:
+    def hugging_face_settings(self) -> dict[str, object]:
         return {**hugging_face.label_names(self.labels), "problem_type": self.problem_type}
 
 
-class ProblemType:
+A = TypeVar("A")  # the answer to a text
+
+
+class ProblemType(Generic[A]):
     """What the logits, labels and answers of a classifier mean, and its loss.
 
     Each problem type is a class with the same methods, so that `BertClassifier` asks nowhere which one it has:
@@ -329,50 +372,86 @@ class ProblemType:
     # The field of `answer_fields` that holds an answer; None: an answer is a dict of fields.
     FIELD: ClassVar[str | None] = None
 
-    def __init__(self, labels: Sequence[str]) -> None:
+    def __init__(self, labels: list[str]) -> None:
         self.labels = labels
+
+    def loss(self) -> keras.losses.Loss:
+        """Makes the loss to compile with."""
+        raise NotImplementedError
 
     def check_loss_targets(self, targets: tf.Tensor) -> None:
         """Raises ValueError if the loss cannot take these targets."""
 
-    def targets(self, y: Any) -> Any:
+    def targets(self, y: Labels | None) -> Targets:
         """Turns labels, names or indices, into targets of the loss; see `BertClassifier.targets`."""
         y = plain_labels(y, self.labels)
         return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else self._targets(y)
 
-    def target_warnings(self, targets: Any) -> list[str]:
+    def _targets(self, y: Labels) -> np.ndarray:
+        raise NotImplementedError
+
+    def target_warnings(self, targets: Targets) -> list[str]:
         """Warns of targets with which little can be learned; see `BertTask.target_warnings`."""
         return []
 
-    def location_and_scale(self, targets: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
         """Computes what a head's logits are to be like, `[labels]` each; None: like 0 and 1."""
         return None
 
-    def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
+    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         """Numbers the weights of classes by index. Raises ValueError if texts have no single class."""
         raise ValueError("class_weight is only for classifiers that give each text one class")
 
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def values(self, logits: Tensor) -> Tensor:
+        """Computes probabilities, or numbers, float32 `[batch, labels]`, from logits of that shape."""
+        raise NotImplementedError
+
+    def answer(self, values: np.ndarray) -> A:
+        """Makes the answer to a text from its values, `[labels]`."""
+        raise NotImplementedError
+
+    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Names the outputs of a serving signature, in the graph."""
+        raise NotImplementedError
+
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+        """Computes how far a student's logits are from a teacher's, float32 `[batch]`."""
+        raise NotImplementedError
+
+    def measures(self, answers: Sequence[A], y: Labels) -> dict[str, float]:
+        raise NotImplementedError
+
+    def details(self, answers: Sequence[A], y: Labels | None) -> dict[str, float]:
         return {}
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def _predicted(self, answer: A) -> str | list[str]:
+        """Finds the labels of an answer, as `targets` takes them."""
+        raise NotImplementedError
+
+    def mistakes(self, answers: Sequence[A], y: Labels) -> list[int]:
         """Finds the texts with a wrong answer."""
         wrong = np.asarray(self.targets(y)) != np.asarray(self.targets([self._predicted(each) for each in answers]))
         return np.flatnonzero(wrong.reshape(len(answers), -1).any(axis=1)).tolist()
 
-    def answer_columns(self, answer: Any) -> dict[str, Any]:
+    def worst(self, answers: Sequence[A], y: Labels) -> list[int]:
+        raise NotImplementedError
+
+    def compared(self, answer: A, label: Any) -> list[dict[str, object]]:
+        raise NotImplementedError
+
+    def answer_columns(self, answer: A) -> dict[str, object]:
         """Names the columns of an answer; see `BertTask.answer_columns`."""
         return {"answer": answer}
 
-    def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
+    def confusion(self, answers: Sequence[A], y: Labels) -> tuple[list[str], np.ndarray] | None:
         return None
 
-    def _by_probability(self, values: np.ndarray) -> list[dict[str, Any]]:
+    def _by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-values, kind="stable")
         return [{"label": self.labels[i], "probability": float(values[i])} for i in order]
 
 
-class SingleLabel(ProblemType):
+class SingleLabel(ProblemType[LabelAnswer]):
     """One class per text."""
 
     NAME = "single_label_classification"
@@ -388,20 +467,20 @@ class SingleLabel(ProblemType):
                 "labels.argmax(axis=1), or a loss for such labels"
             )
 
-    def _targets(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Labels) -> np.ndarray:
         if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # probabilities, for another loss
             return y
         if len(y) and np.ndim(y[0]):
             return numbers_of(y, "rows of labels")
         return np.array([number_of(label, self.labels) for label in y], np.int32)
 
-    def target_warnings(self, targets: Any) -> list[str]:
+    def target_warnings(self, targets: Targets) -> list[str]:
         if np.ndim(targets) > 1:
             return []
         counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
         return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
 
-    def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
+    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         numbered: dict[int, float] = {}
         for label, weight in weights.items():
             try:
@@ -414,49 +493,44 @@ class SingleLabel(ProblemType):
             numbered[number] = float(weight)
         return {number: numbered.get(number, 1.0) for number in range(len(self.labels))}
 
-    def values(self, logits: Any) -> Any:
-        """Computes probabilities, or numbers, float32 `[batch, labels]`, from logits of that shape."""
+    def values(self, logits: Tensor) -> Tensor:
         return ops.softmax(logits)
 
-    def answer(self, values: np.ndarray) -> Any:
-        """Makes the answer to a text from its values, `[labels]`."""
+    def answer(self, values: np.ndarray) -> LabelAnswer:
         return self._by_probability(values)[0]
 
     def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Names the outputs of a serving signature, in the graph."""
         names = tf.constant(self.labels)
         best = {"label": tf.gather(names, tf.argmax(values, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
         return {**_named(names, values), **best}
 
-    def distance(self, teacher: Any, student: Any, temperature: float) -> Any:
-        """Computes how far a student's logits are from a teacher's, float32 `[batch]`."""
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return divergence(teacher, student, temperature)
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[LabelAnswer], y: Labels | None) -> dict[str, float]:
         return metrics.accuracy(self.targets(y), self.targets([answer["label"] for answer in answers]))
 
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def details(self, answers: Sequence[LabelAnswer], y: Labels | None) -> dict[str, float]:
         reference = [self.labels[number] for number in self.targets(y)]
         return metrics.by_class(reference, [answer["label"] for answer in answers], self.labels)
 
-    def _predicted(self, answer: Any) -> Any:
-        """The labels of an answer, as `targets` takes them."""
+    def _predicted(self, answer: LabelAnswer) -> str:
         return answer["label"]
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[LabelAnswer], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -answers[i]["probability"])
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: LabelAnswer, label: str | int) -> list[dict[str, object]]:
         return [{"label": label, **self.answer_columns(answer)}]
 
-    def answer_columns(self, answer: Any) -> dict[str, Any]:
+    def answer_columns(self, answer: LabelAnswer) -> dict[str, object]:
         return {"answer": answer["label"], "probability": answer["probability"]}
 
-    def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
+    def confusion(self, answers: Sequence[LabelAnswer], y: Labels) -> tuple[list[str], np.ndarray] | None:
         return self.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], self.labels)
 
 
-class MultiLabel(ProblemType):
+class MultiLabel(ProblemType[list[LabelAnswer]]):
     """Any number of classes per text."""
 
     NAME = "multi_label_classification"
@@ -465,7 +539,7 @@ class MultiLabel(ProblemType):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.BinaryCrossentropy(from_logits=True)
 
-    def _targets(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Labels) -> np.ndarray:
         if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
             _check_width(y, self.labels)
             return y
@@ -479,50 +553,50 @@ class MultiLabel(ProblemType):
             )
         return hot
 
-    def _numbers(self, row: int, names: Any) -> list[int]:
+    def _numbers(self, row: int, names: object) -> list[int]:
         """The indices of a text's labels."""
         if isinstance(names, str | bytes) or not isinstance(names, Collection):
             raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
         return [number_of(name, self.labels) for name in names]
 
-    def target_warnings(self, targets: Any) -> list[str]:
+    def target_warnings(self, targets: Targets) -> list[str]:
         return rare(self.labels, np.count_nonzero(targets, axis=0), "texts")
 
-    def values(self, logits: Any) -> Any:
+    def values(self, logits: Tensor) -> Tensor:
         return ops.sigmoid(logits)
 
-    def answer(self, values: np.ndarray) -> Any:
+    def answer(self, values: np.ndarray) -> list[LabelAnswer]:
         return [each for each in self._by_probability(values) if each["probability"] >= 0.5]
 
     def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         return _named(tf.constant(self.labels), values)
 
-    def distance(self, teacher: Any, student: Any, temperature: float) -> Any:
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(divergence(_or_not(teacher), _or_not(student), temperature), axis=-1)
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
         predicted = self.targets([self._predicted(answer) for answer in answers])
         reference = np.asarray(self.targets(y))
         measured = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
         return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(reference, predicted)}
 
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def details(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
         predicted = self.targets([self._predicted(answer) for answer in answers])
         return metrics.by_class(np.asarray(self.targets(y)).astype(int), predicted.astype(int), self.labels)
 
-    def _predicted(self, answer: Any) -> Any:
+    def _predicted(self, answer: list[LabelAnswer]) -> list[str]:
         return [each["label"] for each in answer]
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[list[LabelAnswer]], y: Labels) -> list[int]:
         wrong = [set(self._predicted(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)]
         return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong[i]))
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
         return [{"label": ", ".join(label), "answer": predicted}]
 
 
-class Regression(ProblemType):
+class Regression(ProblemType[dict[str, float]]):
     """Numbers. Their names are the labels."""
 
     NAME = "regression"
@@ -532,31 +606,31 @@ class Regression(ProblemType):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.MeanSquaredError()
 
-    def _targets(self, y: Any) -> np.ndarray:
+    def _targets(self, y: Labels) -> np.ndarray:
         numbers = np.reshape(numbers_of(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
         if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
             raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
         _check_width(numbers, self.labels)
         return numbers
 
-    def location_and_scale(self, targets: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
         """Computes the mean and the standard deviation of the targets: a head learns the rest, in any unit alike."""
         spread = np.std(targets, axis=0, dtype=np.float64)
-        return np.mean(targets, axis=0, dtype=np.float64), np.where(spread > 0, spread, 1.0)
+        return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(spread > 0, spread, 1.0)
 
-    def values(self, logits: Any) -> Any:
+    def values(self, logits: Tensor) -> Tensor:
         return logits
 
-    def answer(self, values: np.ndarray) -> Any:
+    def answer(self, values: np.ndarray) -> dict[str, float]:
         return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
 
     def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"values": values}
 
-    def distance(self, teacher: Any, student: Any, temperature: float) -> Any:
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(ops.square(student - teacher), axis=-1)
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[dict[str, float]], y: Labels | None) -> dict[str, float]:
         labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers))
         measured = metrics.correlation(labels, predictions)
         ranks = {"spearman": measured["spearman"], "pearson": measured["pearson"]}
@@ -564,19 +638,19 @@ class Regression(ProblemType):
         baseline = {"rmse_baseline": float(np.sqrt(np.square(spread).mean()))}
         return {**ranks, **metrics.errors(labels, predictions), **baseline}
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def mistakes(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
         """Finds the texts with an error of at least the root of the mean squared error, the largest error first."""
         errors = np.abs(_numbers(answers) - self.targets(y)).max(axis=1)
         large = (errors >= metrics.errors(self.targets(y), _numbers(answers))["rmse"]) & (errors > 0)
         return [i for i in self.worst(answers, y) if large[i]]
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
         return np.argsort(-np.abs(_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
 
-    def answer_columns(self, answer: Any) -> dict[str, Any]:
+    def answer_columns(self, answer: dict[str, float]) -> dict[str, object]:
         return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: dict[str, float], label: float | Sequence[float]) -> list[dict[str, object]]:
         return [
             {"number": name, "label": number, "answer": value}
             for (name, value), number in zip(answer.items(), np.ravel(label).tolist(), strict=True)
@@ -595,12 +669,12 @@ def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
         raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(labels))}")
 
 
-def _is_hot(row: Any, width: int) -> bool:
+def _is_hot(row: Collection[object], width: int) -> bool:
     """Whether a text's labels look like a row of 0 and 1, one for each label."""
     return len(row) == width and all(isinstance(each, int) and each in (0, 1) for each in row)
 
 
-def _or_not(logits: Any) -> Any:
+def _or_not(logits: Tensor) -> Tensor:
     """Logits of labels -> logits of "yes" and "no" for each label, on a new last axis."""
     return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 

@@ -4,9 +4,9 @@ datasets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping, Sequence, Set, Sized, ValuesView
+from collections.abc import Collection, Iterable, KeysView, Mapping, Sequence, Set, Sized, ValuesView
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, overload
 
 import keras
 import numpy as np
@@ -15,8 +15,18 @@ import tensorflow as tf
 from keras_bert.data.examples import characters
 from keras_bert.data.texts import parse_label
 from keras_bert.encoder.encoder import NAMES
+from keras_bert.tensors import Tensor
 from keras_bert.text.arguments import check_many, columns_of_table, rank_of
 from keras_bert.text.strings import as_strings
+
+# Examples as users pass them: lists, arrays, columns of tables, tensors; of words, a list for each sentence.
+Column: TypeAlias = "Collection[str] | Tensor"
+Texts: TypeAlias = "Column | tuple[Column, ...]"
+# The labels of as many examples: names or numbers, or for each example several of them.
+Labels: TypeAlias = "Sequence[Any] | Tensor"
+Targets: TypeAlias = "np.ndarray | Tensor"  # of a loss
+# What layers get: string tensors, or the encoder's inputs.
+Inputs: TypeAlias = "Tensor | tuple[Tensor, ...] | dict[str, Tensor]"
 
 TEXT_NAMES = ("text", "text_pair")  # the arguments of most methods
 
@@ -28,7 +38,15 @@ class Pair(NamedTuple):
     second: str
 
 
-def one_or_many(*columns: Any, names: Sequence[str] = TEXT_NAMES) -> tuple[bool, Iterable[Any]]:
+@overload
+def one_or_many(column: str | Iterable[str], /, *, names: Sequence[str] = TEXT_NAMES) -> tuple[bool, Iterable[str]]: ...
+@overload
+def one_or_many(
+    *columns: str | Iterable[str], names: Sequence[str] = TEXT_NAMES
+) -> tuple[bool, Iterable[str] | list[Pair]]: ...
+def one_or_many(
+    *columns: str | Iterable[str], names: Sequence[str] = TEXT_NAMES
+) -> tuple[bool, Iterable[str] | list[Pair]]:
     """Reads the texts passed to a method such as `classify`: one str or many; for pairs, two str or two columns.
 
     Args:
@@ -47,24 +65,23 @@ def one_or_many(*columns: Any, names: Sequence[str] = TEXT_NAMES) -> tuple[bool,
         ((True, ['a cat']), (False, [Pair(first='a cat', second='a dog')]))
     """
     is_one = all(isinstance(column, str) for column in columns)
-    if is_one:
-        columns = tuple([column] for column in columns)
-    for column, name in zip(columns, names, strict=False):
+    given = [[column] if is_one else column for column in columns]
+    for column, name in zip(given, names, strict=False):
         if not isinstance(column, str):
             check_many(column, name)
-    if any(isinstance(column, str) for column in columns):
-        kinds = " and a ".join(type(column).__name__ for column in columns)
+    if any(isinstance(column, str) for column in given):
+        kinds = " and a ".join(type(column).__name__ for column in given)
         raise TypeError(f"got a {kinds}; pass a single str for each, or a list of str for each")
-    columns = [plain(column) for column in columns]
-    if len(columns) == 1:
-        return is_one, columns[0]
-    columns = [column if isinstance(column, Sized) else list(column) for column in columns]
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(f"there are {len(columns[0]):,} first texts, but {len(columns[1]):,} second ones")
-    return is_one, [Pair(*each) for each in zip(*columns, strict=True)]
+    lists = [plain(column) for column in given]
+    if len(lists) == 1:
+        return is_one, lists[0]
+    lists = [column if isinstance(column, Sized) else list(column) for column in lists]
+    if len({len(column) for column in lists}) > 1:
+        raise ValueError(f"there are {len(lists[0]):,} first texts, but {len(lists[1]):,} second ones")
+    return is_one, [Pair(*each) for each in zip(*lists, strict=True)]
 
 
-def columns_of(x: Any, most: int | None = 2) -> tuple[Any, ...]:
+def columns_of(x: Texts, most: int | None = 2) -> tuple[Sequence[str], ...]:
     """The columns of texts in examples: one list, or the lists of a tuple.
 
     Args:
@@ -88,12 +105,12 @@ def columns_of(x: Any, most: int | None = 2) -> tuple[Any, ...]:
     return tuple(plain(column) for column in columns)
 
 
-def count_of(x: Any) -> int:
+def count_of(x: Texts) -> int:
     """The number of examples: the length of their first column."""
     return len(columns_of(x, None)[0])
 
 
-def check_inputs(x: Any) -> None:
+def check_inputs(x: Texts | Inputs) -> None:
     """Raises TypeError or ValueError if Keras's `fit`, `evaluate` and `predict` could not read these inputs."""
     if hasattr(x, "element_spec"):  # a dataset; its batches may hold anything
         return
@@ -107,7 +124,7 @@ def check_inputs(x: Any) -> None:
                 raise ValueError(f"{name}[{key!r}] has shape {tuple(value.shape)}; expected [batch, seq_length]")
 
 
-def check_counts(x: Any, y: Any) -> int | None:
+def check_counts(x: Texts | Inputs, y: Labels | None) -> int | None:
     """The number of rows in arrays for Keras. Raises ValueError if they differ; None: unknown."""
     counts = [[len(each) for each in keras.tree.flatten(part) if rank_of(each)] for part in (x, y)]
     if len({*counts[0], *counts[1]}) > 1:
@@ -161,7 +178,7 @@ def plain_labels(y: Any, names: Sequence[str] = ()) -> Any:
     return plain(y)
 
 
-def as_tensors(inputs: Any) -> Any:
+def as_tensors(inputs: Texts | Inputs) -> Inputs:
     """Lists of str -> string tensors; packed inputs, Keras inputs and tensors stay as they are."""
     if isinstance(inputs, tuple) and inputs:
         return tuple(as_tensors(each) for each in inputs)
@@ -175,14 +192,14 @@ def as_tensors(inputs: Any) -> Any:
     return strings
 
 
-def _is_packed(inputs: Any) -> bool:
+def _is_packed(inputs: object) -> TypeGuard[Mapping[str, Tensor]]:
     """Whether these are inputs of the encoder, and not columns of texts by name."""
     if not isinstance(inputs, dict):
         return False
     return NAMES[0] in inputs or all((rank_of(value) or 0) > 1 for value in inputs.values())
 
 
-def as_arrays(x: Any) -> Any:
+def as_arrays(x: Texts | Inputs) -> Inputs:
     """Lists and arrays of texts -> string tensors, for Keras to batch; anything else stays as it is.
 
     Raises TypeError or ValueError if an item is not a text.
@@ -200,7 +217,7 @@ def check_dataset(x: Any) -> None:
         raise ValueError("the labels in this dataset are strings; make it with the numbers from model.targets(names)")
 
 
-def check_top_k(top_k: Any, most: int | None = None, of: str = "") -> None:
+def check_top_k(top_k: int, most: int | None = None, of: str = "") -> None:
     """Raises ValueError if `top_k` is not a whole number from 1 to `most`, which is the number `of` something."""
     expected = "at least 1" if most is None else f"1 to {most}{of}"
     if not isinstance(top_k, Integral) or isinstance(top_k, bool):
@@ -239,7 +256,7 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     return [str(label) for label in labels]  # also from NumPy's str
 
 
-def number_of(label: Any, labels: Sequence[str]) -> int:
+def number_of(label: object, labels: Sequence[str]) -> int:
     """The index of a label, from its name or index.
 
     Raises:
@@ -247,13 +264,13 @@ def number_of(label: Any, labels: Sequence[str]) -> int:
     """
     if label in labels:
         return labels.index(label)
-    is_number = isinstance(label, Real) and float(label).is_integer()
-    if not is_number or not 0 <= label < len(labels):
+    number = float(label) if isinstance(label, Real) else None
+    if number is None or not number.is_integer() or not 0 <= number < len(labels):
         raise ValueError(f"{label!r} is not one of the labels, which are {', '.join(labels)}")
-    return int(label)
+    return int(number)
 
 
-def numbers_of(labels: Any, name: str) -> np.ndarray:
+def numbers_of(labels: Labels, name: str) -> np.ndarray:
     """Numbers, or rows of as many numbers each, as float32. Raises ValueError if they are not."""
     try:
         return np.asarray(labels, np.float32)
@@ -290,7 +307,7 @@ def numeric(labels: Sequence[str]) -> list[str]:
     ]
 
 
-def _are_numbers(label: Any) -> bool:
+def _are_numbers(label: object) -> bool:
     try:
         return np.asarray(label, np.float32) is not None
     except (TypeError, ValueError):

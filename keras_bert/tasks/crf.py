@@ -78,7 +78,7 @@ class CRF(keras.layers.Layer):
         self.num_labels, self.scheme = num_labels, scheme
         self.labels = None if labels is None else tuple(labels)
         self.supports_masking = True
-        self.allowed = None if scheme is None else allowed_transitions(self.labels, scheme)
+        self.allowed = None if scheme is None or labels is None else allowed_transitions(tuple(labels), scheme)
 
     def build(self, input_shape: Any = None) -> None:
         if input_shape is not None and input_shape[-1] != self.num_labels:
@@ -171,7 +171,7 @@ class CRF(keras.layers.Layer):
         """The loss to compile a model with whose output is a call of this layer."""
         return CRFLoss(self)
 
-    def start_from(self, sentences: Iterable[Sequence[int]]) -> None:
+    def start_from(self, sentences: Iterable[Sequence[int] | np.ndarray]) -> None:
         """Sets the scores to those of labelled sentences, if they are all 0: a start for low learning rates.
 
         A transition's score is `log p(after | before) - log p(after)`, with one added to each count. With emissions

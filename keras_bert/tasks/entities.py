@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,24 @@ _ADVICE = (
     "labels of entities are O, and a letter, a dash and a kind, such as B-PER: B and I (IOB), with E and S (IOBES), "
     "with L and U (BILOU), or B, M, E and S (BMES); rename them in the data, or in id2label of a model's config.json"
 )
+
+
+class WordAnswer(TypedDict):
+    """A word and its label; both None for a word that was cut off."""
+
+    word: str
+    label: str | None
+    probability: float | None
+
+
+class EntityAnswer(TypedDict):
+    """An entity in a text, which is `text[start:end]`, and its probability, the mean over its words."""
+
+    label: str
+    start: int
+    end: int
+    text: str
+    probability: float
 
 
 class Entity(NamedTuple):
@@ -75,9 +93,9 @@ class LabelScheme:
             Traceback (most recent call last):
             ValueError: 'B_PER', 'I_PER': such labels look like those of entities, but are none; labels of entities ...
         """
-        labels = set(labels)
-        names = sorted(labels - {OUTSIDE, None})
-        return cls(_parts(names, OUTSIDE in labels), OUTSIDE in labels)
+        known = set(labels)
+        names = sorted(label for label in known if label not in (OUTSIDE, None))
+        return cls(_parts(names, OUTSIDE in known), OUTSIDE in known)
 
     def iobes(self, labels: Iterable[str | None]) -> list[str]:
         """The labels of a sentence in IOBES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
@@ -208,8 +226,8 @@ def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = Non
 
 
 def spans(
-    text: str, places: Sequence[tuple[int, int]], words: Sequence[dict[str, Any]], scheme: LabelScheme | None = None
-) -> list[dict[str, Any]]:
+    text: str, places: Sequence[tuple[int, int]], words: Sequence[WordAnswer], scheme: LabelScheme | None = None
+) -> list[EntityAnswer]:
     """The entities in a text, with their offsets.
 
     Args:
@@ -226,12 +244,11 @@ def spans(
         >>> spans("New  York", [(0, 3), (5, 9)], words)
         [{'label': 'LOC', 'start': 0, 'end': 9, 'text': 'New  York', 'probability': 0.75}]
     """
-    found = []
+    found: list[EntityAnswer] = []
     for label, first, last in find_entities([word["label"] for word in words], scheme):
         start, end = places[first][0], places[last - 1][1]
-        probability = sum(word["probability"] for word in words[first:last]) / (last - first)
-        place = {"label": label, "start": start, "end": end, "text": text[start:end]}
-        found.append({**place, "probability": probability})
+        probability = sum(word["probability"] or 0.0 for word in words[first:last]) / (last - first)
+        found.append({"label": label, "start": start, "end": end, "text": text[start:end], "probability": probability})
     return found
 
 
@@ -259,7 +276,7 @@ def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]
 
 def _is_scheme(letters: Collection[str]) -> bool:
     """Whether letters may be those of one scheme. L and M never are without others, which they end and continue."""
-    return set(letters) <= set("BIES") or letters in ({"U"}, {"W"}, {"M", "E"}) or bool(letters & {"B", "I"})
+    return set(letters) <= set("BIES") or letters in ({"U"}, {"W"}, {"M", "E"}) or bool({*letters} & {"B", "I"})
 
 
 def _is_convincing(letters: Collection[str]) -> bool:

@@ -14,15 +14,17 @@ encoded twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.tasks.training_step import Gradients, TrainingStep
+from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Inputs
     from keras_bert.tasks.task import BertTask
 
 _DRAWS = 4096  # the most random draws of a mini-batch: a few for each layer
@@ -71,7 +73,7 @@ class MiniBatches(TrainingStep):
                 "small batches make a large one"
             )
 
-    def gradients(self, model: BertTask, x: Any, y: Any, sample_weight: Any) -> Gradients:
+    def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
         passes = _Passes(model, model.text_columns(x, training=True), self.size)
         vectors = passes.vectors()  # [batch, columns, size]
         with tf.GradientTape() as tape:

@@ -12,6 +12,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.layers import ACTIVATIONS, build, dropout, made
 from keras_bert.formats import check_storable
 from keras_bert.shapes import CLASSIFIERS, head_layers
+from keras_bert.tensors import Tensor
 
 
 def check_finite(answers: np.ndarray, name: str = "vector", item: str = "text") -> None:
@@ -74,11 +75,11 @@ class ClassifierHead(keras.layers.Layer):
         self.norm = made(layers, "norm", config, self.dtype_policy)
         self.logits = made(layers, "logits", config, self.dtype_policy)
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         layers = {"transform": self.transform, "norm": self.norm, "logits": self.logits}
         build(head_layers(self.config, self.task, self.units), layers)
 
-    def call(self, hidden: Any, training: bool | None = None) -> Any:
+    def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         if self.transform is not None:
             hidden = self.activation(self.transform(self.dropout(hidden, training=training)))
         if self.norm is not None:
@@ -112,13 +113,13 @@ class MaskedLMHead(keras.layers.Layer):
         self.activation = _ACTIVATIONS[config.activation_of("masked_lm")]
         self.norm = made(layers, "norm", config, self.dtype_policy)
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         layers = {"decoder": self.decoder, "transform": self.transform, "norm": self.norm}
         build(head_layers(self.config, "masked_lm"), layers)
         if self.decoder is None:
             self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
 
-    def call(self, hidden: Any, embeddings: Any) -> Any:
+    def call(self, hidden: Tensor, embeddings: Tensor) -> Tensor:
         if self.decoder is not None:
             return self.decoder(hidden)
         hidden = self.norm(self.activation(self.transform(hidden)))

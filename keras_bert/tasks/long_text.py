@@ -1,20 +1,31 @@
 """Hidden states of texts in windows, and the best window for each token."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens, windows
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.heads import ClassifierHead
 
 POOLINGS = ("mean", "max")
 
 
 def classify_texts(
-    encoder: BertEncoder, head: Any, inputs: dict[str, Any], pooling: str = "mean", training: bool | None = None
-) -> Any:
+    encoder: BertEncoder,
+    head: ClassifierHead,
+    inputs: Mapping[str, Tensor],
+    pooling: str = "mean",
+    training: bool | None = None,
+) -> Tensor:
     """The logits of texts, float `[batch, units]`.
 
     With `config.pooling="late"`, the head reads the hidden states of all tokens, and its logits are averaged.
@@ -40,7 +51,7 @@ def classify_texts(
     return head(_over_windows(pooled, inputs, pooling), training=training)
 
 
-def _over_windows(values: Any, inputs: dict[str, Any], pooling: str) -> Any:
+def _over_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
     """float `[batch, windows, size]` or, without windows, `[batch, size]` -> `[batch, size]`."""
     if len(values.shape) == 2:
         return values
@@ -52,7 +63,7 @@ def _over_windows(values: Any, inputs: dict[str, Any], pooling: str) -> Any:
     return ops.sum(values * is_window, axis=1) / ops.sum(is_window, axis=1)
 
 
-def sequence_output(encoder: BertEncoder, inputs: dict[str, Any], training: bool | None = None) -> Any:
+def sequence_output(encoder: BertEncoder, inputs: Mapping[str, Tensor], training: bool | None = None) -> Tensor:
     """The encoder's `sequence_output`, float `[batch, seq_length, hidden]`, or `[batch, windows, seq_length, hidden]`.
 
     Args:
@@ -61,7 +72,7 @@ def sequence_output(encoder: BertEncoder, inputs: dict[str, Any], training: bool
     return _of_each_row(encoder, inputs, "sequence_output", training)
 
 
-def _of_each_row(encoder: BertEncoder, inputs: dict[str, Any], output: str, training: bool | None) -> Any:
+def _of_each_row(encoder: BertEncoder, inputs: Mapping[str, Tensor], output: str, training: bool | None) -> Tensor:
     shape = ops.shape(inputs["input_word_ids"])
     if len(shape) == 2:
         return encoder(inputs, training=training)[output]

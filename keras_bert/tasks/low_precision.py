@@ -6,14 +6,15 @@ import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest
 from keras_bert.inference import SAMPLE_TEXTS, cosine_to_float32, set_precision
 from keras_bert.inference import ranges as int8_ranges
-from keras_bert.tasks.columns import columns_of
+from keras_bert.tasks.columns import Texts, columns_of
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
@@ -21,12 +22,12 @@ _BATCH = 16  # texts
 _LEAST_COSINE = 0.97  # of hidden states to float32, on texts that were not calibrated with
 
 
-def built_in_texts(columns: int) -> Any:
+def built_in_texts(columns: int) -> Texts:
     """The built-in sentences; for pairs, each sentence with the next."""
     return SAMPLE_TEXTS if columns == 1 else (SAMPLE_TEXTS, [*SAMPLE_TEXTS[1:], SAMPLE_TEXTS[0]])
 
 
-def batches_of(preprocessor: BertPreprocessor | None, x: Any, names: Sequence[str]) -> Iterator[dict[str, tf.Tensor]]:
+def batches_of(preprocessor: BertPreprocessor | None, x: Texts, names: Sequence[str]) -> Iterator[dict[str, tf.Tensor]]:
     """The encoder's inputs, int32 `[batch, seq_length]`, for texts.
 
     Args:
@@ -50,7 +51,7 @@ def batches_of(preprocessor: BertPreprocessor | None, x: Any, names: Sequence[st
         raise ValueError(f"there are {len(columns[0]):,} first texts, but {len(columns[1]):,} second ones")
     for start in range(0, len(columns[0]), _BATCH):
         batch = tuple(as_strings(list(column[start : start + _BATCH])) for column in columns)
-        inputs = preprocessor(batch if len(batch) > 1 else batch[0])
+        inputs = preprocessor(batch[0] if len(batch) == 1 else batch)
         if preprocessor.stride is not None:  # [batch, windows, seq_length]
             inputs = {name: tf.reshape(each, [-1, tf.shape(each)[-1]]) for name, each in inputs.items()}
         yield inputs
@@ -59,6 +60,15 @@ def batches_of(preprocessor: BertPreprocessor | None, x: Any, names: Sequence[st
 class LowPrecision:
     """A mixin for models with an encoder and a preprocessor. Their presets hold the int8 ranges."""
 
+    encoder: BertEncoder
+    preprocessor: BertPreprocessor | None
+    text_names: tuple[str, ...]
+
+    if TYPE_CHECKING:
+
+        def retrace(self) -> None:
+            """Drops traced graphs."""
+
     _ranges: int8_ranges.Int8Ranges | None = None  # from the preset, or the last calibration
 
     @property
@@ -66,7 +76,7 @@ class LowPrecision:
         """The precision of the model's computations; see `set_precision`."""
         return self.encoder.precision
 
-    def set_precision(self, precision: str, x: Any = None) -> None:
+    def set_precision(self, precision: str, x: Texts | None = None) -> None:
         """Sets the precision of inference. In a lower precision, the model cannot be trained.
 
         The matrix products of the layers, and the table of token embeddings, are bfloat16 or int8; the rest of the
@@ -126,7 +136,7 @@ class LowPrecision:
         known = self._ranges
         return known if known is not None and known.weights == digest(self.encoder) else None
 
-    def quantize(self, mode: str | None = None, config: Any = None, x: Any = None) -> None:
+    def quantize(self, mode: str | None = None, config: object = None, x: Texts | None = None) -> None:
         """`set_precision("int8", x)` under Keras's name. (Keras's own int8 is slower than float32 on a CPU.)
 
         Raises:

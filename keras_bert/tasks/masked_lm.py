@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypedDict, overload
 
 import keras
 import numpy as np
@@ -16,8 +16,9 @@ from keras_bert.encoder.encoder import NAMES, check_range
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.storable import RowSettings, TaskPreset
+from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask
+from keras_bert.tensors import Tensor
 from keras_bert.text import (
     BertPreprocessor,
     BytePairTokenizer,
@@ -139,6 +140,20 @@ def _token_texts(tokenizer: Tokenizer) -> list[str]:
     return tokenizer.vocabulary
 
 
+class TokenAnswer(TypedDict):
+    """A candidate for a mask, and its probability, 0 to 1."""
+
+    token: str
+    probability: float
+
+
+class FilledText(TypedDict):
+    """A text with its masks filled, and the candidates for each mask; see `BertMaskedLM.fill`."""
+
+    text: str
+    masks: list[list[TokenAnswer]]
+
+
 POSITIONS = "masked_lm_positions"
 _NO_PREPROCESSOR = (
     "this BertMaskedLM has no preprocessor, so it takes packed inputs only; give it one, or load a preset that "
@@ -189,7 +204,7 @@ class BertMaskedLM(BertTask):
         self.head.build()
         self.built = True
 
-    def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         inputs = dict(inputs)
         positions = inputs.pop(POSITIONS, None)
         expected = "expected an integer tensor [batch, predictions]"
@@ -202,7 +217,7 @@ class BertMaskedLM(BertTask):
             check_range(POSITIONS, positions, inputs[NAMES[0]].shape[1], "the sequences have the positions")
         return self.logits(self.encoder(inputs, training=training)["sequence_output"], positions)
 
-    def logits(self, sequence_output: Any, positions: Any) -> Any:
+    def logits(self, sequence_output: Tensor, positions: Tensor) -> Tensor:
         """The head's logits, from the encoder's float `[batch, seq_length, hidden]` and the positions."""
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
@@ -215,9 +230,15 @@ class BertMaskedLM(BertTask):
     def _runners(self) -> Iterable[ByLength]:
         return self._by_top_k.values()
 
+    @overload
+    def fill(self, text: str, top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None) -> FilledText: ...
+    @overload
+    def fill(
+        self, text: Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[FilledText]: ...
     def fill(
         self, text: str | Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> Any:
+    ) -> FilledText | list[FilledText]:
         """Fills the masks in a text, or in many texts.
 
         Several masks in a text are filled one by one, the most probable token first, so that each sees those before it.
@@ -256,12 +277,14 @@ class BertMaskedLM(BertTask):
         filled = self._fill(list_of_str(texts), top_k, batch_tokens, progress)
         return filled[0] if is_one else filled
 
-    def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[dict[str, Any]]:
+    def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[FilledText]:
+        assert self.preprocessor is not None
+        assert self._token_texts is not None
         if top_k not in self._by_top_k:
             self._by_top_k[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))
         chunks = self._by_top_k[top_k](texts, batch_tokens, progress)
         found = [row[row[:, 0, 1] > 0] for chunk in chunks for row in chunk]  # each [masks, top_k, 2]
-        self._check_masks(texts, [len(row) for row in found])
+        _check_masks(self.preprocessor, texts, [len(row) for row in found])
         if not texts:
             return []
         rows = np.zeros((len(texts), max(map(len, found)), top_k, 2), np.float32)
@@ -281,23 +304,13 @@ class BertMaskedLM(BertTask):
             for text, names, scores in zip(filled, tokens, found, strict=True)
         ]
 
-    def _check_masks(self, texts: list[str], seen: list[int]) -> None:
-        mask = self.preprocessor.tokenizer.special_tokens["mask_token"]
-        for number, (text, count) in enumerate(zip(texts, seen, strict=True)):
-            if mask not in text:
-                raise ValueError(f"text {number} (from 0) has no {mask}: {text!r:.60}")
-            if text.count(mask) > count:
-                what = f"text {number} (from 0) has {mask} {text.count(mask)} times"
-                raise ValueError(
-                    f"{what}, but only {count} in the {self.preprocessor.longest} tokens that are read; shorten it"
-                )
-
     def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
         """float32 `[batch, masks, top_k, 2]`: ids, which float32 holds exactly up to 2^24, and probabilities."""
-        candidates = self._candidates(self.preprocessor.pack(segments), top_k)
+        candidates = self._candidates(self._packed(segments), top_k)
         return tf.stack([tf.cast(candidates.ids, tf.float32), candidates.probabilities], axis=-1)
 
     def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> Candidates:
+        assert self.preprocessor is not None  # the callers have checked it
         tokenizer = self.preprocessor.tokenizer
 
         def predict(inputs: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
@@ -307,29 +320,31 @@ class BertMaskedLM(BertTask):
         return fill_masks(predict, packed, tokenizer.mask_token_id, top_k)
 
     @property
-    def serve(self) -> Callable[[Any], dict[str, Any]]:
+    def serve(self) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
         """The serving signature, for `text`, string `[batch]`; it needs a preprocessor.
 
         It returns, as `fill` does, `filled`, string `[batch]`; `tokens`, string `[batch, masks, 5]`; and
         `probabilities`, float32 of that shape. If a text has fewer masks, they are padded with "" and 0. Truncated
         masks stay as they are.
         """
-        if self.preprocessor is None:
+        preprocessor, token_texts = self.preprocessor, self._token_texts
+        if preprocessor is None or token_texts is None:
             raise AttributeError(_NO_PREPROCESSOR)
 
-        def serve_texts(text: Any) -> dict[str, Any]:
-            candidates = self._candidates(self.preprocessor(text), min(5, self.preprocessor.tokenizer.vocabulary_size))
-            tokens = self._token_texts.of(candidates)
-            filled = self._token_texts.fill(text, candidates)
+        def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            candidates = self._candidates(preprocessor(text), min(5, preprocessor.tokenizer.vocabulary_size))
+            tokens = token_texts.of(candidates)
+            filled = token_texts.fill(text, candidates)
             return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}
 
         return serve_texts
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return [{"filled": answer["text"], "masks": answer["masks"]} for answer in self.fill(*texts, progress=False)]
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        (text,) = texts
+        return [{"filled": answer["text"], "masks": answer["masks"]} for answer in self.fill(text, progress=False)]
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no masked language modeling head; pre-trained models have one")
         return super()._arguments(preset, given)
@@ -359,7 +374,17 @@ def _check(preprocessor: BertPreprocessor) -> None:
         raise ValueError(f"stride is {preprocessor.stride}, but masks cannot be filled in windows; leave it out")
 
 
-def _gather_rows(sequences: Any, positions: Any) -> Any:
+def _check_masks(preprocessor: BertPreprocessor, texts: list[str], seen: list[int]) -> None:
+    mask = preprocessor.tokenizer.special_tokens["mask_token"]
+    for number, (text, count) in enumerate(zip(texts, seen, strict=True)):
+        if mask not in text:
+            raise ValueError(f"text {number} (from 0) has no {mask}: {text!r:.60}")
+        if text.count(mask) > count:
+            what = f"text {number} (from 0) has {mask} {text.count(mask)} times"
+            raise ValueError(f"{what}, but only {count} in the {preprocessor.longest} tokens that are read; shorten it")
+
+
+def _gather_rows(sequences: Tensor, positions: Tensor) -> Tensor:
     """`[batch, seq_length, hidden]`, int `[batch, n]` -> `[batch, n, hidden]`."""
     batch, seq_length, hidden = ops.shape(sequences)
     first = ops.expand_dims(ops.arange(batch, dtype=positions.dtype) * ops.cast(seq_length, positions.dtype), 1)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert.extras import needed
 from keras_bert.tasks.entities import OUTSIDE, LabelScheme
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
+
+def accuracy(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """The share of predictions that are right.
 
     Args:
@@ -37,7 +40,7 @@ def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
     return {"accuracy": float(right.mean())}
 
 
-def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1) -> dict[str, float]:
+def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", positive: int | str = 1) -> dict[str, float]:
     """Precision, recall, and F1, their harmonic mean. Each is 0 where it would be 0 / 0.
 
     Args:
@@ -74,7 +77,7 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
     }
 
 
-def matthews(labels: Any, predictions: Any) -> dict[str, float]:
+def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """Matthews correlation, GLUE's measure for CoLA: 1 if all predictions are right, 0 for chance.
 
     It is also 0 if all labels or all predictions are the same.
@@ -100,7 +103,7 @@ def matthews(labels: Any, predictions: Any) -> dict[str, float]:
     return {"matthews_correlation": float(scikit_learn.matthews_corrcoef(labels, predictions))}
 
 
-def correlation(labels: Any, predictions: Any) -> dict[str, float]:
+def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """Pearson's correlation of the numbers, and Spearman's of their ranks: GLUE's measures for STS-B.
 
     If one side is constant, the correlation is undefined; here it is 0.
@@ -131,7 +134,7 @@ def correlation(labels: Any, predictions: Any) -> dict[str, float]:
     }
 
 
-def average_precision(labels: Any, scores: Any) -> dict[str, float]:
+def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
     """Average precision: the mean of the precisions at each right answer, from the highest score down.
 
     Without a right answer it is 0.
@@ -153,7 +156,7 @@ def average_precision(labels: Any, scores: Any) -> dict[str, float]:
     return {"average_precision": float(scikit_learn.average_precision_score(labels, scores)) if labels.any() else 0.0}
 
 
-def entity_f1(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
+def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[str]]) -> dict[str, float]:
     """Precision, recall and F1 of entities. An entity is right if its first word, last word and kind are right.
 
     Entities are read as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no entity of its kind
@@ -195,7 +198,7 @@ def _in_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
     return [[scheme.iobes(sentence) for sentence in column] for column in columns]
 
 
-def entities_by_kind(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
+def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[str]]) -> dict[str, float]:
     """Macro averages, and precision, recall, F1 and support of each kind of entity, as seqeval reports them.
 
     Arguments and errors are those of `entity_f1`, names of the measures those of `by_class`.
@@ -217,7 +220,7 @@ def entities_by_kind(labels: Sequence[Sequence[str]], predictions: Sequence[Sequ
     return {**averages, **_of_classes(list(rows), list(zip(*rows.values(), strict=True)))}
 
 
-def by_class(labels: Any, predictions: Any, classes: Sequence[str]) -> dict[str, float]:
+def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) -> dict[str, float]:
     """Macro averages, and precision, recall, F1 and support of each class, 0 where it would be 0 / 0.
 
     Args:
@@ -260,7 +263,7 @@ def _of_classes(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict
     }
 
 
-def errors(labels: Any, predictions: Any) -> dict[str, float]:
+def errors(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """The mean absolute error and the root of the mean squared error.
 
     Example:
@@ -272,7 +275,7 @@ def errors(labels: Any, predictions: Any) -> dict[str, float]:
     return {"mae": float(apart.mean()), "rmse": float(np.sqrt(np.square(apart).mean()))}
 
 
-def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> np.ndarray:
+def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str | int]) -> np.ndarray:
     """Counts, for each class, the classes that its examples were predicted as.
 
     Args:
@@ -299,7 +302,7 @@ def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> n
     return matrix.astype(np.int64)
 
 
-def _alike(labels: Any, predictions: Any, dtype: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def _alike(labels: ArrayLike, predictions: ArrayLike, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Labels and predictions as arrays. Raises ValueError if they cannot be compared or are empty."""
     labels, predictions = np.asarray(labels, dtype), np.asarray(predictions, dtype)
     if labels.shape != predictions.shape:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import columns_of, one_or_many, plain_labels
-from keras_bert.tasks.storable import TaskPreset
+from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, columns_of, one_or_many, plain_labels
+from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 
@@ -44,6 +47,9 @@ class BertNextSentence(BertTask):
         (2,)
     """
 
+    preprocessor: BertPreprocessor
+    _by_length: ByLength
+
     HEAD = "next_sentence"
     EXAMPLES = TextExamples
     text_names = ("text", "text_pair")
@@ -56,19 +62,25 @@ class BertNextSentence(BertTask):
             raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be read in windows; leave it out")
         self._add_head(2, dropout)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict | tuple | list):
             raise ValueError("this model takes pairs: a tuple of two, (texts, texts)")
         pooled = self.encoder(self.packed(inputs), training=training)["pooled_output"]
         return ops.cast(self.head(pooled, training=training), "float32")
 
+    @overload
+    def score(self, text: str, text_pair: str, batch_tokens: int = 1024, progress: bool | None = None) -> float: ...
+    @overload
+    def score(
+        self, text: Iterable[str], text_pair: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> np.ndarray: ...
     def score(
         self,
         text: str | Iterable[str],
         text_pair: str | Iterable[str],
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> float | np.ndarray:
         """The probability that a text follows another, for one pair or many.
 
         Args:
@@ -90,7 +102,7 @@ class BertNextSentence(BertTask):
         scores = ops.convert_to_numpy(_probability(np.reshape(logits, (-1, 2)).astype(np.float32)))
         return float(scores[0]) if is_one else scores
 
-    def serve(self, text: Any, text_pair: Any) -> dict[str, Any]:
+    def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """The serving signature: `text`, `text_pair`, string `[batch]` -> `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
@@ -98,7 +110,7 @@ class BertNextSentence(BertTask):
         """The loss to compile with: cross-entropy."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def targets(self, y: Any) -> Any:
+    def targets(self, y: Labels | None) -> Targets:
         """Labels, 0 (it follows) or 1 (it does not), as int32; tensors stay as they are.
 
         Raises:
@@ -112,32 +124,34 @@ class BertNextSentence(BertTask):
         return np.array(y, np.int32)
 
     @property
-    def example_settings(self) -> dict[str, Any]:
+    def example_settings(self) -> dict[str, str]:
         return {"problem_type": "regression"}  # labels are numbers
 
-    def answers(self, x: Any) -> list[Any]:
-        return self.score(*columns_of(x), progress=False).tolist()
+    def answers(self, x: Texts) -> list[float]:
+        text, text_pair = columns_of(x)
+        return self.score(text, text_pair, progress=False).tolist()
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[float], y: Labels | None) -> dict[str, float]:
         """`accuracy`."""
         return metrics.accuracy(np.asarray(y), (np.asarray(answers) < 0.5).astype(int))
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def mistakes(self, answers: Sequence[float], y: Labels) -> list[int]:
         return [i for i, (score, label) in enumerate(zip(answers, y, strict=True)) if (score < 0.5) != label]
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return [{"probability": float(score)} for score in self.score(*texts, progress=False)]
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        text, text_pair = texts
+        return [{"probability": float(score)} for score in self.score(text, text_pair, progress=False)]
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no next-sentence head; BERT's original checkpoints have one")
         return super()._arguments(preset, given)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         return {"dropout": self.dropout_rate}
 
 
-def _probability(logits: Any) -> Any:
+def _probability(logits: Tensor) -> Tensor:
     """float `[batch, 2]` -> `[batch]`."""
     return ops.softmax(logits)[:, 0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, overload
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ from keras_bert.data import QuestionExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
-from keras_bert.tasks.columns import check_top_k, plain_labels
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k, plain_labels
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.spans import (
     NEVER,
@@ -30,13 +30,25 @@ from keras_bert.tasks.spans import (
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.storable import RowSettings, TaskPreset
+from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 _BEST, _LONGEST, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
 _QUESTIONS_AT_A_TIME = 4096
+
+
+class SpanAnswer(TypedDict):
+    """An answer to a question; see `BertQuestionAnswerer.answer`."""
+
+    answer: str
+    start: int
+    end: int
+    score: float
+    probability: float
+    no_answer_score: float
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -72,6 +84,9 @@ class BertQuestionAnswerer(BertTask):
         True
     """
 
+    preprocessor: BertPreprocessor
+    _by_length: ByLength
+
     HEAD = "spans"
     EXAMPLES = QuestionExamples
     ANSWERS_PROGRAM = """\
@@ -105,7 +120,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         self.no_answer_threshold = no_answer_threshold
         self._by_length = ByLength(preprocessor, lambda segments: self._found(*segments))
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict | tuple | list):
             raise ValueError("a question answerer takes pairs: a tuple of two, (questions, contexts)")
         packed = self.packed(inputs)
@@ -117,6 +132,33 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
     # -- From questions to answers
 
+    @overload
+    def answer(
+        self,
+        question: str,
+        context: str,
+        top_k: Literal[1] = 1,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> SpanAnswer: ...
+    @overload
+    def answer(
+        self,
+        question: Iterable[str],
+        context: Iterable[str],
+        top_k: Literal[1] = 1,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[SpanAnswer]: ...
+    @overload
+    def answer(
+        self,
+        question: str | Iterable[str],
+        context: str | Iterable[str],
+        top_k: int,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> Any: ...
     def answer(
         self,
         question: str | Iterable[str],
@@ -124,7 +166,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         top_k: int = 1,
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> SpanAnswer | list[SpanAnswer] | list[list[SpanAnswer]]:
         """Answers a question from its context, or many questions.
 
         Args:
@@ -150,19 +192,21 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         check_top_k(top_k, _BEST)
         check_batch_tokens(batch_tokens)
         self._warn_if_untrained()
-        is_one = isinstance(question, str) and isinstance(context, str)
-        questions, contexts = checked_questions(*([question], [context]) if is_one else (question, context))
-        answers = []
+        is_one = False
+        if isinstance(question, str) and isinstance(context, str):
+            is_one, question, context = True, [question], [context]
+        questions, contexts = checked_questions(question, context)
+        answers: list[list[SpanAnswer]] = []
         with tqdm(total=0, unit=" windows", delay=1, disable=None if progress is None else not progress) as bar:
             for first in range(0, len(questions), _QUESTIONS_AT_A_TIME):
                 chunk = slice(first, first + _QUESTIONS_AT_A_TIME)
                 answers.extend(self._answers(questions[chunk], contexts[chunk], top_k, batch_tokens, bar))
-        answers = answers if top_k > 1 else [ranked[0] for ranked in answers]
-        return answers[0] if is_one else answers
+        found = answers if top_k > 1 else [ranked[0] for ranked in answers]
+        return found[0] if is_one else found
 
     def _answers(
         self, questions: list[str], contexts: list[str], top_k: int, batch_tokens: int, bar: tqdm
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[list[SpanAnswer]]:
         texts = as_strings(contexts)
         read = read_contexts(self.preprocessor, as_strings(questions), texts)
         lengths = np.maximum(row_lengths(self.preprocessor, read), self.preprocessor.sequence_length or 0)
@@ -201,7 +245,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         packed = self.preprocessor.pack((question, window))  # [windows, 1, seq_length]
         return {name: tf.reshape(each, [-1, tf.shape(each)[2]]) for name, each in packed.items()}
 
-    def serve(self, question: Any, context: Any) -> dict[str, Any]:
+    def serve(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """The serving signature, for `question` and `context`, string `[batch]` each: the best answer.
 
         Returns:
@@ -214,7 +258,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         length = served["end"] - served["start"]
         return {"answer": tf.strings.substr(context, served["start"], length, unit="UTF8_CHAR"), **served}
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`start_logits` and `end_logits`, float32 `[batch, seq_length]` each, `NEVER` at padding."""
         logits = self(inputs, training=False)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
@@ -225,7 +269,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """The loss to compile with: cross-entropy of start and end."""
         return SpanLoss()
 
-    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes questions and contexts, and splits contexts into windows. Each window is a training example.
 
         Args:
@@ -262,10 +306,10 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         question, window, targets, lengths = (tf.concat(parts, axis=0) for parts in zip(*chunks, strict=True))
         return TokenizedExamples((question, window), targets, lengths.numpy())
 
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         return self._packed_windows(*segments), targets
 
-    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if not (isinstance(x, tuple) and all(isinstance(each, list) for each in x)):
             return super().arrays(x, y)
         if y is None:
@@ -275,16 +319,16 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
     # -- Measures
 
-    def check_examples(self, x: Any, y: Any) -> None:
+    def check_examples(self, x: Texts, y: Labels | None) -> None:
         super().check_examples(x, y)
         for number, answers in enumerate(plain_labels(y)):
             check_answers(number, answers)
 
-    def answers(self, x: Any) -> list[Any]:
+    def answers(self, x: Texts) -> list[list[SpanAnswer]]:
         """The two best answers to each question. The best may be "no answer"."""
         return self.answer(*x, top_k=2, progress=False)
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> dict[str, float]:
         """SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's measures.
 
         Among these, `best_f1_thresh` is the best `no_answer_threshold`.
@@ -300,7 +344,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             measured = metrics.squad_v2(right, spans, scores, threshold)
         return {"f1": measured.pop("f1"), **measured}
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def mistakes(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
         """The questions whose answer is not an exact match, as SQuAD counts; for some, only no answer is right."""
         return [
             i
@@ -308,20 +352,21 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             if metrics.squad_v1([[text for text, _ in right] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
         ]
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -answers[i][0]["probability"])
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: list[SpanAnswer], label: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
         """The right answers, and the model's best answer; each is empty if there is none."""
         right = " | ".join(dict.fromkeys(text for text, _ in label))
         return [{"label": right, **self.answer_columns(answer)}]
 
-    def answer_columns(self, answer: Any) -> dict[str, Any]:
+    def answer_columns(self, answer: list[SpanAnswer]) -> dict[str, object]:
         """The best answer and its probability."""
         return {name: answer[0][name] for name in ("answer", "probability")}
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return self.answer(*texts)
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        question, context = texts
+        return self.answer(question, context)
 
     # -- Files
 
@@ -342,7 +387,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         limits = {"max_sequence_length": longest, "stride": stride}
         return BertPreprocessor.from_preset(preset.files, sequence_length=None, **limits)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         return {
             "max_answer_length": self.max_answer_length,
             "no_answer_threshold": self.no_answer_threshold,

@@ -10,6 +10,7 @@ query and one passage are trained with binary cross-entropy, which also takes li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -19,9 +20,10 @@ from keras import ops
 from keras_bert.choices import RANKING_LOSSES
 from keras_bert.tasks.replicas import over_all
 from keras_bert.tasks.sentence_losses import MarginMSELoss
+from keras_bert.tensors import Tensor
 
 
-def lists_of(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+def lists_of(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
     """Labels and logits of passages -> both as float32 `[batch, passages]`.
 
     Raises:
@@ -61,7 +63,7 @@ class ListNetLoss(keras.losses.Loss):
     def __init__(self, name: str = "list_net", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         labels, logits = lists_of(y_true, y_pred)
         return -ops.sum(ops.softmax(labels, axis=1) * ops.log_softmax(logits, axis=1), axis=1)
 
@@ -106,7 +108,7 @@ class LambdaLoss(keras.losses.Loss):
             raise ValueError(f"k is {k}; expected at least 1")
         self.k = k
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         labels, logits = _by_score(y_true, y_pred)
         discounts = np.log2(np.arange(labels.shape[1]) + 2.0).astype(np.float32)
         best = ops.flip(ops.sort(_gains(labels), axis=1), axis=1)
@@ -123,32 +125,32 @@ class LambdaLoss(keras.losses.Loss):
         """Whether a query of a batch has passages with different labels, without which nothing can be learned."""
         return bool(np.any(y_true != y_true[:, :1]))
 
-    def count(self, y_true: Any, y_pred: Any) -> Any:
+    def count(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """The number of pairs that the loss is the mean of."""
         return ops.sum(self._pairs(_by_score(y_true, y_pred)[0]))
 
-    def _pairs(self, labels: Any) -> Any:
+    def _pairs(self, labels: Tensor) -> Tensor:
         """float32 `[batch, passages, passages]`: 1 for each pair that counts. The labels are in the order of ranks."""
         ranks = np.arange(labels.shape[1])  # from 0
         counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
         return ops.cast(_differences(labels) > 0, "float32") * counted
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "k": self.k}
 
 
-def _by_score(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+def _by_score(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
     """Labels and logits, float32 `[batch, passages]` each, the highest logit of a row first."""
     labels, logits = lists_of(y_true, y_pred)
     order = ops.argsort(-logits, axis=1)
     return ops.take_along_axis(labels, order, axis=1), ops.take_along_axis(logits, order, axis=1)
 
 
-def _gains(labels: Any) -> Any:
+def _gains(labels: Tensor) -> Tensor:
     return ops.power(2.0, ops.maximum(labels, 0.0)) - 1.0
 
 
-def _differences(values: Any) -> Any:
+def _differences(values: Tensor) -> Tensor:
     """`[batch, n]` -> `[batch, n, n]`: each value minus each other."""
     return values[:, :, None] - values[:, None, :]
 
@@ -169,4 +171,6 @@ def binary_cross_entropy() -> keras.losses.Loss:
 
 
 # By name, for commands.
-LOSSES = dict(zip(RANKING_LOSSES, (binary_cross_entropy, LambdaLoss, ListNetLoss, MarginMSELoss), strict=True))
+LOSSES: dict[str, Callable[[], keras.losses.Loss]] = dict(
+    zip(RANKING_LOSSES, (binary_cross_entropy, LambdaLoss, ListNetLoss, MarginMSELoss), strict=True)
+)

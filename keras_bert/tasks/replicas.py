@@ -6,16 +6,38 @@ A replica is one device with the model's weights on it; a global batch is all ro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.tensors import Tensor
+
+# A loss as `compile` takes it: an object, the name of one, or a function of `(y_true, y_pred)`.
+KerasLoss: TypeAlias = "keras.losses.Loss | str | Callable[[Tensor, Tensor], Tensor]"
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Inputs
+
+    class _Model(undocumented.BuiltFromOneReplica):
+        """What the mixin needs of a `keras.Model`."""
+
+        built: bool
+        distribute_strategy: tf.distribute.Strategy
+        optimizer: keras.optimizers.Optimizer
+        trainable_variables: list[keras.Variable]
+
+        def compile(self, optimizer: Any, loss: Any, *args: Any, **kwargs: Any) -> None: ...
+        def make_train_function(self, force: bool) -> Callable[..., dict[str, Tensor]]: ...
+        def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]: ...
+        def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]: ...
+else:
+    _Model = undocumented.BuiltFromOneReplica
 
 
-class Replicated(undocumented.BuiltFromOneReplica):
+class Replicated(_Model):
     """A mixin for Keras 3 models. Under `tf.distribute`, many replicas then train as one would.
 
     Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
@@ -64,13 +86,13 @@ class Replicated(undocumented.BuiltFromOneReplica):
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
 
-    def make_train_function(self, force: bool = False) -> Any:
+    def make_train_function(self, force: bool = False) -> Callable[..., dict[str, Tensor]]:
         """Keras's, but the optimizer makes its variables first: a step that makes variables is traced twice."""
         if self.built:
             self.build_optimizer()
         return super().make_train_function(force)
 
-    def train_step(self, data: Any) -> dict[str, Any]:
+    def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         return self._reducible(self._updating(super().train_step, data))
 
     def _updating(self, step: Callable[..., Any], *arguments: Any) -> Any:
@@ -81,10 +103,10 @@ class Replicated(undocumented.BuiltFromOneReplica):
         # That is a custom gradient: TensorFlow keeps the graph, the model and its moments until the process ends.
         return tf.distribute.get_replica_context().merge_call(lambda _, *given: step(*given), args=arguments)
 
-    def test_step(self, data: Any) -> dict[str, Any]:
+    def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         return self._reducible(super().test_step(data))
 
-    def _reducible(self, logs: dict[str, Any]) -> dict[str, Any]:
+    def _reducible(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
         # With several workers, Keras averages a step's results along their first axis, which scalars lack.
         if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return logs
@@ -103,14 +125,14 @@ class GlobalMean(keras.losses.Loss):
         self.loss = loss
         super().__init__(**{"name": self.loss.name, "reduction": self.loss.reduction, **kwargs})
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         mean = self.loss(y_true, y_pred, sample_weight)  # this replica's mean, divided by the number of replicas
         if not is_mean(self):
             return mean
         here = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
         return mean * ops.divide_no_nan(here * replicas(), over_all(here))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 
     @classmethod
@@ -118,12 +140,12 @@ class GlobalMean(keras.losses.Loss):
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
-def is_mean(loss: Any) -> bool:
+def is_mean(loss: KerasLoss) -> bool:
     """Whether a Keras loss is a mean over rows, and not their sum."""
     return getattr(loss, "reduction", "mean") not in (None, "none", "sum")
 
 
-def divisor_of(loss: Any, y_true: Any, sample_weight: Any) -> Any:
+def divisor_of(loss: KerasLoss, y_true: Tensor, sample_weight: Tensor | None) -> Tensor:
     """The number that a Keras loss divides the sum over these rows by, up to a factor that all batches share.
 
     Args:
@@ -140,15 +162,15 @@ def divisor_of(loss: Any, y_true: Any, sample_weight: Any) -> Any:
     return ops.sum(counted)
 
 
-def _global_mean(loss: Any) -> Any:
+def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
     """The loss given to `compile`, over the global batch."""
     if loss is None or loss in ("ce", "crossentropy"):  # Keras chooses a loss when it sees the labels
         return loss
     if isinstance(loss, GlobalMean):  # of a saved model
         return loss
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "loss")
-    loss = keras.losses.get(loss)
-    return GlobalMean(loss if isinstance(loss, keras.losses.Loss) else undocumented.loss_from_function(loss, name))
+    found = keras.losses.get(loss)
+    return GlobalMean(found if isinstance(found, keras.losses.Loss) else undocumented.loss_from_function(found, name))
 
 
 class _LossOfReplicas(keras.metrics.Mean):
@@ -157,7 +179,7 @@ class _LossOfReplicas(keras.metrics.Mean):
     def __init__(self) -> None:
         super().__init__(name="loss")
 
-    def update_state(self, loss: Any, sample_weight: Any = None) -> None:
+    def update_state(self, loss: Tensor, sample_weight: Tensor | None = None) -> None:
         """Records the loss of a step.
 
         Args:
@@ -176,13 +198,13 @@ def replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def over_all(value: Any) -> Any:
+def over_all(value: Tensor) -> Tensor:
     """The sum over all replicas. In a step, every replica must call it; outside of a step, there is one replica."""
     context = tf.distribute.get_replica_context()
     return value if context is None or replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
-def of_all_replicas(rows: Any) -> Any:
+def of_all_replicas(rows: Tensor) -> Tensor:
     """Gathers the rows of the global batch. Gradients flow back to the replicas.
 
     In a step, every replica must call it; outside of a step, there is one replica.
@@ -194,7 +216,7 @@ def of_all_replicas(rows: Any) -> Any:
     return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
 
 
-def of_this_replica(rows: Any, count: Any) -> Any:
+def of_this_replica(rows: Tensor, count: Tensor) -> Tensor:
     """This replica's part of the rows of the global batch.
 
     Args:

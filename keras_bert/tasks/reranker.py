@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypedDict, overload
 
 import keras
 import numpy as np
@@ -15,7 +15,13 @@ from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, cross_encoder, hugging_face
 from keras_bert.tasks import metrics, ranking_losses
+from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
+    Column,
+    Inputs,
+    Labels,
+    Targets,
+    Texts,
     as_arrays,
     check_top_k,
     checked_labels,
@@ -28,12 +34,21 @@ from keras_bert.tasks.columns import (
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.tasks.sentence_losses import margins_of, scores_of
-from keras_bert.tasks.storable import RowSettings, TaskPreset
+from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
 
 _SCORES = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
+
+
+class RankedPassage(TypedDict):
+    """A passage that answers a query: its place in the passages, its score and its text."""
+
+    index: int
+    score: float
+    text: str
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -69,7 +84,10 @@ class BertReranker(BertTask):
         [['index', 'score', 'text'], ['index', 'score', 'text']]
     """
 
-    HEAD = "sequence"
+    preprocessor: BertPreprocessor
+    _by_length: ByLength
+
+    HEAD: ClassVar[str] = "sequence"
     EXAMPLES = TextExamples
     STATED_ELSEWHERE = ("labels",)
     ANSWERS_PROGRAM = 'print(outputs["score"])'
@@ -96,7 +114,7 @@ class BertReranker(BertTask):
         self.labels = labels
         self._add_head(1 if labels is None else 2, dropout)
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))
             inputs = packed_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
@@ -109,13 +127,19 @@ class BertReranker(BertTask):
             logits = logits[:, 1:] - logits[:, :1]  # softmax's second probability is the sigmoid of the difference
         return ops.reshape(ops.cast(logits, "float32"), (-1, passages))
 
+    @overload
+    def score(self, text: str, text_pair: str, batch_tokens: int = 1024, progress: bool | None = None) -> float: ...
+    @overload
+    def score(
+        self, text: Iterable[str], text_pair: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> np.ndarray: ...
     def score(
         self,
         text: str | Iterable[str],
         text_pair: str | Iterable[str],
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> float | np.ndarray:
         """Scores how well a passage answers a query, for one pair or many.
 
         Args:
@@ -138,14 +162,32 @@ class BertReranker(BertTask):
         scores = self._scores(np.reshape(logits, (-1, 1)).astype(np.float32))
         return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
 
+    @overload
     def rank(
         self,
-        query: str | Sequence[str],
-        passages: Sequence[str] | Sequence[Sequence[str]],
+        query: str,
+        passages: Iterable[str],
         top_k: int | None = None,
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> list[RankedPassage]: ...
+    @overload
+    def rank(
+        self,
+        query: Iterable[str],
+        passages: Iterable[Iterable[str]],
+        top_k: int | None = None,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[list[RankedPassage]]: ...
+    def rank(
+        self,
+        query: str | Iterable[str],
+        passages: Iterable[str] | Iterable[Iterable[str]],
+        top_k: int | None = None,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[RankedPassage] | list[list[RankedPassage]]:
         """Ranks passages by how well they answer a query.
 
         Args:
@@ -171,17 +213,20 @@ class BertReranker(BertTask):
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
         scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
         check_finite(scores, "score", "pair")  # there is no order of others
-        left, ranked = iter(scores.tolist()), []
+        left = iter(scores.tolist())
+        ranked: list[list[RankedPassage]] = []
         for texts in lists:
-            found = [{"index": index, "score": next(left), "text": text} for index, text in enumerate(texts)]
+            found: list[RankedPassage] = [
+                {"index": index, "score": next(left), "text": text} for index, text in enumerate(texts)
+            ]
             ranked.append(sorted(found, key=lambda each: -each["score"])[:top_k])
         return ranked[0] if is_one else ranked
 
-    def _scores(self, logits: Any) -> Any:
+    def _scores(self, logits: Tensor) -> Tensor:
         """float32 `[batch, 1]` -> `[batch]`."""
         return _SCORES[self.activation](ops.convert_to_tensor(logits)[:, 0])
 
-    def serve(self, text: Any, text_pair: Any) -> dict[str, Any]:
+    def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """The serving signature: `text`, `text_pair`, string `[batch]` -> `score`, float32 `[batch]`.
 
         One `text` may have many `text_pair`: a query and its passages.
@@ -189,7 +234,7 @@ class BertReranker(BertTask):
         text = tf.repeat(text, tf.where(tf.size(text) == 1, tf.size(text_pair), 1))
         return {"score": self._scores(self((text, text_pair), training=False))}
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits`, float32 `[batch, 1]`, and `score`, `[batch]`."""
         logits = self(inputs, training=False)
         return {"logits": logits, "score": self._scores(logits)}
@@ -210,12 +255,12 @@ class BertReranker(BertTask):
         has_scores = are_scores(np.asarray(examples.targets), passages)
         return ranking_losses.MarginMSELoss() if has_scores else ranking_losses.LambdaLoss()
 
-    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
             return as_arrays(x), labels_of(y, *counts_of(x))
         return super().arrays(x, y)
 
-    def targets(self, y: Any) -> Any:
+    def targets(self, y: Labels | None) -> Targets:
         """Labels, from 0 (no answer) to 1 (an answer) -> float32 `[examples, 1]`; tensors stay as they are.
 
         Raises:
@@ -232,7 +277,7 @@ class BertReranker(BertTask):
             raise ValueError(f"label {bad[0]} is {y[bad[0]]}; expected a number from 0 (no answer) to 1 (an answer)")
         return labels
 
-    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes pairs with labels; or lists, see `labels_of`."""
         columns = columns_of(x, None)
         _check_pairs(len(columns) > 1)
@@ -243,7 +288,7 @@ class BertReranker(BertTask):
         lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
         return TokenizedExamples(segments, tf.convert_to_tensor(labels), lengths)
 
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if len(segments) == 2:
             return super().batch(segments, targets)
         return packed_lists(self.preprocessor.pack, segments), targets
@@ -251,10 +296,10 @@ class BertReranker(BertTask):
     # -- Answers, and measures of them
 
     @property
-    def example_settings(self) -> dict[str, Any]:
+    def example_settings(self) -> dict[str, str]:
         return {"problem_type": "regression"}  # labels are numbers
 
-    def check_examples(self, x: Any, y: Any) -> None:
+    def check_examples(self, x: Texts, y: Labels | None) -> None:
         columns = columns_of(x, None)
         if len(columns) > 2:
             labels_of(y, *counts_of(columns))
@@ -263,14 +308,14 @@ class BertReranker(BertTask):
         else:
             super().check_examples(x, y)
 
-    def answers(self, x: Any) -> list[Any]:
+    def answers(self, x: Texts) -> list[float | list[float]]:
         """The score of each pair; for lists, the scores of each query's passages."""
         queries, *passages = columns_of(x, None)
         _check_pairs(bool(passages))
         scores = [self.score(queries, each, progress=False) for each in passages]
         return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[float | list[float]], y: Labels | None) -> dict[str, float]:
         """For pairs, `average_precision`, where labels of 0.5 or more are answers; for lists, see
         `measured`.
         """
@@ -279,8 +324,9 @@ class BertReranker(BertTask):
             return measured(scores, labels_of(y, *scores.shape))
         return metrics.average_precision(np.ravel(self.targets(y)) >= 0.5, answers)
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return [{"score": score} for score in self.score(*texts, progress=False).tolist()]
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        text, text_pair = texts
+        return [{"score": score} for score in self.score(text, text_pair, progress=False).tolist()]
 
     # -- Files
 
@@ -294,7 +340,7 @@ class BertReranker(BertTask):
         return size == (1,) and preset.cross_encoder_settings.is_stated
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         stated = preset.files.cross_encoder_settings
         if stated.is_stated and preset.head_size > 2:
             raise ValueError(
@@ -316,10 +362,10 @@ class BertReranker(BertTask):
     def _takes_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         return {"activation": self.activation, "dropout": self.dropout_rate, "labels": self.labels}
 
-    def hugging_face_settings(self) -> dict[str, Any]:
+    def hugging_face_settings(self) -> dict[str, object]:
         """For one output, what `CrossEncoder` reads; it gives the logits of two labels, whatever the activation."""
         return cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_names(self.labels)
 
@@ -338,7 +384,9 @@ def _check_pairs(are_pairs: bool) -> None:
 # -- Lists for a reranker: queries with several passages each, in columns of texts; and measures of their ranking.
 
 
-def packed_lists(pack: Callable[[tuple[Any, Any]], dict[str, tf.Tensor]], columns: Sequence[Any]) -> dict[str, Any]:
+def packed_lists(
+    pack: Callable[[tuple[tf.Tensor, tf.Tensor]], dict[str, tf.Tensor]], columns: Sequence[tf.Tensor]
+) -> dict[str, tf.Tensor]:
     """Packs each query with each of its passages.
 
     Args:
@@ -358,7 +406,7 @@ def packed_lists(pack: Callable[[tuple[Any, Any]], dict[str, tf.Tensor]], column
     return {name: by_query(rows) for name, rows in packed.items()}
 
 
-def counts_of(columns: Sequence[Any]) -> tuple[int, int]:
+def counts_of(columns: Sequence[Column]) -> tuple[int, int]:
     """The number of queries, and of passages per query. Raises ValueError if the columns differ in length."""
     counts = {len(column) for column in columns}
     if len(counts) > 1:
@@ -366,7 +414,7 @@ def counts_of(columns: Sequence[Any]) -> tuple[int, int]:
     return counts.pop(), len(columns) - 1
 
 
-def labels_of(y: Any, queries: int, passages: int) -> np.ndarray:
+def labels_of(y: Labels | None, queries: int, passages: int) -> np.ndarray:
     """Labels, scores or margins of the passages, as float32 `[queries, numbers]`. None: the first passage is the
     answer.
 
@@ -387,7 +435,7 @@ def labels_of(y: Any, queries: int, passages: int) -> np.ndarray:
     return labels
 
 
-def are_scores(labels: Any, passages: int) -> bool:
+def are_scores(labels: np.ndarray, passages: int) -> bool:
     """Whether the labels are a teacher's scores or margins, and not relevance grades: 0, 1, 2 ..."""
     return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
 

@@ -19,7 +19,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain_labels
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many, plain_labels
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.pooling import pooled
@@ -33,9 +33,10 @@ from keras_bert.tasks.sentence_losses import (
     scores_of,
     text_numbers,
 )
-from keras_bert.tasks.storable import RowSettings, TaskPreset
+from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.vector_metrics import TextVectors, measured, searched
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
@@ -82,6 +83,8 @@ class BertSentenceEncoder(BertTask):
         >>> bool(cat @ kitten > cat @ tax)
         True
     """
+
+    preprocessor: BertPreprocessor
 
     STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt", "similarity")
     PARTS = ("dense",)
@@ -150,7 +153,7 @@ class BertSentenceEncoder(BertTask):
         names = self.column_prompts or [None]
         return self.prompt_text(names[min(column, len(names) - 1)])
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, tuple | list):
             # Nobody knows which prompt is in packed inputs.
             prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
@@ -158,11 +161,11 @@ class BertSentenceEncoder(BertTask):
         columns = self.text_columns(inputs, training)
         return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
 
-    def _prompted(self, column: int, texts: Any) -> Any:
+    def _prompted(self, column: int, texts: Inputs) -> Inputs:
         """A string tensor of a column, with the column's prompt before each text; packed inputs as they are."""
         return _after(self._column_prompt(column), texts)
 
-    def text_columns(self, columns: Sequence[Any], training: bool | None = None) -> list[Column]:
+    def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
         """Columns of texts, or packed ones, each with what makes vectors of them."""
         found = []
         for number, texts in enumerate(columns):
@@ -175,12 +178,12 @@ class BertSentenceEncoder(BertTask):
         """As `encode`, with the prompt of a column, from 0."""
         return self._encoded(texts, self._column_prompt(number), progress=progress)
 
-    def _vectors(self, packed: dict[str, Any], skipped: int, training: bool | None = None) -> Any:
+    def _vectors(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
         """Packed inputs -> vectors. The pooling leaves out the `skipped` first tokens."""
         hidden = self.encoder(packed, training=training)["sequence_output"]
         return self._vectors_of(hidden, packed["input_mask"], skipped)
 
-    def _vectors_of(self, hidden: Any, mask: Any, skipped: int = 0) -> Any:
+    def _vectors_of(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
         """Hidden states, float `[batch, seq_length, hidden]`, and int `[batch, seq_length]` -> vectors."""
         mask = ops.cast(mask, "float32")
         if skipped:
@@ -215,11 +218,11 @@ class BertSentenceEncoder(BertTask):
     def _runners(self) -> Iterable[ByLength]:
         return self._by_skipped.values()
 
-    def serve(self, text: Any) -> dict[str, Any]:
+    def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The serving signature: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
         return {"embedding": self(text, training=False)}
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`embedding`, float32 `[batch, vector_size]`, and `sequence_output`, as of the encoder."""
         hidden = self.encoder(inputs, training=False)["sequence_output"]
         return {"embedding": self._vectors_of(hidden, inputs["input_mask"]), "sequence_output": hidden}
@@ -279,17 +282,18 @@ class BertSentenceEncoder(BertTask):
         check_finite(vectors)
         return vectors, cut
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        (text,) = texts
+        return [{"embedding": vector.tolist()} for vector in self.encode(text, progress=False)]
 
     # -- Learning from columns of texts that are compared: anchors, positives, negatives
 
-    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):
             return as_arrays(x), text_numbers(self._columns(x, None))
         return super().arrays(x, y)
 
-    def targets(self, y: Any) -> Any:
+    def targets(self, y: Labels | None) -> Targets:
         """Scores of pairs, several scores a row, or vectors, as float32; tensors and datasets stay as they are.
 
         Raises:
@@ -298,7 +302,7 @@ class BertSentenceEncoder(BertTask):
         y = plain_labels(y)
         return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else scores_of(y)
 
-    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes columns of texts, each with its prompt. Without scores, the targets are `text_numbers`."""
         scores = self.targets(y)
         columns = self._columns(x, scores)
@@ -310,9 +314,10 @@ class BertSentenceEncoder(BertTask):
         targets = text_numbers(columns) if scores is None else scores
         return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
-    def _columns(self, x: Any, y: Any) -> tuple[Any, ...]:
+    def _columns(self, x: Texts, y: Targets | None) -> tuple[Sequence[str], ...]:
         columns = columns_of(x, None)
-        if len(columns) < 2 and (y is None or len(y.shape) < 2):
+        number = len(columns)
+        if number < 2 and (y is None or len(y.shape) < 2):
             raise ValueError(
                 "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
                 "more, with negatives"
@@ -325,7 +330,7 @@ class BertSentenceEncoder(BertTask):
             raise ValueError(f"there are {len(columns)} columns of texts, but one score a row; give one for each text")
         return columns
 
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[Any, Any]:
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if are_text_numbers(targets):  # small ones, which a loss may hold as float32
             _, numbers = tf.unique(tf.reshape(targets, [-1]))
             targets = tf.reshape(numbers, tf.shape(targets))
@@ -346,11 +351,11 @@ class BertSentenceEncoder(BertTask):
             return VectorMSELoss()
         return CoSENTLoss() if len(examples.segments) == 2 else MarginMSELoss()
 
-    def check_examples(self, x: Any, y: Any) -> None:
+    def check_examples(self, x: Texts, y: Labels | None) -> None:
         if not len(self._columns(x, self.targets(y))[0]):
             raise ValueError("there are no examples to evaluate with")
 
-    def answers(self, x: Any) -> list[TextVectors]:
+    def answers(self, x: Texts) -> list[TextVectors]:
         """The texts and vectors of each row of columns; each text is encoded once."""
         columns, by_column = [list(column) for column in columns_of(x, None)], []
         for number, column in enumerate(columns):
@@ -360,12 +365,12 @@ class BertSentenceEncoder(BertTask):
         rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
         return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
 
-    def measures(self, answers: Sequence[TextVectors], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[TextVectors], y: Labels | None) -> dict[str, float]:
         """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; for vectors
         `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `vector_metrics.measured`."""
         return measured(answers, y, self.similarity)
 
-    def details(self, answers: Sequence[TextVectors], y: Any, corpus: Sequence[str] = ()) -> dict[str, float]:
+    def details(self, answers: Sequence[TextVectors], y: Labels | None, corpus: Sequence[str] = ()) -> dict[str, float]:
         """All measures of the search for the positives, `map@100` and others, if there are no scores.
 
         Args:
@@ -394,7 +399,7 @@ class BertSentenceEncoder(BertTask):
             return cls.from_preset(preset, normalize=normalize, **arguments)
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         stated = vars(preset.files.sentence_settings)
         return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **preset.settings, **given}
 
@@ -434,7 +439,7 @@ class BertSentenceEncoder(BertTask):
         hidden_size = self.encoder.config.hidden_size
         sentence_transformers.write(directory, hidden_size, settings, overwrite, weights)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         of_dense = self.dense and {
             "units": self.dense.units,
             "activation": self.dense.activation.__name__,
@@ -453,7 +458,7 @@ class BertSentenceEncoder(BertTask):
         }
 
 
-def _after(prompt: str, texts: Any) -> Any:
+def _after(prompt: str, texts: Inputs) -> Inputs:
     """A string tensor with a prompt before each text; packed inputs as they are."""
     return tf.strings.join([prompt, texts]) if prompt and not isinstance(texts, dict) else texts
 

@@ -25,13 +25,14 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.choices import SENTENCE_LOSSES
-from keras_bert.tasks.columns import numbers_of
+from keras_bert.tasks.columns import Labels, Targets, numbers_of
 from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
+from keras_bert.tensors import Tensor
 
 LOWEST = -1e9  # of float32 scores: its exponential is 0
 
 
-def columns_of_vectors(vectors: Any, least: int, most: int | None = 0, normalize: bool = True) -> list[Any]:
+def columns_of_vectors(vectors: Tensor, least: int, most: int | None = 0, normalize: bool = True) -> list[Tensor]:
     """Vectors `[batch, columns, size]` -> the vectors of each column, `[batch, size]`, by default of length 1.
 
     Args:
@@ -53,12 +54,12 @@ def columns_of_vectors(vectors: Any, least: int, most: int | None = 0, normalize
     return [vectors[:, column] for column in range(found)]
 
 
-def numbers(y_true: Any) -> Any:
+def numbers(y_true: Tensor) -> Tensor:
     """Scores or labels -> float32 `[batch]`."""
     return ops.reshape(ops.cast(y_true, "float32"), (-1,))
 
 
-def distances(one: Any, other: Any) -> Any:
+def distances(one: Tensor, other: Tensor) -> Tensor:
     """Vectors `[batch, size]` each -> their distances, `[batch]`. The root would have no gradient at 0."""
     return ops.sqrt(ops.maximum(ops.sum(ops.square(one - other), axis=-1), 1e-12))
 
@@ -100,11 +101,11 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         self.scale = scale
         self.symmetric = symmetric
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         losses = self._of_batch(of_all_replicas(y_true), of_all_replicas(y_pred))
         return of_this_replica(losses, ops.shape(y_pred)[0])
 
-    def _of_batch(self, y_true: Any, y_pred: Any) -> Any:
+    def _of_batch(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         columns = columns_of_vectors(y_pred, 2, None)
         anchors, candidates = columns[0], ops.concatenate(columns[1:])  # [batch, size], [candidates, size]
         scores = self.scale * ops.matmul(anchors, ops.transpose(candidates))  # [batch, candidates]
@@ -123,11 +124,11 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         own = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
         return not np.all(own | ops.convert_to_numpy(_alike(ops.convert_to_tensor(y_true))))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
 
 
-def _alike(numbers: Any) -> Any:
+def _alike(numbers: Tensor) -> Tensor:
     """Numbers of texts `[batch, columns]` -> bool `[batch, candidates]`: candidates that must not be negatives."""
     anchors, positives = numbers[:, 0], numbers[:, 1]
     candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))
@@ -156,7 +157,7 @@ class CosineSimilarityLoss(keras.losses.Loss):
     def __init__(self, name: str = "cosine_similarity", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         first, second = columns_of_vectors(y_pred, 2)
         return ops.square(ops.sum(first * second, axis=-1) - numbers(y_true))
 
@@ -183,13 +184,13 @@ class ContrastiveLoss(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
         self.margin = margin
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         first, second = columns_of_vectors(y_pred, 2)
         distances, alike = 1 - ops.sum(first * second, axis=-1), numbers(y_true)
         too_near = ops.square(ops.relu(self.margin - distances))
         return 0.5 * (alike * ops.square(distances) + (1 - alike) * too_near)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "margin": self.margin}
 
 
@@ -214,7 +215,7 @@ class TripletLoss(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
         self.margin = margin
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         anchor, positive, negative = columns_of_vectors(y_pred, 3, normalize=False)
         return ops.relu(distances(anchor, positive) - distances(anchor, negative) + self.margin)
 
@@ -222,7 +223,7 @@ class TripletLoss(keras.losses.Loss):
         """Whether a batch with these numbers of texts has a negative that is not the positive."""
         return bool(np.any(y_true[:, 1] != y_true[:, 2]))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "margin": self.margin}
 
 
@@ -258,11 +259,11 @@ class CoSENTLoss(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
         self.scale = scale
 
-    def similarities(self, first: Any, second: Any) -> Any:
+    def similarities(self, first: Tensor, second: Tensor) -> Tensor:
         """Vectors of length 1, `[batch, size]` each -> `[batch]`."""
         return ops.sum(first * second, axis=-1)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         vectors = columns_of_vectors(of_all_replicas(y_pred), 2)
         similarities, scores = self.scale * self.similarities(*vectors), numbers(of_all_replicas(y_true))
         apart = similarities[:, None] - similarities[None]
@@ -274,7 +275,7 @@ class CoSENTLoss(keras.losses.Loss):
         """Whether a batch with these scores has two that differ, without which nothing can be learned."""
         return len(np.unique(y_true)) > 1
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "scale": self.scale}
 
 
@@ -289,7 +290,7 @@ class AnglELoss(CoSENTLoss):
     def __init__(self, scale: float = 20.0, name: str = "angle", **kwargs: Any) -> None:
         super().__init__(scale, name=name, **kwargs)
 
-    def similarities(self, first: Any, second: Any) -> Any:
+    def similarities(self, first: Tensor, second: Tensor) -> Tensor:
         if first.shape[-1] % 2:
             raise ValueError(f"the vectors have {first.shape[-1]} values; AnglELoss needs an even number")
         (real, imaginary), (other_real, other_imaginary) = (ops.split(each, 2, axis=-1) for each in (first, second))
@@ -329,7 +330,7 @@ class MarginMSELoss(keras.losses.Loss):
     def __init__(self, name: str = "margin_mse", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         if len(y_pred.shape) == 2 and y_pred.shape[1] > 1:
             scores = ops.cast(y_pred, "float32")  # [batch, 1 + negatives]
         else:
@@ -339,7 +340,7 @@ class MarginMSELoss(keras.losses.Loss):
         return ops.mean(ops.square(margins - margins_of(y_true, margins.shape[1])), axis=1)
 
 
-def margins_of(y_true: Any, negatives: int) -> Any:
+def margins_of(y_true: Targets, negatives: int) -> Targets:
     """Scores `[batch, 1 + negatives]`, or margins -> margins, float32 `[batch, negatives]`.
 
     Raises:
@@ -379,7 +380,7 @@ class VectorMSELoss(keras.losses.Loss):
     def __init__(self, name: str = "vector_mse", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         y_true = ops.cast(y_true, "float32")
         y_true = y_true[:, None] if len(y_true.shape) == 2 else y_true
         if y_true.shape[2] != y_pred.shape[2]:
@@ -437,7 +438,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         if len(self.weights) != len(self.dims):
             raise ValueError(f"there are {len(self.dims)} dims, but {len(self.weights)} weights")
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         if max(self.dims) > y_pred.shape[-1]:
             raise ValueError(f"dims has {max(self.dims)}, but the vectors have {y_pred.shape[-1]} values")
         parts = [ops.normalize(y_pred[..., :dim], axis=-1) for dim in self.dims]
@@ -448,7 +449,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         """That of the loss, see there."""
         return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         loss = keras.saving.serialize_keras_object(self.loss)
         return {**super().get_config(), "loss": loss, "dims": self.dims, "weights": self.weights}
 
@@ -462,7 +463,7 @@ _CLASSES = (
     *(MultipleNegativesRankingLoss, CoSENTLoss, AnglELoss),
     *(CosineSimilarityLoss, ContrastiveLoss, TripletLoss, MarginMSELoss),
 )
-LOSSES = dict(zip(SENTENCE_LOSSES, _CLASSES, strict=True))
+LOSSES: dict[str, type[keras.losses.Loss]] = dict(zip(SENTENCE_LOSSES, _CLASSES, strict=True))
 
 
 # -- The targets of these losses: numbers of texts, scores, or vectors.
@@ -475,21 +476,21 @@ def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
         >>> text_numbers([["a", "b"], ["c", "a"]]).tolist()
         [[0, 2], [1, 0]]
     """
-    numbers: dict[Any, int] = {}
+    numbers: dict[str, int] = {}
     return np.array([[numbers.setdefault(text, len(numbers)) for text in column] for column in columns], np.int32).T
 
 
-def are_text_numbers(targets: Any) -> bool:
+def are_text_numbers(targets: Targets) -> bool:
     """Whether targets, a tensor or an array, are `text_numbers`, and not scores or vectors."""
     return len(targets.shape) == 2 and not np.issubdtype(tf.as_dtype(targets.dtype).as_numpy_dtype, np.floating)
 
 
-def are_vectors(scores: Any, columns: int) -> bool:
+def are_vectors(scores: Targets, columns: int) -> bool:
     """Whether these are vectors (one for all columns of texts, or one for each), and not scores."""
     return len(scores.shape) == 3 or (len(scores.shape) == 2 and scores.shape[1] > columns)
 
 
-def scores_of(y: Any) -> np.ndarray:
+def scores_of(y: Labels) -> np.ndarray:
     """Scores `[rows]`, several a row, or vectors, as float32.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -12,12 +12,13 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.tasks.long_text import most_context
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.packing import windows
 
 
-def checked_questions(questions: Any, contexts: Any) -> tuple[list[str], list[str]]:
+def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[str]) -> tuple[list[str], list[str]]:
     """Two lists of the same length, of str that are not empty. Raises TypeError or ValueError."""
     if isinstance(questions, str) or isinstance(contexts, str):
         raise TypeError("one of question and context is a str, the other is not; pass two str, or two lists")
@@ -31,7 +32,7 @@ def checked_questions(questions: Any, contexts: Any) -> tuple[list[str], list[st
     return questions, contexts
 
 
-def bytes_of_answer(number: int, context: str, answers: Any) -> tuple[int, int]:
+def bytes_of_answer(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
     """The first answer's byte offsets in the context; the end is exclusive. -1 and -1 if there is no answer."""
     check_answers(number, answers)
     if not answers:
@@ -43,7 +44,7 @@ def bytes_of_answer(number: int, context: str, answers: Any) -> tuple[int, int]:
     return first, first + len(text.encode())
 
 
-def check_answers(number: int, answers: Any) -> None:
+def check_answers(number: int, answers: object) -> None:
     """Raises ValueError if the answers to a question are no pairs of a text and its start."""
     if isinstance(answers, str) or not isinstance(answers, Sequence) or not all(map(_is_answer, answers)):
         raise ValueError(
@@ -51,9 +52,10 @@ def check_answers(number: int, answers: Any) -> None:
         )
 
 
-def _is_answer(answer: Any) -> bool:
-    is_pair = isinstance(answer, tuple | list) and len(answer) == 2
-    return is_pair and isinstance(answer[0], str) and isinstance(answer[1], Integral)
+def _is_answer(answer: object) -> bool:
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        return False
+    return isinstance(answer[0], str) and isinstance(answer[1], Integral)
 
 
 class Contexts(NamedTuple):
@@ -84,6 +86,7 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
     tokenizer = preprocessor.tokenizer
     tokens, starts, ends = tokenizer.tokenize_with_offsets(contexts)
     room = preprocessor.longest - tokenizer.pair_format.special_tokens(2)
+    assert preprocessor.stride is not None  # as the arguments say
     cut = windows([tokenizer.tokenize(questions), tokens], room, preprocessor.stride)
     question, window = cut.segments
     is_best = tf.cast(most_context(cut.rows, cut.starts, window.row_lengths()), tf.int32)
@@ -214,7 +217,7 @@ class SpanLoss(keras.losses.Loss):
     def __init__(self, name: str = "span_loss", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         logits = ops.transpose(y_pred, (0, 2, 1))  # [batch, 2, seq_length]
         losses = keras.losses.sparse_categorical_crossentropy(y_true, logits, from_logits=True)  # [batch, 2]
         return ops.mean(losses, axis=-1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import keras
 import numpy as np
@@ -14,11 +14,12 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sparse_encoder
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import check_top_k, one_or_many
+from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead, check_finite
 from keras_bert.tasks.masked_lm import Candidates, TokenTexts
-from keras_bert.tasks.storable import RowSettings, TaskPreset
+from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 
@@ -53,6 +54,8 @@ class BertSparseEncoder(BertTask):
         3
     """
 
+    preprocessor: BertPreprocessor
+
     HEAD = "masked_lm"
     STATED_ELSEWHERE = ("pooling", "activation")
     FILES = sparse_encoder.FILES
@@ -83,7 +86,7 @@ class BertSparseEncoder(BertTask):
         self.head.build()
         self.built = True
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         packed = self.packed(inputs)
         hidden = self.encoder(packed, training=training)["sequence_output"]
         logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
@@ -93,18 +96,26 @@ class BertSparseEncoder(BertTask):
             return self._weights(ops.max(logits, axis=1))
         return ops.sum(self._weights(logits), axis=1)
 
-    def _weights(self, logits: Any) -> Any:
+    def _weights(self, logits: Tensor) -> Tensor:
         """Logits of 0 or more -> weights. 0 stays 0."""
         weights = ops.log1p(logits)
         return ops.log1p(weights) if self.activation == "log1p_relu" else weights
 
+    @overload
+    def encode(
+        self, text: str, top_k: int | None = None, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> dict[str, float]: ...
+    @overload
+    def encode(
+        self, text: Iterable[str], top_k: int | None = None, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[dict[str, float]]: ...
     def encode(
         self,
         text: str | Iterable[str],
         top_k: int | None = None,
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> Any:
+    ) -> dict[str, float] | list[dict[str, float]]:
         """The weights of tokens for a text, or for many.
 
         Args:
@@ -155,7 +166,7 @@ class BertSparseEncoder(BertTask):
     def _runners(self) -> Iterable[ByLength]:
         return self._by_top_k.values()
 
-    def _highest(self, inputs: Any, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
+    def _highest(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Ids and weights, `[batch, tokens]` each, highest first. Texts with fewer tokens are padded with weight 0."""
         # The embedding table may have more rows than the vocabulary has tokens.
         weights = self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]
@@ -164,7 +175,7 @@ class BertSparseEncoder(BertTask):
         values, ids = tf.math.top_k(weights, count if top_k is None else tf.minimum(count, top_k))
         return ids, values
 
-    def serve(self, text: Any) -> dict[str, Any]:
+    def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The serving signature: string `[batch]` -> `tokens`, string, and `weights`, float32, `[batch, tokens]` each.
 
         The highest weights come first. Texts with fewer tokens are padded with "" and 0.
@@ -172,12 +183,13 @@ class BertSparseEncoder(BertTask):
         ids, weights = self._highest(text, None)
         return {"tokens": self._token_texts.of(Candidates(ids, weights)), "weights": weights}
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`weights`, float32 `[batch, vocab_size]`."""
         return {"weights": self(inputs, training=False)}
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return [{"weights": weights} for weights in self.encode(*texts, progress=False)]
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        (text,) = texts
+        return [{"weights": weights} for weights in self.encode(text, progress=False)]
 
     # -- Files
 
@@ -186,7 +198,7 @@ class BertSparseEncoder(BertTask):
         return super().is_in(preset) and preset.sparse_settings.is_stated
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no masked language modeling head, which computes the weights")
         stated = vars(preset.files.sparse_settings)
@@ -201,5 +213,5 @@ class BertSparseEncoder(BertTask):
         settings = sparse_encoder.SparseSettings(True, self.preprocessor.longest, self.pooling, self.activation)
         sparse_encoder.write(directory, settings, overwrite)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         return {"pooling": self.pooling, "activation": self.activation}

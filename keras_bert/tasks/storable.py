@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import keras
 import numpy as np
@@ -48,6 +48,9 @@ _MADE = ("self", "encoder", "preprocessor", "kwargs")  # the arguments of a cons
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
+Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON values
+
+
 class UntrainedWarning(UserWarning):
     """A model has a new head, drawn at random, though nobody asked for one; it must be trained."""
 
@@ -77,8 +80,8 @@ class TaskPreset:
     hugging_face: dict[str, Any]
     has_head: bool
     head_size: int
-    settings: dict[str, Any]
-    preprocessor: dict[str, Any]
+    settings: Settings
+    preprocessor: Settings
 
     @classmethod
     def read(cls, preset: Preset, task: type[Storable]) -> TaskPreset:
@@ -90,7 +93,7 @@ class TaskPreset:
         """
         checkpoint = preset.checkpoint
         has_head = task.HEAD in checkpoint.heads
-        (head_size,) = (checkpoint.shapes(task.HEAD) if has_head else {}).get("logits/bias", (0,))
+        (head_size,) = (checkpoint.shapes(task.HEAD) if task.HEAD and has_head else {}).get("logits/bias", (0,))
         config = preset.json(hugging_face.CONFIG, _SHAPE) if checkpoint.format == "hugging_face" else {}
         saved = config.get(_SETTINGS) or {}
         if saved.get("task") != task.__name__:
@@ -125,10 +128,13 @@ class TaskPreset:
         Raises:
             ValueError: there are none.
         """
-        if given is None and self.saved_labels is None:
+        if given is not None:
+            return checked_labels(given)
+        saved = self.saved_labels
+        if saved is None:
             found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
             raise ValueError(f"{self.files.directory} has {found}; give the names of your labels: labels=[...]")
-        return self.saved_labels if given is None else checked_labels(given)
+        return saved
 
     def head_fits(self, labels: list[str] | None) -> bool:
         """Whether the head fits these labels: it has the same names, or no names and the same number.
@@ -203,7 +209,25 @@ class TaskPreset:
         return self.load_preprocessor(positions, rows, max_sequence_length=min(longest or positions, positions))
 
 
-class Storable:
+T = TypeVar("T", bound="Storable")
+
+if TYPE_CHECKING:
+
+    class _Model:
+        """What the mixin needs of a `keras.Model`, and of `LowPrecision`."""
+
+        _fitting_ranges: int8_ranges.Int8Ranges | None
+
+        def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None: ...
+        def get_config(self) -> Settings: ...
+        def set_precision(self, precision: str) -> None: ...
+        def _load_ranges(self, directory: Path) -> None: ...
+        def _save_ranges(self, directory: Path) -> None: ...
+else:
+    _Model = object
+
+
+class Storable(_Model):
     """Reads and writes a task: presets, checkpoints for other programs, and Keras's configuration.
 
     The class must be a Keras model with an `encoder`, a `preprocessor`, and a layer `head` if it has a `HEAD`. A task
@@ -214,6 +238,10 @@ class Storable:
     STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that are in other entries of a preset's files
     PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, apart from the encoder and the heads
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
+
+    encoder: BertEncoder
+    preprocessor: BertPreprocessor | None
+    head: keras.Layer  # of a task with a `HEAD`
 
     _untrained: str | None = None  # a warning for the first answer, see `_warn_if_untrained`
 
@@ -229,16 +257,16 @@ class Storable:
 
     @classmethod
     def from_preset(
-        cls,
+        cls: type[T],
         handle: str | Path | Preset,
         *,
         sequence_length: int | None = None,
         long_text: str | None = None,
         stride: int | None = None,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         precision: str = "float32",
         **settings: Any,
-    ) -> Any:
+    ) -> T:
         """Loads the encoder and the tokenizer of a preset, and this task's head if the preset has one.
 
         A new head that reads the pooler gets a new pooler, too, if the preset has none.
@@ -285,12 +313,12 @@ class Storable:
         return model
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         """The constructor's arguments except encoder and preprocessor: the given ones, else those of a preset."""
         return {**preset.settings, **given}
 
     @classmethod
-    def _heads(cls, arguments: dict[str, Any]) -> tuple[str, ...]:
+    def _heads(cls, arguments: Settings) -> tuple[str, ...]:
         """The names of the heads of a model with these arguments."""
         return () if cls.HEAD is None else (cls.HEAD,)
 
@@ -330,11 +358,11 @@ class Storable:
         """Whether to load the heads of a preset."""
         return True
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """The constructor's arguments except `encoder` and `preprocessor`, as JSON values."""
         return {}
 
-    def hugging_face_settings(self) -> dict[str, Any]:
+    def hugging_face_settings(self) -> dict[str, object]:
         """Entries for Hugging Face's `config.json`, such as the labels, under its names."""
         return {}
 
@@ -387,7 +415,7 @@ class Storable:
         heads = {name: values_by_name(head) for name, head in self.heads.items()}
         return {"encoder": values_by_name(self.encoder), **heads}
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Settings:
         return {
             **super().get_config(),
             "encoder": keras.saving.serialize_keras_object(self.encoder),
@@ -396,7 +424,7 @@ class Storable:
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+    def from_config(cls: type[T], config: Settings, custom_objects: object = None) -> T:
         parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
         return cls(**{**config, **parts})
 
@@ -409,7 +437,7 @@ def _listed(labels: list[str]) -> str:
     return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
 
 
-def _split(task: type[Storable], given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
     """Splits the arguments of `from_preset` into fields of `BertConfig` and arguments of the task.
 
     A name that both have, such as `pooling`, is the task's.
@@ -431,7 +459,7 @@ def _arguments_of(task: type[Storable]) -> list[str]:
     return [name for name in inspect.signature(task.__init__).parameters if name not in _MADE]
 
 
-def _shape_of(task: type[Storable]) -> dict[str, Any]:
+def _shape_of(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
     """The types of the settings that `_entries` writes, for `files.check_json`."""
     parameters = inspect.signature(task.__init__).parameters
     shape = {}
@@ -453,7 +481,7 @@ def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
         raise ValueError(f"{path}, of {', '.join(values)}: {error}") from error
 
 
-def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:
+def _long_text(long_text: str | None, stride: int | None, longest: int) -> Settings:
     """The preprocessor's arguments."""
     if stride is not None and long_text != "windows":
         raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
@@ -468,7 +496,7 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[
     return choices[long_text]
 
 
-def _entries(model: Storable) -> dict[str, Any]:
+def _entries(model: Storable) -> dict[str, object]:
     """A model's entries in `config.json`, which `TaskPreset.read` reads."""
     settings = {name: value for name, value in model.settings().items() if name not in model.STATED_ELSEWHERE}
     of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from keras_bert import choices, data, tasks
 from keras_bert.data import squad, texts
@@ -47,7 +47,7 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
     with Preset.open(handle) as preset:
         fitting = {task.HEAD: task for task in reversed(_fine_tuned()) if task.is_in(preset)}
     if len(fitting) > 1:
-        raise ValueError(f"{preset.directory} has {' and '.join(fitting)}; load it by its class")
+        raise ValueError(f"{preset.directory} has {' and '.join(map(str, fitting))}; load it by its class")
     return next(iter(fitting.values()), tasks.BertSentenceEncoder)
 
 
@@ -138,13 +138,21 @@ def check_examples(
             texts.check_columns(path, [*columns, label_column or _LABEL], **rows)
 
 
+Scores: TypeAlias = "str | int | Sequence[str | int] | None"  # one column, several, or none
+Arguments: TypeAlias = "dict[str, Any]"  # by keyword
 _LABEL = "label"  # the column of labels, by default
-Examples = data.TextExamples | data.ColumnExamples | data.WordExamples | data.QuestionExamples
+Labelled = data.TextExamples | data.WordExamples | data.QuestionExamples
+Examples = Labelled | data.ColumnExamples
+E = TypeVar("E", bound=Labelled)
 
 
+@overload
+def read_examples(kind: type[E], path: str | Path, **options: Any) -> E: ...
+@overload
+def read_examples(kind: type | None, path: str | Path, **options: Any) -> Labelled: ...
 def read_examples(
     kind: type | None, path: str | Path, *, skip_bad: bool = False, problem_type: str | None = None, **columns: Any
-) -> Examples:
+) -> Labelled:
     """The examples in a file.
 
     Args:
@@ -174,7 +182,7 @@ def _texts(
 
 
 def _words(
-    path: str | Path, skip_bad: bool, _: Any, label_column: str | int | None = None, **__: Any
+    path: str | Path, skip_bad: bool, _: object, label_column: str | int | None = None, **__: object
 ) -> data.WordExamples:
     try:
         column = -1 if label_column is None else int(label_column)
@@ -183,11 +191,11 @@ def _words(
     return data.read_conll(path, label_column=column, skip_bad=skip_bad)
 
 
-def _questions(path: str | Path, skip_bad: bool, *_: Any, **__: Any) -> data.QuestionExamples:
+def _questions(path: str | Path, skip_bad: bool, *_: object, **__: object) -> data.QuestionExamples:
     return data.read_squad(path, skip_bad=skip_bad)
 
 
-_READERS: dict[type, Callable[..., Examples]] = {
+_READERS: dict[type, Callable[..., Labelled]] = {
     data.TextExamples: _texts,
     data.WordExamples: _words,
     data.QuestionExamples: _questions,
@@ -195,7 +203,7 @@ _READERS: dict[type, Callable[..., Examples]] = {
 
 
 def other_columns(
-    examples: Examples,
+    examples: Labelled,
     path: str | Path,
     *,
     text_column: str | int = "text",
@@ -215,10 +223,11 @@ def other_columns(
     """
     if isinstance(examples, data.WordExamples) or Path(path).is_dir() or examples.places is None:
         return [{} for _ in range(len(examples))]
+    places = [int(place) for place in examples.places]
     if isinstance(examples, data.QuestionExamples):
-        return columns_at(squad.table_of(path), examples.places, ("id", "question", "context", "answers"))
+        return columns_at(squad.table_of(path), places, ("id", "question", "context", "answers"))
     used = [text_column, label_column or "label", *([] if text_pair_column is None else [text_pair_column])]
-    return columns_at(Table(path, **table), examples.places, used)
+    return columns_at(Table(path, **table), places, used)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +258,7 @@ class FromFiles:
         """The examples in a file to measure with."""
         return self.read(path)
 
-    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         """The model of a preset that will learn these examples, and arguments for `fine_tune`."""
         raise NotImplementedError
 
@@ -267,7 +276,7 @@ class FromTable(FromFiles):
     delimiter: str | None = None
 
     @property
-    def rows(self) -> dict[str, Any]:
+    def rows(self) -> Arguments:
         """The arguments of the readers of tables."""
         return {name: getattr(self, name) for name in ("header", "format", "delimiter", "skip_bad")}
 
@@ -305,7 +314,7 @@ class Classify(FromTable):
         names = ("text_column", "text_pair_column", "label_column", "problem_type")
         return read_examples(data.TextExamples, path, **{name: getattr(self, name) for name in names}, **self.rows)
 
-    def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, Arguments]:
         settings = {"problem_type": self.problem_type, "pairs": examples.pairs is not None}
         settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length}
         return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
@@ -322,10 +331,10 @@ class Tag(FromFiles):
     def read(self, path: str | Path) -> data.WordExamples:
         return read_examples(data.WordExamples, path, skip_bad=self.skip_bad, label_column=self.label_column)
 
-    def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, Arguments]:
         settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
         if self.crf:
-            settings["crf"] = scheme_of(examples.label_names, examples.labels) or True
+            settings["crf"] = scheme_of(examples.label_names, examples.labels or ()) or True
         return tasks.BertTokenClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
 
@@ -336,7 +345,7 @@ class Answer(FromFiles):
     def read(self, path: str | Path) -> data.QuestionExamples:
         return read_examples(data.QuestionExamples, path, skip_bad=self.skip_bad)
 
-    def start(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, Arguments]:
         return tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=self.sequence_length), {}
 
 
@@ -395,7 +404,7 @@ class Rank(FromTable):
 
     def start(
         self, preset: str | Path, examples: data.TextExamples | data.ColumnExamples
-    ) -> tuple[BertTask, dict[str, Any]]:
+    ) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks.ranking_losses import LOSSES
 
         model = tasks.BertReranker.from_preset(preset, sequence_length=self.sequence_length)
@@ -452,7 +461,7 @@ class Embed(FromTable):
         warnings.warn(f"{path} has no {missing}: it measures pairs", stacklevel=3)
         return self._read(path, (), self.score_columns[0] if self.score_columns else None)
 
-    def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Any) -> data.ColumnExamples:
+    def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Scores) -> data.ColumnExamples:
         texts = [self.query_column, self.positive_column, *negatives]
         return data.read_columns(path, text_columns=texts, score_column=scores, **self.rows)
 
@@ -461,11 +470,11 @@ class Embed(FromTable):
         numbers = () if rows.names and rows.unit == "row" else map(str, range(1, rows.width + 1))
         return not {*map(str, self.negative_columns)}.isdisjoint([*(rows.names or []), *numbers])
 
-    def start(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, dict[str, Any]]:
+    def start(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks import sentence_losses
 
         prompts = (self.query_prompt, self.positive_prompt)
-        settings = {} if prompts == (None, None) else {"column_prompts": prompts}
+        settings: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
         for_scores = "margin_mse" if self.negative_columns else "cosent"
         by_default = "multiple_negatives_ranking" if examples.scores is None else for_scores
         loss = sentence_losses.LOSSES[self.loss or by_default]()
@@ -475,7 +484,7 @@ class Embed(FromTable):
         return model, {"loss": loss, "mini_batch_size": self.mini_batch_size}
 
 
-def _scores(columns: Sequence[str | int]) -> Any:
+def _scores(columns: Sequence[str | int]) -> Scores:
     """One column of scores, several, or None."""
     return columns[0] if len(columns) == 1 else columns or None
 

@@ -20,6 +20,10 @@ from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.by_length import ByLength, OneGraph
 from keras_bert.tasks.columns import (
+    Inputs,
+    Labels,
+    Targets,
+    Texts,
     as_arrays,
     as_tensors,
     check_counts,
@@ -29,7 +33,7 @@ from keras_bert.tasks.columns import (
     plain,
     plain_labels,
 )
-from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tasks.replicas import Replicated, is_mean
 from keras_bert.tasks.storable import Storable
@@ -44,6 +48,7 @@ from keras_bert.tasks.training_step import (
     total,
     weighted,
 )
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 
@@ -89,7 +94,12 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     # For the README of an export to other runtimes: Python that prints answers. `texts` are the inputs, `rows` their
     # encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
     ANSWERS_PROGRAM: ClassVar[str] = "print({name: output.shape for name, output in outputs.items()})"
-    ANSWERS_TEXTS: ClassVar[tuple[Any, ...] | None] = None
+    ANSWERS_TEXTS: ClassVar[tuple[str | tuple[str, str], ...] | None] = None
+
+    encoder: BertEncoder
+    preprocessor: BertPreprocessor | None  # None only if `READS_PACKED`
+    head: ClassifierHead | MaskedLMHead  # of a task with a `HEAD`
+    text_names: tuple[str, ...] = ("text",)  # of the texts that the task reads, as in a serving signature
 
     _by_length: ByLength | None = None  # runs the model over texts
     _eager_call: OneGraph  # runs it on a batch of texts
@@ -112,23 +122,33 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Adds the task's classifier head with `units` logits. `dropout` defaults to the encoder's `hidden_dropout`."""
         if dropout is not None and not (isinstance(dropout, Real) and 0 <= dropout < 1):
             raise ValueError(f"dropout is {dropout!r:.60}; expected a probability, at least 0 and below 1")
+        assert self.HEAD is not None
+        assert self.preprocessor is not None
         self.dropout_rate = dropout
         config, dtype = self.encoder.config, self.encoder.dtype_policy
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        self._by_length = ByLength(self.preprocessor, lambda texts: self(self.preprocessor.pack(texts), training=False))
+        self._by_length = ByLength(self.preprocessor, lambda texts: self(self._packed(texts), training=False))
 
-    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Texts | Inputs, **kwargs: Any) -> Tensor:
         # Here and not in `call`, because Keras takes only tensors as positional arguments.
         inputs = as_tensors(inputs)
         if kwargs.get("training") or not self._eager_call.takes(inputs):
             return super().__call__(inputs, **kwargs)
         return self._eager_call(inputs)
 
-    def packed(self, inputs: Any) -> dict[str, Any]:
+    def packed(self, inputs: Inputs) -> dict[str, Tensor]:
         """The encoder's inputs, from strings or packed inputs."""
-        return inputs if isinstance(inputs, dict) else self.preprocessor(inputs)
+        if isinstance(inputs, dict):
+            return inputs
+        assert self.preprocessor is not None  # else it reads packed inputs only
+        return self.preprocessor(inputs)
+
+    def _packed(self, segments: tuple[tf.RaggedTensor, ...]) -> dict[str, tf.Tensor]:
+        """The encoder's inputs, from tokens."""
+        assert self.preprocessor is not None  # else there is no tokenizer
+        return self.preprocessor.pack(segments)
 
     @property
     def reads_pooler(self) -> bool:
@@ -169,10 +189,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return super().jit_compile
 
     @jit_compile.setter
-    def jit_compile(self, value: Any) -> None:
+    def jit_compile(self, value: bool | str) -> None:
         undocumented.set_jit_compile(self, value)
 
-    def compile(self, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
+    def compile(self, optimizer: keras.optimizers.Optimizer | str | None = None, *args: Any, **kwargs: Any) -> None:
         """Keras's `compile`; the optimizer is by default `AdamW()`, with the paper's highest rate of fine-tuning."""
         super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
 
@@ -185,7 +205,9 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         with self.distribute_strategy.scope():
             build_window(self.optimizer)
 
-    def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+    def fit(
+        self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any
+    ) -> keras.callbacks.History:
         """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`.
 
         `class_weight` takes names or indices of labels.
@@ -195,15 +217,17 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             arguments["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
         if arguments.get("class_weight") is not None:
             recipe = FineTuningRecipe.of(class_weight=arguments["class_weight"])  # checks the values
-            arguments["class_weight"] = self.class_weights(recipe.class_weight)
+            arguments["class_weight"] = self.class_weights(recipe.class_weight or {})
         arguments["x"], arguments["y"] = self._examples_for_keras("train on", x, y)
         return super().fit(**arguments)
 
-    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def evaluate(self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
         return super().evaluate(*self._examples_for_keras("evaluate with", x, y), *args, **kwargs)
 
-    def _examples_for_keras(self, purpose: str, x: Any, y: Any = None) -> tuple[Any, Any]:
+    def _examples_for_keras(
+        self, purpose: str, x: Texts | Inputs | None, y: Labels | None = None
+    ) -> tuple[Inputs, Targets | None]:
         """Arrays of examples and labels. Raises TypeError or ValueError for those that Keras could not read."""
         check_dataset(x)
         check_inputs(x)
@@ -215,7 +239,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             raise ValueError(f"there are {count:,} examples to {purpose}, but no labels")
         return inputs, targets
 
-    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def predict(self, x: Texts | Inputs, *args: Any, **kwargs: Any) -> Any:
         """Keras's `predict`: the outputs of a call; `x` may also be a list of str or a tuple of two lists."""
         check_inputs(x)
         inputs = self.arrays(plain(x), None)[0]
@@ -228,29 +252,29 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """The names of the columns of a table of labels, in their order; empty: any."""
         return ()
 
-    def _labels(self, y: Any) -> Any:
+    def _labels(self, y: Labels | None) -> Any:
         """Labels as a list or an array. Raises TypeError or ValueError if they are not labels of many texts."""
         return plain_labels(y, self.label_columns)
 
-    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         """Examples and labels -> arrays for Keras to batch; arrays stay as they are."""
         return as_arrays(x), self.targets(y)
 
     # -- Learning: examples are tokenized once, batches packed in the graph
 
-    def training_loss(self) -> Any:
+    def training_loss(self) -> keras.losses.Loss:
         """The loss to compile with."""
         raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with a loss, and call fit")
 
-    def loss_for(self, examples: TokenizedExamples) -> Any:
+    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
         """The default loss for these examples."""
         return self.training_loss()
 
-    def targets(self, y: Any) -> Any:
+    def targets(self, y: Labels | None) -> Targets:
         """Labels -> targets of a loss; arrays and tensors of numbers stay as they are."""
         return self._labels(y)
 
-    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes examples for training.
 
         Args:
@@ -267,26 +291,28 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         if len({len(column) for column in (*columns, y)}) > 1:
             counts = " and ".join(f"{len(column):,}" for column in columns)
             raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
+        assert self.preprocessor is not None
+        assert self._by_length is not None
         segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = self._by_length.lengths(list(segments))
         return TokenizedExamples(segments, tf.convert_to_tensor(self.targets(y)), lengths)
 
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         """A batch of `examples` -> the `(x, y)` of a training step. For `tf.data`."""
-        return self.preprocessor.pack(segments), targets
+        return self._packed(segments), targets
 
-    def target_warnings(self, targets: Any) -> list[str]:
+    def target_warnings(self, targets: Targets) -> list[str]:
         """Warns of targets with which little can be learned: a sentence each, which `fine_tune` shows."""
         return []
 
-    def start_from(self, targets: Any) -> None:
+    def start_from(self, targets: Targets) -> None:
         """Initializes a new head from the targets of `examples`, if the task can."""
 
-    def scales(self, targets: Any) -> dict[str, Any]:
+    def scales(self, targets: Targets) -> dict[str, np.ndarray]:
         """The factors of the learning rates of weights, by path, for the targets of `examples`; see `AdamW`."""
         return {}
 
-    def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
+    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         """The weight of each label, by index.
 
         Args:
@@ -297,7 +323,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """
         raise ValueError("class_weight is only for classifiers that give each text one class")
 
-    def check_teacher(self, teacher: Any) -> None:
+    def check_teacher(self, teacher: BertTask) -> None:
         """Raises ValueError if this model cannot learn from this teacher."""
         if type(self).distillation_parts is BertTask.distillation_parts:
             raise ValueError(f"a {type(self).__name__} cannot learn from a teacher; classifiers and pre-trainers can")
@@ -305,11 +331,19 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             raise ValueError(
                 f"a {type(self).__name__} cannot learn from a {type(teacher).__name__}: they differ in class"
             )
+        assert teacher.preprocessor is not None
+        assert self.preprocessor is not None
         if teacher.preprocessor.tokenizer.vocabulary != self.preprocessor.tokenizer.vocabulary:
             raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
 
     def distillation_parts(
-        self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+        self,
+        parts: list[Part],
+        teacher: BertTask,
+        x: Inputs,
+        y_pred: Tensor,
+        sample_weight: Tensor | None,
+        temperature: float,
     ) -> list[Part]:
         """Combines the loss on the labels with a loss on a teacher's answers; see `learning_from`."""
         raise NotImplementedError
@@ -346,38 +380,47 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return (None,)
 
     def compute_loss(
-        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
-    ) -> Any:
+        self,
+        x: Inputs | None = None,
+        y: Tensor | None = None,
+        y_pred: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+    ) -> Tensor:
         """Keras's `compute_loss`; for a student that learns from a teacher, its loss."""
         return total(self._own_parts(x, y, y_pred, sample_weight, training))
 
-    def loss_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> list[Part]:
+    def loss_parts(
+        self, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
+    ) -> list[Part]:
         """The parts of `compute_loss`."""
         if type(self).compute_loss is BertTask.compute_loss:
             return self._own_parts(x, y, y_pred, sample_weight, training)
         loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
         return [Part(loss, self._count(y, y_pred, sample_weight))]  # of a subclass with a loss of its own
 
-    def _own_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> list[Part]:
+    def _own_parts(
+        self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
+    ) -> list[Part]:
         if training:
             return self._step.parts(self, x, y, y_pred, sample_weight)
         return self.label_parts(x, y, y_pred, sample_weight)
 
-    def label_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
+    def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
         """The parts of the loss on the labels. Most losses have one."""
         loss = super().compute_loss(x, y, y_pred, sample_weight)
         return [Part(loss, self._count(y, y_pred, sample_weight))]
 
-    def _count(self, y: Any, y_pred: Any, sample_weight: Any) -> Any:
+    def _count(self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
         loss = (keras.tree.flatten(self.loss) or [None])[0]
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
         return count_of(loss, labels, y_pred, sample_weight)
 
-    def window_totals(self, x: Any) -> dict[str, Any] | None:
+    def window_totals(self, x: Inputs) -> dict[str, Tensor] | None:
         """The counts of all batches of an update, by unit, if the inputs of a batch say them."""
         return None
 
-    def train_step(self, data: Any) -> dict[str, Any]:
+    def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         """Computes the gradients of a batch, and updates the weights. Returns the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         gradients, parts, y_pred = self._step.gradients(self, x, y, sample_weight)
@@ -389,7 +432,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             self._updating(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
         return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
-    def _accumulable(self, gradients: list[Any], parts: list[Part]) -> list[Any]:
+    def _accumulable(self, gradients: list[tf.Tensor | None], parts: list[Part]) -> list[tf.Tensor | None]:
         """The gradients to give to an optimizer that accumulates them."""
         if len(parts) > 1:
             warnings.warn(
@@ -402,7 +445,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         count = parts[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
         return weighted(self.optimizer, gradients, self.trainable_weights, count)
 
-    def test_step(self, data: Any) -> dict[str, Any]:
+    def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
         undocumented.loss_tracker(self).update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
@@ -411,16 +454,11 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     # -- Answers, and measures of them
 
     @property
-    def text_names(self) -> tuple[str, ...]:
-        """The names of the texts that the task reads, as in a serving signature."""
-        return ("text",)
-
-    @property
-    def example_settings(self) -> dict[str, Any]:
+    def example_settings(self) -> dict[str, str]:
         """The model's settings that readers of examples need: its `problem_type`, if it has one."""
         return {}
 
-    def answers(self, x: Any) -> list[Any]:
+    def answers(self, x: Texts) -> list[Any]:
         """The answers to examples, as `measures` reads them.
 
         Args:
@@ -428,38 +466,38 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
         """Measures answers against labels. The first measure is the one to choose models by."""
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def details(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
         """Further measures, such as those of each class."""
         return {}
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def mistakes(self, answers: Sequence[Any], y: Labels) -> list[int]:
         """The indices of wrongly answered examples. Raises TypeError if the task has no right and wrong answers."""
         raise TypeError(f"a {type(self).__name__} has no right and wrong answers, so it has no mistakes to count")
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[Any], y: Labels) -> list[int]:
         """The indices of `mistakes`, worst first; for regression, all indices, the largest error first.
 
         The worst are those with the most labels wrong, or with the highest probability.
         """
         return self.mistakes(answers, y)
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: Any, label: Any) -> list[dict[str, object]]:
         """A label and an answer side by side, as rows of a table for people: column -> value. Most have one row."""
         return [{"label": label, "answer": answer}]
 
-    def answer_columns(self, answer: Any) -> dict[str, Any]:
+    def answer_columns(self, answer: Any) -> dict[str, object]:
         """An answer as columns of a table for programs: `answer`, and, if it has one, its `probability`."""
         return {"answer": answer}
 
-    def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
+    def confusion(self, answers: Sequence[Any], y: Labels) -> tuple[list[str], np.ndarray] | None:
         """The classes and the confusion matrix; None if the task does not give each text one class."""
         return None
 
-    def check_examples(self, x: Any, y: Any) -> None:
+    def check_examples(self, x: Texts, y: Labels | None) -> None:
         """Raises the errors of `answers` and `measures` that can be found before the model runs."""
         if type(self).measures is BertTask.measures:
             self.measures([], y)  # raises
@@ -472,7 +510,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         if not labels:
             raise ValueError("there are no examples to evaluate with")
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         """The answers to texts, each as the fields of a line of JSON.
 
         Args:
@@ -480,7 +518,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """
         raise TypeError(f"a {type(self).__name__} gives no answers to single texts")
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The named outputs for packed inputs, for runtimes without strings. It uses `keras.ops` only.
 
         Args:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import keras
 import numpy as np
@@ -19,12 +19,24 @@ from keras_bert.formats import hugging_face
 from keras_bert.formats.weight_files import open_safetensors, write_safetensors
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.columns import checked_labels, number_of, one_or_many, plain, plain_labels, rare
+from keras_bert.tasks.columns import (
+    Inputs,
+    Labels,
+    Targets,
+    Texts,
+    checked_labels,
+    number_of,
+    one_or_many,
+    plain,
+    plain_labels,
+    rare,
+)
 from keras_bert.tasks.crf import CRF
-from keras_bert.tasks.entities import LabelScheme, scheme_of, spans
+from keras_bert.tasks.entities import EntityAnswer, LabelScheme, WordAnswer, scheme_of, spans
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
-from keras_bert.tasks.storable import TaskPreset
+from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many, list_of_str
 from keras_bert.text.packing import first_tokens
@@ -69,6 +81,9 @@ class BertTokenClassifier(BertTask):
         True
     """
 
+    preprocessor: BertPreprocessor
+    _by_length: BySentence
+
     HEAD = "tokens"
     EXAMPLES = WordExamples
     STATED_ELSEWHERE = ("labels",)
@@ -103,16 +118,22 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             self.crf.build()
         self._by_length = BySentence(preprocessor, lambda segments: tf.stack(self._best(*segments), axis=-1))
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
         return ops.cast(self.head(hidden, training=training), "float32")
 
+    @overload
+    def tag(self, words: Sequence[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[WordAnswer]: ...
+    @overload
+    def tag(
+        self, words: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[list[WordAnswer]]: ...
     def tag(
         self,
         words: Sequence[str] | Iterable[Sequence[str]],
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> list[Any]:
+    ) -> list[WordAnswer] | list[list[WordAnswer]]:
         """Predicts the label of each word of a sentence, or of many sentences.
 
         Args:
@@ -143,7 +164,15 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             warnings.warn(message, stacklevel=2)
         return answers[0] if is_one else answers
 
-    def entities(self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[Any]:
+    @overload
+    def entities(self, text: str, batch_tokens: int = 1024, progress: bool | None = None) -> list[EntityAnswer]: ...
+    @overload
+    def entities(
+        self, text: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[list[EntityAnswer]]: ...
+    def entities(
+        self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[EntityAnswer] | list[list[EntityAnswer]]:
         """The entities in a text, or in many texts, with their offsets.
 
         `text.words.find_words` finds the words, and `tasks.entities.find_entities` the entities in their labels. If
@@ -175,9 +204,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         found = [spans(*each, scheme) for each in zip(texts, places, tagged, strict=True)]
         return found[0] if is_one else found
 
-    def _answers(self, words: Sequence[str], best: np.ndarray) -> list[dict[str, Any]]:
+    def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:
         """The answers from `_best`, float `[words or more, 2]`."""
-        answers = []
+        answers: list[WordAnswer] = []
         for word, (i, probability) in zip(words, best, strict=False):
             label, probability = (self.labels[int(i)], float(probability)) if i >= 0 else (None, None)
             answers.append({"word": word, "label": label, "probability": probability})
@@ -210,7 +239,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         probability = tf.gather(probabilities, tf.maximum(best, 0), batch_dims=2)
         return tf.where(is_word, tf.cast(best, tf.float32), -1.0), tf.where(is_word, probability, 0.0)
 
-    def serve(self, text: Any) -> dict[str, Any]:
+    def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The serving signature, for `text`, string `[batch]`: the label of each word.
 
         Returns:
@@ -229,7 +258,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             "ends": ends.to_tensor(-1),
         }
 
-    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words.
 
         Raises:
@@ -249,7 +278,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             return self.crf.loss
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
 
-    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes labelled sentences.
 
         Args:
@@ -276,13 +305,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         targets = tf.tensor_scatter_nd_update(targets, tf.where(begins.values > 0), labels)
         return TokenizedExamples((tokens,), begins.with_values(targets), self._by_length.lengths([tokens]))
 
-    def check_examples(self, x: Any, y: Any) -> None:
+    def check_examples(self, x: Texts, y: Labels | None) -> None:
         super().check_examples(x, y)
+        assert y is not None  # else there are no examples
         for each in zip(range(len(y)), _checked(x), plain_labels(y), strict=True):
             _check_labels(*each)
         self._scheme_with(self._names(y))  # raises
 
-    def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[Any]) -> list[int]:
+    def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[str | int]) -> list[int]:
         _check_labels(sentence, words, labels)
         try:
             return [number_of(label, self.labels) for label in labels]
@@ -298,7 +328,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if self.crf is not None:
             self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 
-    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def batch(
+        self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 if ignored.
 
         A token in several windows counts in the one where it has the most context.
@@ -309,7 +341,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         none = tf.fill(tf.shape(places), _IGNORED)
         return packed, tf.tensor_scatter_nd_update(none, tf.where(places), values)
 
-    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if not (isinstance(x, list) and x and (isinstance(x[0], list | tuple) or isinstance(y, list))):
             return super().arrays(x, y)
         if y is None:
@@ -317,7 +349,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
-    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+    def compute_metrics(
+        self, x: Inputs, y: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> dict[str, Tensor]:
         """Keras's `compute_metrics`, over words: other tokens have no label."""
         if y is None:
             return super().compute_metrics(x, y, y_pred, sample_weight)
@@ -326,10 +360,10 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         of_words = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
         return super().compute_metrics(x, *of_words)
 
-    def answers(self, x: Any) -> list[Any]:
+    def answers(self, x: Collection[Sequence[str]]) -> list[list[WordAnswer]]:
         return self.tag(x, progress=False)
 
-    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def measures(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, if the labels mark them by a scheme; else `accuracy` of words.
 
         Words that were cut off count as "O".
@@ -341,7 +375,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         measured = metrics.entity_f1(map(scheme.iobes, right), map(scheme.iobes, given))
         return {"f1": measured.pop("f1"), **measured}
 
-    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+    def details(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
         """Macro averages, and precision, recall, F1 and support of each kind of entity, or else of each label of words.
 
         See `metrics.by_class`.
@@ -353,14 +387,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             return metrics.by_class(labels, predictions, list(dict.fromkeys([*self.labels, *labels])))
         return metrics.entities_by_kind(map(scheme.iobes, right), map(scheme.iobes, given))
 
-    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def mistakes(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         pairs = enumerate(zip(_labels(answers), self._names(y), strict=True))
         return [i for i, (ours, theirs) in pairs if ours != theirs]
 
-    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+    def worst(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
 
-    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+    def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
         """The words whose label is wrong."""
         (right,) = self._names([label])
         rows = [
@@ -369,7 +403,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         ]
         return [row for row in rows if row["label"] != row["answer"]]
 
-    def _names(self, y: Iterable[Sequence[Any]]) -> list[list[str]]:
+    def _names(self, y: Iterable[Sequence[str | int]]) -> list[list[str]]:
         """Labels by name, from names and numbers. A name need not be one of the model's: then no answer is right."""
         of = self.labels
         return [[each if isinstance(each, str) else of[number_of(each, of)] for each in labels] for labels in y]
@@ -378,11 +412,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """The scheme of the model's labels and those of examples, some of which the model may lack."""
         return LabelScheme.of([*self.labels, *(name for sentence in labels for name in sentence)])
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        return [{"entities": entities} for entities in self.entities(*texts, progress=False)]
+    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
+        return [{"entities": entities} for entities in self.entities(texts[0], progress=False)]
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         return {**preset.settings, **given, "labels": preset.labels(given.get("labels"))}
 
     def _takes_head(self, preset: TaskPreset) -> bool:
@@ -405,24 +439,24 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def _own_files(self) -> tuple[str, ...]:
         return (*super()._own_files, *(() if self.crf is None else (hugging_face.CRF,)))
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         crf = {} if self.crf is None else {"crf": self.crf.scheme or True}
         return {"labels": self.labels, "dropout": self.dropout_rate, **crf}
 
-    def hugging_face_settings(self) -> dict[str, Any]:
+    def hugging_face_settings(self) -> dict[str, object]:
         return hugging_face.label_names(self.labels)
 
 
-def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+def _checked(sentences: object) -> list[Sequence[str]]:
     check_many(sentences, "sentences", "sentence")
-    sentences = list(plain(sentences))
-    for number, words in enumerate(sentences):
+    found: list[Sequence[str]] = list(plain(sentences))
+    for number, words in enumerate(found):
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
-    return sentences
+    return found
 
 
-def _labels(answers: Sequence[Sequence[dict[str, Any]]]) -> list[list[str | None]]:
+def _labels(answers: Sequence[Sequence[WordAnswer]]) -> list[list[str | None]]:
     return [[answer["label"] for answer in sentence] for sentence in answers]
 
 
@@ -432,7 +466,7 @@ def _word_by_word(right: list[list[str]], given: list[list[str | None]]) -> tupl
     return tuple(label for label, _ in pairs), tuple(str(answer) for _, answer in pairs)
 
 
-def _check_labels(sentence: int, words: Sequence[str], labels: Any) -> None:
+def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
     """Raises TypeError or ValueError if a sentence has no list with a label for each word."""
     if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
         raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")

@@ -8,16 +8,18 @@ update. Several batches then come to what one large batch would come to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
-from keras_bert.tasks.replicas import divisor_of, over_all, replicas
+from keras_bert.tasks.replicas import KerasLoss, divisor_of, over_all, replicas
+from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Inputs
     from keras_bert.tasks.task import BertTask
 
 
@@ -31,13 +33,13 @@ class Part(NamedTuple):
         unit: the name of what is counted, if a loss has several parts.
     """
 
-    mean: Any
-    count: Any
+    mean: Tensor
+    count: Tensor
     weight: float = 1.0
     unit: str = ""
 
 
-def count_of(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+def count_of(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
     """float32: the number of what the loss is the mean of in the global batch, or the sum of their weights.
 
     Args:
@@ -50,7 +52,7 @@ def count_of(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
     return over_all(ops.cast(here, "float32"))
 
 
-def weighted_mean(values: Any, weights: Any) -> Part:
+def weighted_mean(values: Tensor, weights: Tensor) -> Part:
     """The weighted mean over the global batch."""
     weights = ops.cast(weights, values.dtype)
     count = over_all(ops.sum(weights))
@@ -89,11 +91,11 @@ class LossMean(keras.metrics.Metric):
         self.weighted.assign_add(weights * totals / replicas())
         self.count.assign_add(counts / replicas())
 
-    def _padded(self, values: list[Any]) -> Any:
-        values = ops.stack([ops.cast(each, "float32") for each in values])
-        return ops.pad(values, [[0, len(self.parts) - values.shape[0]]])
+    def _padded(self, values: list[Tensor]) -> Tensor:
+        stacked = ops.stack([ops.cast(each, "float32") for each in values])
+        return ops.pad(stacked, [[0, len(self.parts) - stacked.shape[0]]])
 
-    def result(self) -> Any:
+    def result(self) -> Tensor | dict[str, Tensor]:
         """The loss; if parts have names, a dict of it and them."""
         loss = ops.sum(ops.divide_no_nan(self.weighted, self.count))
         means = ops.divide_no_nan(self.total, self.count)
@@ -101,12 +103,12 @@ class LossMean(keras.metrics.Metric):
         return {self.name: loss, **named} if named else loss
 
 
-def total(parts: list[Part]) -> Any:
+def total(parts: list[Part]) -> Tensor:
     """The loss: the weighted sum of its parts."""
     return sum(each.weight * each.mean for each in parts)
 
 
-def divergence(teacher: Any, student: Any, temperature: float) -> Any:
+def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
     """`T^2 KL(softmax(teacher / T) || softmax(student / T))`, over the last axis of logits (Hinton et al. 2015).
 
     The factor `T^2` keeps its gradients as large as those of the labels.
@@ -129,9 +131,9 @@ class Gradients(NamedTuple):
         y_pred: the outputs.
     """
 
-    values: list[Any]
+    values: list[tf.Tensor | None]
     parts: list[Part]
-    y_pred: Any
+    y_pred: Tensor
 
 
 class TrainingStep:
@@ -143,11 +145,11 @@ class TrainingStep:
     def check(self, model: BertTask) -> None:
         """Raises ValueError if the model cannot be trained so."""
 
-    def parts(self, model: BertTask, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
+    def parts(self, model: BertTask, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
         """The parts of the loss in training."""
         return model.label_parts(x, y, y_pred, sample_weight)
 
-    def gradients(self, model: BertTask, x: Any, y: Any, sample_weight: Any) -> Gradients:
+    def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
         """The gradients for a batch, as `fit` gives it to `train_step`."""
         with tf.GradientTape() as tape:
             y_pred = model(x, training=True)
@@ -159,7 +161,7 @@ class TrainingStep:
 WHOLE_BATCH = TrainingStep()
 
 
-def _of_update(model: BertTask, parts: list[Part], totals: dict[str, Any] | None) -> Any:
+def _of_update(model: BertTask, parts: list[Part], totals: dict[str, Tensor] | None) -> Tensor:
     """The loss to differentiate: that of the batch, or its share of the loss of all batches of an update."""
     if totals is None:
         return total(parts)
@@ -180,18 +182,23 @@ def _of_update(model: BertTask, parts: list[Part], totals: dict[str, Any] | None
 _COUNT = "window_count"  # the optimizer's variable with the count of the window so far
 
 
-def steps_of(optimizer: Any) -> int:
+def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
     """The number of batches of an update."""
     return getattr(_inner(optimizer), "gradient_accumulation_steps", None) or 1
 
 
-def build_window(optimizer: Any) -> None:
+def build_window(optimizer: keras.optimizers.Optimizer) -> None:
     """Adds the count of a window to the variables of an optimizer, which are saved with it."""
     if steps_of(optimizer) > 1 and _count(optimizer) is None:
         _inner(optimizer).add_variable((), name=_COUNT, aggregation="only_first_replica")
 
 
-def weighted(optimizer: Any, gradients: list[Any], variables: list[Any], count: Any) -> list[Any]:
+def weighted(
+    optimizer: keras.optimizers.Optimizer,
+    gradients: list[tf.Tensor | None],
+    variables: list[keras.Variable],
+    count: tf.Tensor | None,
+) -> list[tf.Tensor | None]:
     """The gradients to give to the optimizer for those of a batch.
 
     Args:
@@ -203,13 +210,14 @@ def weighted(optimizer: Any, gradients: list[Any], variables: list[Any], count: 
     inner, window, steps = _inner(optimizer), _count(optimizer), steps_of(optimizer)
     if count is None:
         return [gradient if gradient is None else steps * tf.convert_to_tensor(gradient) for gradient in gradients]
+    assert window is not None  # made by `build_window`
     is_first = undocumented.batches_seen(inner).value % steps == 0
     so_far = tf.where(is_first, 0.0, window.value) + count
     window.assign(so_far)
     share = tf.math.divide_no_nan(count, so_far)
     scale = optimizer.scale_loss(1.0) / replicas()  # what is accumulated is not scaled, and the sum of all replicas
 
-    def of_batch(gradient: Any, variable: keras.Variable) -> Any:
+    def of_batch(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
         if gradient is None:
             return None
         accumulated = undocumented.accumulated_gradient(inner, variable).value
@@ -231,10 +239,10 @@ def fill_window(model: keras.Model) -> None:
         of_nothing()
 
 
-def _inner(optimizer: Any) -> Any:
+def _inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
     """The optimizer that accumulates: with mixed_float16, Keras wraps it."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
-def _count(optimizer: Any) -> keras.Variable | None:
+def _count(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
     return next((each for each in _inner(optimizer).variables if each.name == _COUNT), None)

@@ -7,7 +7,7 @@ scores, such as STS-B's, use `metrics.correlation` of the scores and `similariti
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,15 @@ from keras_bert.extras import needed
 from keras_bert.tasks import metrics
 from keras_bert.tasks.sentence_losses import are_vectors, margins_of, scores_of
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from keras_bert.tasks.columns import Labels
+
 _SCORES = 2**25  # at a time
 
 
-def cosines(first: Any, second: Any) -> np.ndarray:
+def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     """The cosine of each pair: vectors `[pairs, size]` each -> float32 `[pairs]`.
 
     Example:
@@ -28,7 +33,7 @@ def cosines(first: Any, second: Any) -> np.ndarray:
     return similarities(first, second)
 
 
-def similarities(first: Any, second: Any, similarity: str = "cosine") -> np.ndarray:
+def similarities(first: ArrayLike, second: ArrayLike, similarity: str = "cosine") -> np.ndarray:
     """The similarity of each pair, "cosine" or "dot": vectors `[pairs, size]` each -> float32 `[pairs]`.
 
     Example:
@@ -39,8 +44,8 @@ def similarities(first: Any, second: Any, similarity: str = "cosine") -> np.ndar
 
 
 def retrieval(
-    queries: Any,
-    corpus: Any,
+    queries: ArrayLike,
+    corpus: ArrayLike,
     relevant: Sequence[Collection[int]],
     at: Sequence[int] = (1, 5, 10),
     similarity: str = "cosine",
@@ -117,7 +122,7 @@ def _of_ranks(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
     return {f"{name}@{k}": float(values.mean()) for name, values in measures.items()}
 
 
-def pair_classification(labels: Any, scores: Any) -> dict[str, float]:
+def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
     """Measures how well scores, such as cosines, separate similar pairs from others.
 
     Args:
@@ -165,7 +170,9 @@ def pair_classification(labels: Any, scores: Any) -> dict[str, float]:
     }
 
 
-def triplet_accuracy(anchors: Any, positives: Any, negatives: Any, similarity: str = "cosine") -> dict[str, float]:
+def triplet_accuracy(
+    anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, similarity: str = "cosine"
+) -> dict[str, float]:
     """The share of triplets whose anchor is closer to its positive than to its negative; vectors `[triplets, size]`.
 
     Example:
@@ -176,7 +183,7 @@ def triplet_accuracy(anchors: Any, positives: Any, negatives: Any, similarity: s
     return {"triplet_accuracy": float(np.mean(closer))}
 
 
-def _comparable(vectors: Any, similarity: str) -> np.ndarray:
+def _comparable(vectors: ArrayLike, similarity: str) -> np.ndarray:
     """float32 `[rows, size]`, whose dot products are similarities: for the cosine, of length 1; zeros stay zeros."""
     vectors = np.asarray(vectors, np.float32)
     if similarity == "dot":
@@ -201,9 +208,7 @@ class TextVectors(NamedTuple):
     vectors: np.ndarray
 
 
-def measured(
-    rows: Sequence[TextVectors], scores: Sequence[float] | None, similarity: str = "cosine"
-) -> dict[str, float]:
+def measured(rows: Sequence[TextVectors], scores: Labels | None, similarity: str = "cosine") -> dict[str, float]:
     """Measures the vectors of pairs with scores, or of rows (anchor, positive, negative, ...).
 
     Args:
@@ -220,26 +225,26 @@ def measured(
         every = searched(rows, at=(1, 10), similarity=similarity)
         found = {name: every[name] for name in _MEASURES}
         if len(columns) > 2:
-            parts = [triplet_accuracy(*columns[:2], each, similarity) for each in columns[2:]]
+            parts = [triplet_accuracy(columns[0], columns[1], each, similarity) for each in columns[2:]]
             found["triplet_accuracy"] = float(np.mean([part["triplet_accuracy"] for part in parts]))
         return found
-    scores = scores_of(scores)
-    if are_vectors(scores, len(columns)):
-        wanted = scores[:, None] if scores.ndim == 2 else scores
+    wanted = scores_of(scores)
+    if are_vectors(wanted, len(columns)):
+        wanted = wanted[:, None] if wanted.ndim == 2 else wanted
         wanted = np.broadcast_to(wanted, (*wanted.shape[:1], len(columns), *wanted.shape[2:]))
         of_columns = [cosines(each, wanted[:, column]) for column, each in enumerate(columns)]
         return {"cosine": float(np.mean(of_columns))}
     if len(columns) > 2:
         products = np.sum(columns[0] * columns[1:], axis=-1).T  # [rows, columns - 1]
-        margins = (np.ravel(margins_of(each, len(columns) - 2)) for each in (scores, products))
-        return _correlations(*margins)
+        theirs, ours = (np.ravel(margins_of(each, len(columns) - 2)) for each in (wanted, products))
+        return _correlations(theirs, ours)
     of_pairs = similarities(columns[0], columns[1], similarity)
-    if set(scores.tolist()) == {0.0, 1.0}:
-        return pair_classification(scores, of_pairs)
-    return _correlations(scores, of_pairs)
+    if set(wanted.tolist()) == {0.0, 1.0}:
+        return pair_classification(wanted, of_pairs)
+    return _correlations(wanted, of_pairs)
 
 
-def _correlations(scores: Any, found: Any) -> dict[str, float]:
+def _correlations(scores: np.ndarray, found: np.ndarray) -> dict[str, float]:
     correlations = metrics.correlation(scores, found)
     return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.tasks.columns import columns_of, plain, plain_labels
 
+if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Labels, Texts
+
 # Rows are sorted by length within groups of this many batches. The lengths in a batch are then almost equal, and the
 # order of an epoch is still random.
 _BATCHES_AT_A_TIME = 50
+
+Labelled: TypeAlias = "tuple[Texts, Labels | None]"  # examples and their labels, as `fine_tune` takes them
 
 
 def batches_of_epoch(
@@ -38,14 +43,15 @@ def batches_of_epoch(
         raise ValueError(f"batch_size is {batch_size} and batch_tokens {batch_tokens}; give exactly one of them")
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
-    rows_a_batch = batch_size or max(1, int(batch_tokens / np.mean(lengths)))
+    tokens = batch_tokens or 0
+    rows_a_batch = batch_size or max(1, int(tokens / np.mean(lengths)))
     at_a_time = rows_a_batch * _BATCHES_AT_A_TIME
     batches = []
     for start in range(0, len(order), at_a_time):
         rows = order[start : start + at_a_time]
         rows = rows[np.argsort(-lengths[rows], kind="stable")]
         while len(rows):
-            count = batch_size or max(1, batch_tokens // int(lengths[rows[0]]))
+            count = batch_size or max(1, tokens // int(lengths[rows[0]]))
             batches.append(rows[:count])
             rows = rows[count:]
     return [batches[i] for i in generator.permutation(len(batches))]
@@ -60,7 +66,7 @@ def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
 # -- Holds out a share of the training examples for validation.
 
 
-def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def hold_out(examples: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
     """Splits examples at random; the same arguments always give the same split.
 
     Args:
@@ -91,8 +97,8 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
             "to train on; neither may be empty"
         )
     order = np.random.default_rng([seed, count]).permutation(count)
-    parts = np.sort(order[held:]), np.sort(order[:held])
-    return tuple((_chosen(x, rows), _chosen(y, rows)) for rows in parts)
+    learned, measured = np.sort(order[held:]), np.sort(order[:held])
+    return (_chosen(x, learned), _chosen(y, learned)), (_chosen(x, measured), _chosen(y, measured))
 
 
 def _chosen(column: Any, rows: np.ndarray) -> Any:

@@ -47,15 +47,15 @@ def student_of(teacher: Model, num_layers: int) -> Model:
     encoder = BertEncoder(small, dtype=teacher.encoder.dtype_policy)
     student = type(teacher)(encoder, teacher.preprocessor, **teacher.settings())
     chosen = np.round(np.linspace(0, config.groups - 1, small.groups)).astype(int)
-    blocks = [teacher.encoder.blocks[i] for i in chosen]
+    blocks = [teacher.encoder.blocks[int(i)] for i in chosen]
     for block, source in zip(encoder.blocks, blocks, strict=True):
         block.set_weights(source.get_weights())
-    for variable, source in zip(_beside_blocks(student), _beside_blocks(teacher), strict=True):
-        variable.assign(source)
+    for variable, value in zip(_beside_blocks(student), _beside_blocks(teacher), strict=True):
+        variable.assign(value)
     return student
 
 
-def _beside_blocks(model: Model) -> list[keras.Variable]:
+def _beside_blocks(model: BertTask) -> list[keras.Variable]:
     blocks = {id(variable) for block in model.encoder.blocks for variable in block.weights}
     return [variable for variable in model.weights if id(variable) not in blocks]
 
@@ -116,7 +116,7 @@ class Distillation(TrainingStep):
         return model.distillation_parts(parts, self.teacher, x, y_pred, sample_weight, self.temperature)
 
 
-def teacher_settings(teacher: Model | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run with a digest of its teacher; without a teacher, the temperature is None."""
     if teacher is None:
         return {run_files.TEACHER: None, **settings, "temperature": None}

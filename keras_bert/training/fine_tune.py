@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 import numpy as np
@@ -19,19 +19,25 @@ from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
 from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
+from keras_bert.tensors import Tensor
 from keras_bert.training import distribution, report, run_files
 from keras_bert.training.adapting import adapting
-from keras_bert.training.batches import batches_of_epoch, hold_out, padding_share
+from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out, padding_share
 from keras_bert.training.distillation import Distillation, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Inputs, Targets
+
+Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor]]"  # row numbers -> a batch for `fit`
 
 
 @takes(FineTuningWithTeacher)
 def fine_tune(
     model: BertTask,
-    train: tuple[Any, Any],
-    validation: tuple[Any, Any] | None = None,
+    train: Labelled,
+    validation: Labelled | None = None,
     directory: str | Path | None = None,
     *,
     loss: keras.losses.Loss | None = None,
@@ -100,16 +106,16 @@ def fine_tune(
         >>> model.classify(["bread and butter"])[0]["label"]
         'food'
     """
-    recipe = FineTuningWithTeacher.of(**recipe)
-    train, validation, recipe = split(checked_examples("train", train, model), validation, recipe)
+    chosen = FineTuningWithTeacher.of(**recipe)
+    train, validation, chosen = split(checked_examples("train", train, model), validation, chosen)
     own = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
     own |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return train_on(model, train, validation, directory, recipe, **own)
+    return train_on(model, train, validation, directory, chosen, **own)
 
 
 def split(
-    train: tuple[Any, Any], validation: tuple[Any, Any] | None, recipe: FineTuningWithTeacher
-) -> tuple[tuple[Any, Any], tuple[Any, Any] | None, FineTuningWithTeacher]:
+    train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher
+) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
     """The examples to train on, those to measure with, and the recipe with a number of epochs."""
     if recipe.validation_split is not None:
         if validation is not None:
@@ -120,8 +126,8 @@ def split(
 
 def train_on(
     model: BertTask,
-    train: tuple[Any, Any],
-    validation: tuple[Any, Any] | None,
+    train: Labelled,
+    validation: Labelled | None,
     directory: str | Path | None,
     recipe: FineTuningWithTeacher,
     *,
@@ -146,6 +152,7 @@ def train_on(
     for warning in model.target_warnings(examples.targets):
         warnings.warn(warning, stacklevel=3)
 
+    assert recipe.epochs is not None  # since `split`
     plan = [
         batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
         for number in range(recipe.epochs)
@@ -183,7 +190,7 @@ def train_on(
         compile_model(model, recipe, updates, used, **layers)
         if few := _few_updates(recipe, updates):
             warnings.warn(few, stacklevel=3)
-        run = Run(model, directory and Path(directory), settings)
+        run = Run(model, Path(directory) if directory else None, settings)
         model.start_from(examples.targets)
         best = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
@@ -193,7 +200,7 @@ def train_on(
     return run.history
 
 
-def checked_examples(name: str, given: Any, model: BertTask) -> tuple[Any, Any]:
+def checked_examples(name: str, given: object, model: BertTask) -> Labelled:
     """The examples and their labels, as lists or arrays. Raises TypeError or ValueError if they are neither."""
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise TypeError(
@@ -207,9 +214,11 @@ def checked_examples(name: str, given: Any, model: BertTask) -> tuple[Any, Any]:
 
 def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     """int64 `[examples]`: the number of tokens of each packed row; with windows, roughly the sum over the windows."""
-    if model.preprocessor.stride is not None:
+    preprocessor = model.preprocessor
+    assert preprocessor is not None  # it made the examples
+    if preprocessor.stride is not None:
         return examples.lengths
-    longest = model.preprocessor.longest
+    longest = preprocessor.longest
     if cut := int(np.sum(examples.lengths > longest)):
         message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
         warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=4)
@@ -227,7 +236,7 @@ def _few_updates(recipe: FineTuningWithTeacher, updates: int) -> str:
 
 
 def _check_contrast(
-    loss: keras.losses.Loss, targets: Any, plan: list[list[np.ndarray]], recipe: FineTuningWithTeacher
+    loss: keras.losses.Loss, targets: Targets, plan: list[list[np.ndarray]], recipe: FineTuningWithTeacher
 ) -> None:
     """Raises ValueError if a loss compares what is in a batch, and no batch of a run has anything to compare."""
     if not hasattr(loss, "has_contrast"):
@@ -246,18 +255,18 @@ def _size_of_batches(recipe: FineTuningWithTeacher) -> str:
     return f"{name}, now {getattr(recipe, name):,}"
 
 
-def packing(model: BertTask, examples: TokenizedExamples) -> Callable[[tf.Tensor], tuple[Any, Any]]:
+def packing(model: BertTask, examples: TokenizedExamples) -> Pack:
     """Row numbers of a batch, int64 `[batch]` -> the batch for `fit`. Traced once for all epochs."""
     segments, targets = examples.segments, examples.targets
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
-    def pack(rows: tf.Tensor) -> tuple[Any, Any]:
+    def pack(rows: tf.Tensor) -> tuple[Inputs, Tensor]:
         return model.batch(tuple(tf.gather(each, rows) for each in segments), tf.gather(targets, rows))
 
     return pack
 
 
-def dataset_of(pack: Callable[[tf.Tensor], tuple[Any, Any]], batches: list[np.ndarray]) -> tf.data.Dataset:
+def dataset_of(pack: Pack, batches: list[np.ndarray]) -> tf.data.Dataset:
     """A dataset of the batches; they are packed ahead of the training step."""
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
     dataset = undocumented.with_cardinality(rows, len(batches))

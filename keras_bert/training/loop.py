@@ -21,6 +21,7 @@ from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import fill_window
+from keras_bert.tensors import Tensor
 from keras_bert.training.run_files import Position, Run
 
 
@@ -46,9 +47,9 @@ def compile_model(
     model: BertTask,
     recipe: Recipe,
     updates: int,
-    loss: Any = None,
+    loss: keras.losses.Loss | None = None,
     kind: type[AdamW] = AdamW,
-    metrics: Any = list,
+    metrics: Callable[[], list | dict[str, list]] = list,
     **settings: Any,
 ) -> None:
     """Compiles a model with the optimizer of a recipe. The learning rate is 0 again at the end of the run.
@@ -109,7 +110,7 @@ def train_epochs(
             run.save()
             saved_at = time.monotonic()
 
-        def begin_epoch(epoch: int, logs: Any) -> None:
+        def begin_epoch(epoch: int, logs: Mapping[str, float]) -> None:
             run.restore_loss()  # Keras has just reset it, but a run may be resumed within an epoch
             bar.begin_epoch(epoch)
 
@@ -145,7 +146,7 @@ def train_epochs(
             save()
             bar.end_epoch(run.history[-1])
 
-        def end_if_signalled(index: int, logs: Any) -> None:
+        def end_if_signalled(index: int, logs: Mapping[str, float]) -> None:
             if run.signal:
                 raise Interrupted(run.position(), run.signal)
 
@@ -176,8 +177,9 @@ class TensorBoardLog:
     """Scalars for TensorBoard, in the run's `logs`; nothing without a directory, or without `tensorboard`."""
 
     def __init__(self, model: keras.Model, run: Run) -> None:
-        is_used = run.directory and run.is_chief and importlib.util.find_spec("tensorboard")
-        self._writer = tf.summary.create_file_writer(str(run.directory / "logs")) if is_used else None
+        self._writer = None
+        if run.directory and run.is_chief and importlib.util.find_spec("tensorboard"):
+            self._writer = tf.summary.create_file_writer(str(run.directory / "logs"))
         self._model = model
 
     def end_batch(self, loss: float) -> None:
@@ -189,8 +191,9 @@ class TensorBoardLog:
             self._write({name: value for name, value in logs.items() if name != "loss"})
             self._writer.flush()
 
-    def _write(self, values: Mapping[str, Any]) -> None:
+    def _write(self, values: Mapping[str, float | Tensor]) -> None:
         """Writes values at the number of updates so far."""
+        assert self._writer is not None  # the callers ask
         with self._writer.as_default(int(self._model.optimizer.iterations.numpy())):
             for name, value in values.items():
                 tf.summary.scalar(name, value)

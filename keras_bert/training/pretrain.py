@@ -102,43 +102,42 @@ def pretrain(
         >>> [entry["epoch"] for entry in history]
         [1, 2]
     """
-    recipe = PretrainingWithTeacher.of(steps=steps, **recipe)
     trained = teacher is not None or model.encoder.origin is not None
-    recipe = recipe.for_width(model.encoder.config.hidden_size, trained)
-    phases = [Phase(records, steps, recipe.batch_size, masking, validation), *([] if then is None else [then])]
+    chosen = PretrainingWithTeacher.of(steps=steps, **recipe).for_width(model.encoder.config.hidden_size, trained)
+    phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
-        dataclasses.replace(recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both
+        dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both
     found = [Records(phase.records) for phase in phases]
-    measured_by = [phase.validation and Records(phase.validation) for phase in phases]
+    measured_by = [Records(phase.validation) if phase.validation else None for phase in phases]
     for each in filter(None, (*found, *measured_by)):
         _check(model, each)
 
     def epoch(i: int, first: int) -> Epoch:
-        batches = min(recipe.measure_every, phases[i].steps - first)
+        batches = min(chosen.measure_every, phases[i].steps - first)
 
         def dataset(start: int) -> tf.data.Dataset:
-            examples = _to_learn(found[i], phases[i], recipe, first + start).take(batches - start)
+            examples = _to_learn(found[i], phases[i], chosen, first + start).take(batches - start)
             return undocumented.with_cardinality(examples, batches - start)
 
         is_last = first + batches == phases[i].steps
         return Epoch(batches, dataset, lambda: _measures(model, measured_by[i], phases[i].batch_size, is_last), is_last)
 
     epochs = [
-        epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, recipe.measure_every)
+        epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, chosen.measure_every)
     ]
     settings = {
-        **teacher_settings(teacher, vars(recipe)), **run_files.of_model(model),
+        **teacher_settings(teacher, vars(chosen)), **run_files.of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
         "masking": [_settings_of(phase.masking) for phase in phases],
         run_files.EXAMPLES: [run_files.of_records(each) for each in found],
         run_files.VALIDATION: [each and run_files.of_records(each) for each in measured_by],
     }  # fmt: skip
-    kind = {"adamw": AdamW, "lamb": LAMB}[recipe.optimizer]
-    with learning_from(teacher, model, recipe.temperature):
-        updates = sum(-(-phase.steps // recipe.accumulate) for phase in phases)
-        compile_model(model, recipe, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
+    kind = {"adamw": AdamW, "lamb": LAMB}[chosen.optimizer]
+    with learning_from(teacher, model, chosen.temperature):
+        updates = sum(-(-phase.steps // chosen.accumulate) for phase in phases)
+        compile_model(model, chosen, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
         # Keras makes a metric's variables at its first use, and they are part of the state.
-        model.evaluate(_in_order(found[0], recipe.batch_size).take(1), verbose=0)
+        model.evaluate(_in_order(found[0], chosen.batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds)
     return run.history

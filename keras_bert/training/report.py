@@ -7,7 +7,7 @@ import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,13 @@ from keras_bert import files
 from keras_bert.extras import needed
 from keras_bert.tasks.columns import plain_labels
 from keras_bert.tasks.task import BertTask
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from keras_bert.tasks.columns import Labels, Texts
+
+Cell: TypeAlias = str | float | None  # of a table; None: empty
 
 REPORT = "report.md"
 CURVE = "learning_curve.png"
@@ -35,7 +42,7 @@ def check_installed() -> None:
 
 def write_report(
     directory: str | Path,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     history: Sequence[Mapping[str, float]],
     measures: Mapping[str, float],
     confusion: tuple[Sequence[str], np.ndarray] | None = None,
@@ -99,14 +106,14 @@ def shares(counts: np.ndarray) -> np.ndarray:
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
-def measure_table(measures: Mapping[str, float]) -> tuple[list[str], list[list[Any]]]:
+def measure_table(measures: Mapping[str, float]) -> tuple[list[str], list[list[Cell]]]:
     """Makes a header and rows of measures, and of their baselines if there are any."""
     rows = [list(row) for row in with_baselines(measures)]
     columns = 2 if all(baseline is None for *_, baseline in rows) else 3
     return ["measure", "value", "baseline"][:columns], [row[:columns] for row in rows]
 
 
-def class_table(details: Mapping[str, float]) -> tuple[list[str], list[list[Any]]] | None:
+def class_table(details: Mapping[str, float]) -> tuple[list[str], list[list[Cell]]] | None:
     """Makes a header and a row for each class from measures named "measure of class"; None if there are none."""
     classes: dict[str, dict[str, float]] = {}
     for name, value in details.items():
@@ -123,8 +130,8 @@ def without_classes(details: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in details.items() if " of " not in name}
 
 
-def _formatted(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    return _table(header, [[name, *map(_number, values)] for name, *values in rows])
+def _formatted(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    return _table(header, [[each if isinstance(each, str) else _number(each) for each in row] for row in rows])
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -187,7 +194,7 @@ def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
     return _png(figure)
 
 
-def _figure(columns: int, size: float = 4.0) -> tuple[Any, Any]:
+def _figure(columns: int, size: float = 4.0) -> tuple[Figure, np.ndarray]:
     # Not pyplot, which keeps figures in memory and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(
         figsize=(size * columns * 1.2, size), layout="constrained"
@@ -195,13 +202,13 @@ def _figure(columns: int, size: float = 4.0) -> tuple[Any, Any]:
     return figure, figure.subplots(1, columns, squeeze=False)[0]
 
 
-def _png(figure: Any) -> bytes:
+def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
     return buffer.getvalue()
 
 
-def evaluate(model: BertTask, x: Any, y: Any) -> dict[str, float]:
+def evaluate(model: BertTask, x: Texts, y: Labels) -> dict[str, float]:
     """Measures a model on examples. The first measure is the one to choose models by.
 
     Args:

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
@@ -20,6 +20,9 @@ from keras_bert.pretraining.records import Records
 from keras_bert.tasks.columns import columns_of, plain
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.training import distribution
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Labels, Texts
 
 ADVICE = "choose another directory, or delete this one to start again"  # for a state that cannot be used
 
@@ -98,7 +101,7 @@ def _checksum(notes: str, values: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256(notes.encode())
     for name, value in values.items():
         digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
-        digest.update(value.reshape(-1).view(np.uint8))
+        digest.update(value.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
@@ -122,6 +125,7 @@ def of_model(model: BertTask) -> dict[str, str | None]:
     do not count either, so that an interrupted notebook cell may run again.
     """
     encoder, preprocessor = model.encoder, model.preprocessor
+    assert preprocessor is not None  # it makes the examples
     text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
     settings = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
     settings += [{name: getattr(preprocessor, name) for name in text}, preprocessor.tokenizer.get_config()]
@@ -139,7 +143,7 @@ def of_tokens(examples: TokenizedExamples) -> str:
     return _of(np.ascontiguousarray(part).tobytes() for part in parts)
 
 
-def of_examples(x: Any, y: Any) -> str:
+def of_examples(x: Texts, y: Labels | None) -> str:
     """A digest of examples and, if there are any, their labels."""
     y = () if y is None else y
     return _of(part for column in (*columns_of(x, None), plain(y)) for part in (*map(_bytes, column), b"\0"))
@@ -156,7 +160,7 @@ def _beginning(path: Path) -> bytes:
         return file.read(_RECORD_BYTES)
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     if isinstance(value, np.ndarray) or tf.is_tensor(value):
         value = np.asarray(value).tolist()
     return repr(value).encode(errors="surrogatepass") + b"\n"
@@ -294,7 +298,7 @@ class Run:
         if directory is not None and self.is_chief:
             directory.mkdir(parents=True, exist_ok=True)  # if this fails, it fails before any work
         self._strategy = model.distribute_strategy
-        self._loss: list[Any] = []
+        self._loss: list[np.ndarray] = []
         self._best: list[np.ndarray] = []  # the best weights
         self._is_finished = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,12 +141,14 @@ def fine_tune_files(
 
     with _running(directory, dtype, strategy, log, place, has_preset=teacher is None) as run:
         with run.devices.scope():
-            learner = source if teacher is None else _Student(source, teacher, num_layers)
+            # They are given both or neither.
+            learner = source if teacher is None or num_layers is None else _Student(source, teacher, num_layers)
             learned = learner.read(train)
             measured = None if validation is None else learner.read_validation(validation).xy
         learned.check_can_be_learned(train)
         by_default = recipe.epochs is None
         examples, measured, recipe = split(learned.xy, measured, recipe)
+        assert recipe.epochs is not None  # since `split`
         told = {name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"}
         run.begin(told, recipe.epochs)
         keras.utils.set_random_seed(recipe.seed)
@@ -269,8 +272,11 @@ def pretrain_files(
         ['loss']
     """
     recipe, rows, second = sorted_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
-    is_new, is_old = (vocab is not None, size is not None), (teacher is not None, num_layers is not None)
-    if not ((all(is_new) and not any(is_old)) or (all(is_old) and not any(is_new))):
+    if vocab is not None and size is not None and teacher is None and num_layers is None:
+        begin = functools.partial(_new_model, vocab, size, rows)
+    elif teacher is not None and num_layers is not None and vocab is None and size is None:
+        begin = functools.partial(_student_model, teacher, num_layers, rows)
+    else:
         raise ValueError("a model needs vocab and size; a student needs teacher and num_layers")
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
     directory = RunDirectory(output, overwrite, (*paths, validation, vocab, size, teacher))
@@ -298,7 +304,7 @@ def pretrain_files(
         measured = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with run.devices.scope():
-            start = _new_model(vocab, size, rows) if teacher is None else _student_model(teacher, num_layers, rows)
+            start = begin()
         for each in filter(None, (learned, measured)):
             check_documents(each, rows.layout, rows.objective)
         first, then = _Rows(directory.run, start.preprocessor, rows, recipe.seed), None
@@ -310,7 +316,7 @@ def pretrain_files(
         with distribution.chief_first(run.devices):
             run.clear()
             phase, counts = first.write(learned, measured, recipe.steps, recipe.batch_size, log)
-            if then is not None:
+            if then is not None and second.then_steps is not None:
                 then, _ = then.write(learned, measured, second.then_steps, second.then_batch_size, log)
         keras.utils.set_random_seed(recipe.seed)
         with run.devices.scope():

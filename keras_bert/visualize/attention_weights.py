@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from keras import ops
 
+from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -124,6 +125,6 @@ def clearest_head(weights: Weights, layer: int | None = None, head: int | None =
     return max(((i, j) for i in layers for j in heads), key=lambda place: clearness[place])
 
 
-def _of_the_row(layers: Iterable[Any]) -> np.ndarray:
+def _of_the_row(layers: Iterable[Tensor]) -> np.ndarray:
     """The layers' tensors for a batch of one row, stacked."""
     return np.stack([ops.convert_to_numpy(ops.cast(layer[0], "float32")) for layer in layers])

@@ -9,7 +9,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class ExampleAnswer(NamedTuple):
     """
 
     texts: Mapping[str, str | list[str]]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, object]]
 
 
 def page(
@@ -134,7 +134,7 @@ def _answers(worst: Sequence[ExampleAnswer]) -> str:
     return _rows([*names, *kinds], rows)
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return _rows(header, ["".join(map(_cell, row)) for row in rows])
 
 
@@ -144,13 +144,13 @@ def _rows(header: Sequence[str], rows: Sequence[str]) -> str:
     return "<div><table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float | int):
         return f'<td class="number">{value:{".4f" if isinstance(value, float) else ","}}</td>'
     return f"<td>{escape(_text(value))}</td>"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:  # a truncated word has no answer
         return ""
     return " ".join(value) if isinstance(value, list) else str(value)

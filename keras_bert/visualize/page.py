@@ -71,27 +71,29 @@ def page(weights: Weights, layer: int, head: int) -> str:
         "head": head,
     }
     title = f"Attention: {' '.join(' | '.join(weights.texts).split())}"
-    return Template(_part("page.html")).substitute(
+    return Template(
+        _part("page.html")
+    ).substitute(
         policy="; ".join(f"{name} {source}" for name, source in policy.items()),
         title=html.escape(title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"),
         style=style,
         data=json.dumps(data).replace("<", "\\u003c"),  # so that no text can close the script element
         layers="\n".join(
             f'<script type="text/plain" id="{name}-{number}">{_encoded(values)}</script>'
-            for name, layers in (
+            for name, of_layers in (
                 ("weights", weights.scores),
                 ("queries", weights.queries),
                 ("keys", weights.keys),
-                ("added", [] if weights.added is None else weights.added),
+                ("added", weights.scores[:0] if weights.added is None else weights.added),
             )
-            for number, values in enumerate(layers)
+            for number, values in enumerate(of_layers)
         ),
         script=script,
     )
 
 
 def _part(name: str) -> str:
-    return resources.files("keras_bert.visualize").joinpath("page", name).read_text(encoding="utf-8")
+    return (resources.files("keras_bert.visualize") / "page" / name).read_text(encoding="utf-8")
 
 
 def _encoded(values: np.ndarray) -> str:

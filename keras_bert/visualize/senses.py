@@ -108,7 +108,7 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
     static = encoder.embeddings.word_embeddings(tokens.flat_values)
     if encoder.embeddings.projection is not None:
         static = encoder.embeddings.projection(static)
-    static = np.mean(np.float32(static), axis=0)
+    static = np.mean(np.asarray(static, np.float32), axis=0)
     centre = vectors.mean(axis=0)
     axes = np.linalg.svd(vectors - centre, full_matrices=False)[2][:2]  # [2, hidden]
     axes = axes * np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]  # SVD leaves signs open
@@ -134,7 +134,7 @@ def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: 
                     f"a sentence has {length} tokens, more than the {room} that this model reads; split it: "
                     f"{each.sentence[:60]!r}..."
                 )
-        states = np.float32(encoder(preprocessor.pack(ids), training=False)["sequence_output"])
+        states = np.asarray(encoder(preprocessor.pack(ids), training=False)["sequence_output"], np.float32)
         for row, (each, begins, stops) in enumerate(zip(some, starts.to_list(), ends.to_list(), strict=True)):
             start, end = (len(each.sentence[:place].encode()) for place in (each.start, each.end))
             inside = (np.array(begins) < end) & (np.array(stops) > start)
@@ -176,7 +176,7 @@ def label_places(
         half = np.array([0.6 * len(number) + 0.4, 1.0]) * LETTERS / 2  # with a gap between two numbers
         around = np.concatenate([point + ring * _DIRECTIONS * (half + RADIUS + 2) for ring in _RINGS])
         inside = ((around >= half) & (around <= np.array(size) - half)).all(axis=1)
-        covers = (np.abs(around[:, None] - taken) < half + halves).all(axis=2).any(axis=1)
+        covers = np.any((np.abs(around[:, None] - taken) < half + halves).all(axis=2), axis=1)
         free = around[inside & ~covers][:1]
         taken, halves = np.concatenate([taken, free]), np.concatenate([halves, np.tile(half, (len(free), 1))])
         places.append((round(float(free[0, 0]), 1), round(float(free[0, 1]), 1)) if len(free) else None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from keras_bert.visualize.attention_weights import Weights, clearest_head, weigh
 from keras_bert.visualize.page import page
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
     from keras_bert.encoder import BertEncoder
     from keras_bert.text import BertPreprocessor
 
@@ -57,21 +62,21 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
     return png(figure)
 
 
-def new_figure(width: float, height: float) -> tuple[Any, Any]:
+def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     """Makes an empty figure of matplotlib, of this size in inches, and its axes."""
     # Not pyplot, which keeps figures in memory and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 
-def png(figure: Any) -> bytes:
+def png(figure: Figure) -> bytes:
     """Writes a figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH)
     return buffer.getvalue()
 
 
-def _one(axes: Any, weights: Weights, layer: int, head: int) -> Any:
+def _one(axes: Axes, weights: Weights, layer: int, head: int) -> AxesImage:
     image = _heat(axes, weights.scores[layer, head])
     ticks = range(len(weights.tokens))
     axes.set_title(f"layer {layer}, head {head}", fontsize=_LETTERS + 2)
@@ -85,7 +90,7 @@ def _one(axes: Any, weights: Weights, layer: int, head: int) -> Any:
     return image
 
 
-def _grid(axes: Any, weights: Weights, layers: Any, heads: Any) -> Any:
+def _grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[int]) -> AxesImage:
     """Draws one image of all heads: hundreds of axes would take a minute."""
     size = len(weights.tokens)
     gap = max(1, size // 10)
@@ -97,15 +102,15 @@ def _grid(axes: Any, weights: Weights, layers: Any, heads: Any) -> Any:
             whole[top : top + size, left : left + size] = weights.scores[layer, head]
     image = _heat(axes, whole)
     axes.set(xlabel="head", ylabel="layer")
-    axes.set_xticks([column * step + (size - 1) / 2 for column in range(len(heads))], heads)
-    axes.set_yticks([row * step + (size - 1) / 2 for row in range(len(layers))], layers)
+    axes.set_xticks([column * step + (size - 1) / 2 for column in range(len(heads))], [str(head) for head in heads])
+    axes.set_yticks([row * step + (size - 1) / 2 for row in range(len(layers))], [str(layer) for layer in layers])
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.tick_params(length=0)
     return image
 
 
-def _heat(axes: Any, weights: np.ndarray) -> Any:
+def _heat(axes: Axes, weights: np.ndarray) -> AxesImage:
     """Shades by the square root of the weight, so that small weights stay visible."""
     norm = needed("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
     return axes.imshow(weights, cmap="Blues", norm=norm, interpolation="nearest")

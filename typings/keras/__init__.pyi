@@ -2,4 +2,6 @@
 
 from typing import Any
 
+from keras import saving as saving
+
 def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,1 @@
+"""Types of the health service are not checked: `aio` is hidden behind a check of the version."""

@@ -1,0 +1,1 @@
+"""Types of TensorFlow Serving's messages are not checked: protobuf makes their classes when they are imported."""
