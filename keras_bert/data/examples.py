@@ -50,7 +50,7 @@ class Problems:
         if len(self._found) > SHOWN:
             shown += f"; and {len(self._found) - SHOWN:,} more"
         some = f"{self._path}: {len(self._found):,} of {total:,} {self._kind}"
-        if len(self._found) == total:
+        if len(self._found) >= total:
             raise ValueError(f"{some} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
             advice = "Fix the file, or leave them out with skip_bad (--skip-bad)"
