@@ -278,7 +278,7 @@ class BertMaskedLM(BertTask):
         return filled[0] if is_one else filled
 
     def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[FilledText]:
-        assert self.preprocessor is not None
+        assert self.preprocessor is not None  # `fill` has checked it
         assert self._token_texts is not None
         if top_k not in self._by_top_k:
             self._by_top_k[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))

@@ -122,7 +122,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Adds the task's classifier head with `units` logits. `dropout` defaults to the encoder's `hidden_dropout`."""
         if dropout is not None and not (isinstance(dropout, Real) and 0 <= dropout < 1):
             raise ValueError(f"dropout is {dropout!r:.60}; expected a probability, at least 0 and below 1")
-        assert self.HEAD is not None
+        assert self.HEAD is not None  # a task with a classifier head reads texts
         assert self.preprocessor is not None
         self.dropout_rate = dropout
         config, dtype = self.encoder.config, self.encoder.dtype_policy
@@ -291,7 +291,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         if len({len(column) for column in (*columns, y)}) > 1:
             counts = " and ".join(f"{len(column):,}" for column in columns)
             raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
-        assert self.preprocessor is not None
+        assert self.preprocessor is not None  # else there is no tokenizer
         assert self._by_length is not None
         segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = self._by_length.lengths(list(segments))
@@ -331,7 +331,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             raise ValueError(
                 f"a {type(self).__name__} cannot learn from a {type(teacher).__name__}: they differ in class"
             )
-        assert teacher.preprocessor is not None
+        assert teacher.preprocessor is not None  # such classes have one
         assert self.preprocessor is not None
         if teacher.preprocessor.tokenizer.vocabulary != self.preprocessor.tokenizer.vocabulary:
             raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
