@@ -101,7 +101,7 @@ def write(
     heads = set(weights) - {"encoder"}
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
-    values = {**model_values(config, heads), **_labels(weights), **(settings or {})}
+    values: dict[str, Any] = {**model_values(config, heads), **_labels(weights), **(settings or {})}
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
