@@ -18,6 +18,7 @@ test: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyright
 
 # Warnings are errors: a name, a link or an include that is no longer right ends it.
 docs: $(VENV)/installed-docs

@@ -102,8 +102,9 @@ def pretrain(
         >>> [entry["epoch"] for entry in history]
         [1, 2]
     """
+    chosen = PretrainingWithTeacher.of(steps=steps, **recipe)
     trained = teacher is not None or model.encoder.origin is not None
-    chosen = PretrainingWithTeacher.of(steps=steps, **recipe).for_width(model.encoder.config.hidden_size, trained)
+    chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
         dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both
