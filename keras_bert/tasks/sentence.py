@@ -407,8 +407,7 @@ class BertSentenceEncoder(BertTask):
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         return preset.load_preprocessor_up_to(preset.files.sentence_settings.max_length, encoder, rows)
 
-    def _load_heads(self, preset: TaskPreset) -> None:
-        super()._load_heads(preset)
+    def _load_own_files(self, preset: TaskPreset) -> None:
         saved, ours = preset.files.sentence_settings.dense, self.settings()["dense"]
         if saved and saved != ours:
             warnings.warn(

@@ -306,6 +306,7 @@ class Storable(_Model):
             with _errors_name(preset.source, () if given else preset.settings):
                 model = cls(encoder, preprocessor, **arguments)
             model._load_heads(preset)
+            model._load_own_files(preset)
             model._warn_of_heads(preset)
             model._load_ranges(opened.directory)
         if precision != "float32":
@@ -327,11 +328,14 @@ class Storable(_Model):
         return preset.load_preprocessor(encoder.config.max_positions, rows)
 
     def _load_heads(self, preset: TaskPreset) -> None:
-        """Loads the parts of a preset other than the encoder."""
+        """Loads the heads of a preset."""
         checkpoint = preset.files.checkpoint
         for name, head in self.heads.items():
             if name in checkpoint.heads and self._takes_head(preset):
                 load_weights(head, checkpoint, name)
+
+    def _load_own_files(self, preset: TaskPreset) -> None:
+        """Loads weights from the files that only this task has."""
 
     def _warn_of_heads(self, preset: TaskPreset) -> None:
         """Warns of what a preset has and this model does not use, and of what it lacks."""

@@ -422,8 +422,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def _takes_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
-    def _load_heads(self, preset: TaskPreset) -> None:
-        super()._load_heads(preset)
+    def _load_own_files(self, preset: TaskPreset) -> None:
         if self.crf is not None and preset.settings.get("crf") and preset.saved_labels == self.labels:
             with contextlib.closing(open_safetensors(preset.files.directory / hugging_face.CRF)) as file:
                 self.crf.set_weights([file.read(each.name) for each in self.crf.weights])

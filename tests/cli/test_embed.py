@@ -40,7 +40,7 @@ def test_mistakes(fails, tmp_path, small_preset):
     command = ("embed", str(path), "--preset", str(small_preset), "--output", str(tmp_path / "vectors"))
     assert fails(*command) == (
         f"{path}: 1 of 2 rows cannot be used: line 2: no 'text'; its keys are 'body'. Fix the file, or leave them out "
-        "with skip_bad"
+        "with skip_bad (--skip-bad)"
     )
     assert fails(*command, "--batch-tokens", "0") == "batch_tokens is 0; expected at least 1"
     assert fails(*command[:-1], str(tmp_path)) == f"{path} would be replaced by its copy; choose another directory"

@@ -382,7 +382,7 @@ def test_embed_mistakes(fails, untrained, tmp_path):
     path.write_text("query\tpositive\tscore\nwho?\tAda\t1\nwhy?\t\t2\nwhat?\tthat\t3\n")
     command = ("finetune", "embed", "--preset", untrained, "--output", str(tmp_path / "model"), "--train", str(path))
     told = f"{path}: 1 of 3 rows cannot be used: line 3: positive is empty. Fix the file, or leave them out with "
-    assert fails(*command) == f"{told}skip_bad"
+    assert fails(*command) == f"{told}skip_bad (--skip-bad)"
     told = fails(*command, "--query-column", "question")
     assert told.startswith(f"{path} has no column 'question'; its columns are 'query', 'positive', 'score'")
     told = fails(*command, "--score-column", "score", "--negative-column", "score")
