@@ -188,8 +188,8 @@ ALBERT = replace(
 def without_equal_sizes(embedding: str, hidden: str, default: int | None = None) -> Callable[[dict], dict]:
     """Makes a `Dialect.read` for a family that projects embeddings only if they are not as wide as the hidden states.
 
-    It sets the width of the embeddings to None if it equals the hidden size.
-    `embedding` and `hidden` are the keys of the two widths. `default` is the embeddings' width if the file has none.
+    The function sets the width of the embeddings to None if it equals the hidden size. `embedding` and `hidden` are the
+    keys of the two widths. `default` is the embeddings' width if the file has none.
     """
 
     def read(values: dict[str, object]) -> dict[str, object]:
