@@ -1,8 +1,7 @@
-"""Formats of checkpoints: configurations, weights by name, tokenizers. Knows no layers, only names and shapes.
+"""Formats of checkpoints: configurations, weights by name, tokenizers. The package knows names and shapes, no layers.
 
 Each layout is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers,
-cross_encoder. It has a `Table` for each family. object_graph and the modules that end in `_file` read and write the
-arrays.
+cross_encoder. A layout has a `Table` for each family. weight_files and tensorflow_file read and write the arrays.
 """
 
 from __future__ import annotations
@@ -31,11 +30,13 @@ __all__ = [
     "write_config",
 ]
 
-FORMATS = tuple(name for name, layout in LAYOUTS.items() if hasattr(layout, "write"))  # of `write`
+FORMATS = tuple(name for name, layout in LAYOUTS.items() if hasattr(layout, "write"))  # those that `write` writes
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
-    """Opens the weights in a directory, whatever their format.
+    """Opens the weights in a directory, and detects their format.
+
+    Use it to read weights by name without building a model. The checkpoint is a context manager, which closes the file.
 
     Args:
         directory: in one of these layouts:
@@ -47,7 +48,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
 
     Raises:
         FileNotFoundError: the directory lacks a file.
-        ValueError: a file is damaged, or of an unknown family.
+        ValueError: a file is damaged, or its family is unknown.
 
     Example:
         >>> from keras_bert import presets
@@ -74,15 +75,15 @@ def write(
     Args:
         directory: created if missing; files in it that belong to no model stay, see `model_files`.
         config: the encoder's config.
-        weights: part ("encoder", and any heads) -> our name -> values. Lazy weights of another checkpoint
-            (`Checkpoint.weights`) are read one by one.
+        weights: part ("encoder", and any heads) -> this package's name of a weight -> values. Lazy weights of another
+            checkpoint (`Checkpoint.weights`) are read one by one.
         format: one of `FORMATS`.
         overwrite: whether to replace existing files.
         settings: more entries for `config.json`, such as label names; other formats drop them.
-        kept: names of files of the model that are not written here, but before or after.
+        kept: names of the model's files that the caller writes before or after; they are not removed.
 
     Raises:
-        FileExistsError: there are files of a model and `overwrite` is False.
+        FileExistsError: the directory has files of a model, and `overwrite` is False.
         ValueError: the format is unknown, or cannot express the configuration or a head.
     """
     check_format(format)
@@ -94,13 +95,13 @@ def write(
 
 
 def check_format(format: str) -> None:
-    """Raises ValueError if `write` writes no such format."""
+    """Raises ValueError if `write` cannot write this format."""
     if format not in FORMATS:
         raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
 
 
 def read_config(path: str | Path) -> BertConfig:
-    """Reads a configuration, without weights.
+    """Reads a configuration, without weights: to learn a model's sizes, or to make a new model of the same sizes.
 
     Args:
         path: Google's `bert_config.json`, `albert_config.json` or `electra_config.json`; or, under any other name,
@@ -108,7 +109,7 @@ def read_config(path: str | Path) -> BertConfig:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not a JSON object, belongs to another kind of model, or a value is missing or wrong.
+        ValueError: the file is not a JSON object or belongs to another kind of model, or a value is missing or wrong.
 
     Example:
         >>> from keras_bert import presets
@@ -120,10 +121,10 @@ def read_config(path: str | Path) -> BertConfig:
 
 
 def write_config(path: str | Path, config: BertConfig) -> None:
-    """Writes a configuration, in Google's format if the path has its file name, else as Hugging Face's `config.json`.
+    """Writes a configuration: Google's if `path` has Google's file name, otherwise Hugging Face's `config.json`.
 
     Raises:
-        ValueError: Google's code has no such family or activation.
+        ValueError: the format cannot express the family, the activation or another field.
     """
     path = Path(path)
     values = tf1.values_of(config) if path.name in tf1.CONFIGS else hugging_face.values_of(config)

@@ -1,4 +1,4 @@
-"""BERT, and the families with its layers: keys of Hugging Face's `config.json` and names of weights."""
+"""BERT and the families with BERT's layers: keys of Hugging Face's `config.json` and names of weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from keras_bert.formats.layout_table import Dialect, Table, newer_keys
 from keras_bert.formats.storage import Storage
 from keras_bert.sizes import HEADS
 
-# "gelu" is x * Phi(x), with the error function; "gelu_tanh" is Google's approximation (1.6e-3 apart after 12 layers).
+# "gelu" is x * Phi(x), with the error function. "gelu_tanh" is Google's approximation. After 12 layers, the outputs of
+# the two differ by 1.6e-3.
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -21,7 +22,7 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-# Of every model in transformers.
+# Options of every model in transformers, with the values of a plain encoder.
 NO_DECODER = {
     "is_decoder": False,
     "is_encoder_decoder": False,
@@ -91,7 +92,7 @@ BERT = Table(
         **_TAGS_AND_SPANS,
     },
 )
-# Positions count from the padding token's id + 1, and skip padding.
+# RoBERTa: positions count from pad_token_id + 1 and skip padding.
 ROBERTA = replace(
     BERT,
     classes="Roberta",
@@ -104,7 +105,7 @@ ROBERTA = replace(
     },
 )
 _DISTILBERT_LAYER = "transformer.layer.{i}"
-# No segments, no pooler.
+# DistilBERT: no segments, no pooler.
 DISTILBERT = replace(
     BERT,
     classes="DistilBert",
@@ -143,7 +144,7 @@ DISTILBERT = replace(
     },
 )
 _ALBERT_LAYER = "encoder.albert_layer_groups.{i}.albert_layers.0"
-# Narrow embeddings, projected to the hidden size; layers that share weights.
+# ALBERT: embeddings that are narrower than the hidden size and are projected to it; layers that share weights.
 ALBERT = replace(
     BERT,
     classes="Albert",
@@ -156,7 +157,7 @@ ALBERT = replace(
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,
     },
-    # Options of Google's own files, which its code does not use.
+    # Google's own files have these options, but Google's code does not use them.
     plain={
         **PLAIN,
         "down_scale_factor": 1,
@@ -185,9 +186,10 @@ ALBERT = replace(
 
 
 def without_equal_sizes(embedding: str, hidden: str, default: int | None = None) -> Callable[[dict], dict]:
-    """A `Dialect.read` for a family that projects embeddings only if they are not as wide as the hidden states.
+    """Makes a `Dialect.read` for a family that projects embeddings only if they are not as wide as the hidden states.
 
-    `embedding` and `hidden` are the keys of these widths; `default` is that of the embeddings.
+    The function sets the width of the embeddings to None if it equals the hidden size. `embedding` and `hidden` are the
+    keys of the two widths. `default` is the embeddings' width if the file has none.
     """
 
     def read(values: dict[str, object]) -> dict[str, object]:
@@ -197,7 +199,7 @@ def without_equal_sizes(embedding: str, hidden: str, default: int | None = None)
     return read
 
 
-# Narrow embeddings in some sizes; no pooler. The discriminator predicts for each token whether it was replaced.
+# ELECTRA: narrow embeddings in some sizes; no pooler. The discriminator predicts whether each token was replaced.
 ELECTRA = replace(
     BERT,
     classes="Electra",
@@ -221,7 +223,7 @@ ELECTRA = replace(
         **_TAGS_AND_SPANS,
     },
 )
-# RoBERTa with a relative position bias, and without segments (Song et al. 2020).
+# MPNet: RoBERTa with a relative position bias and without segments (Song et al. 2020).
 MPNET = replace(
     ROBERTA,
     classes="MPNet",
@@ -246,15 +248,15 @@ MPNET = replace(
 
 
 def _deberta_name(name: str) -> str:
-    """The name of a weight: Microsoft's own files have the masked language modeling head under another name."""
+    """Renames the weights of the masked language modeling head from Microsoft's own files."""
     layer = name.removeprefix("lm_predictions.lm_head.")
     if layer == name:
         return name
     return f"cls.predictions.{'' if layer == 'bias' else 'transform.'}{layer}"
 
 
-# Disentangled attention; no segments, and no position embeddings; the pooler belongs to the classifier (He et al. 2020
-# and 2021).
+# DeBERTa: disentangled attention; no segments, no position embeddings. The pooler belongs to the classifier (He et al.
+# 2020 and 2021).
 DEBERTA = replace(
     BERT,
     classes="DebertaV2",

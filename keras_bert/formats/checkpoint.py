@@ -1,4 +1,4 @@
-"""Checkpoint: an open file of weights in any format, under our names."""
+"""Checkpoint: an open file of weights in any format, read by this package's names."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.layout_table import Names, Table
 from keras_bert.shapes import Shape, shapes
 
-# The most bytes in memory per byte of the file, which may be compressed, be float16, or claim false sizes.
+# A file may need at most this many bytes in memory per byte on disk. Compressed and float16 files grow when they are
+# read; a file that claims to grow more is damaged or hostile.
 _MOST_TO_A_BYTE = 10
 
 
 class WeightFile(Protocol):
-    """One or several open files. Names and shapes are read at once, values on demand."""
+    """One or several open files. Names and shapes are read when they are opened, values on demand."""
 
     @property
     def path(self) -> Path: ...
@@ -35,7 +36,7 @@ class WeightFile(Protocol):
     def names(self) -> set[str]: ...
 
     @property
-    def size(self) -> int | None: ...  # bytes on disk, if the values are there
+    def size(self) -> int | None: ...  # bytes on disk; None if the values are missing
 
     def shape(self, name: str) -> Shape: ...
 
@@ -45,25 +46,27 @@ class WeightFile(Protocol):
 
 
 class Checkpoint:
-    """An open checkpoint, from `formats.open_checkpoint`; a context manager, which closes the file.
+    """An open checkpoint, from `formats.open_checkpoint`. It is a context manager, which closes the file.
 
     Args:
         format: the files' format: "hugging_face", "tf1", ...
-        config: the configuration; the weights determine whether there is a pooler.
+        config: the configuration. Its `pooler` is ignored: the weights determine whether there is a pooler.
         file: the weights.
         table: the format's names for the family.
         spellings: name in the table -> name in the file, where they differ.
         preferred: the heads to choose if several heads have the same names of weights.
-        extras: a pattern for the names of other arrays in files, such as the optimizer's state.
-        copies: weights that must equal other weights, if the file has them: a decoder tied to the embeddings.
+        extras: a regular expression for names of other arrays in files, such as the optimizer's state.
+        copies: name of a weight -> name of the weight that it must equal, if the file has both. An example is a decoder
+            that is tied to the embeddings.
 
     Attributes:
-        format, config: as above.
-        path: the file of the weights, or the index of several.
+        format: as above.
+        config: as above, with `pooler` from the weights.
+        path: the file of the weights, or the index of several files.
         heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
         missing: names of weights that the file lacks.
         unexpected: names in the file that belong to no part.
-        unused: those of them that belong to an encoder, such as a layer beyond the configuration's number of layers.
+        unused: names in `unexpected` that belong to an encoder, such as a layer beyond `config.num_layers`.
     """
 
     def __init__(
@@ -100,18 +103,18 @@ class Checkpoint:
         self.unused = [name for name in self.unexpected if plain[name].startswith(scopes) or name.startswith(scopes)]
 
     def read(self, part: str, shapes: Mapping[str, Shape] | None = None) -> dict[str, np.ndarray]:
-        """All weights of one part, as from `weights`, in memory."""
+        """Reads all weights of one part into memory. Arguments and errors are those of `weights`."""
         return dict(self.weights(part, shapes).items())
 
     def weights(self, part: str, shapes: Mapping[str, Shape] | None = None) -> LazyWeights:
-        """The weights of one part, each read on demand.
+        """Checks the names and shapes of one part's weights, and returns the weights, each to be read on demand.
 
         Args:
             part: "encoder" (and its pooler), or a head.
-            shapes: the expected shapes, by our names; default: those of the configuration.
+            shapes: name -> expected shape; default: the shapes of the configuration.
 
         Returns:
-            A mapping from our names, such as "block_0/attention/qkv/kernel", to float32 arrays.
+            A mapping from this package's names, such as "block_0/attention/qkv/kernel", to float32 arrays.
 
         Raises:
             ValueError: weights are missing or have another shape (the message names them), or there is no such part.
@@ -142,7 +145,7 @@ class Checkpoint:
             )
 
     def shapes(self, part: str) -> dict[str, Shape]:
-        """The shape of each weight of a part, by our names, from the configuration.
+        """Computes the shape of each weight of a part, by this package's names, from the configuration.
 
         Only the number of labels comes from the file: `shapes("sequence")["logits/bias"]` is `(labels,)`.
         """
@@ -184,7 +187,7 @@ class Checkpoint:
             raise ValueError(f"{self.path}: {'; '.join(problems[:5])}{more}")
 
     def _check_copies(self, part: str) -> None:
-        """Refuses a decoder with its own weights: our masked language modeling head has none, and would drop them."""
+        """Raises ValueError for a decoder with its own weights, which the masked language modeling head would drop."""
         for copy, original in self._copies.items() if part == "masked_lm" else ():
             names = [self._spellings.get(name, name) for name in (copy, original)]
             if not self._file.names.issuperset(names):
@@ -199,11 +202,12 @@ class Checkpoint:
         return self._storage.to_ours(ours, [self._checked(name) for name in theirs], shape, self.config)
 
     def _checked(self, name: str) -> np.ndarray:
-        """An array of the file as float32, from any float type."""
+        """Reads an array of any float type as float32. Warns of values that are NaN or infinite."""
         value = np.asarray(self._file.read(name))
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
             raise ValueError(f"{self.path}: {name} is {value.dtype}, but a weight must be a float tensor")
-        # One NaN makes the sum NaN. If the sum overflows, the values are counted, without a warning.
+        # A sum is faster than a look at each value, and one NaN makes it NaN. A sum of finite values may overflow; then
+        # the count below is 0, and there is no warning.
         with np.errstate(over="ignore", invalid="ignore"):
             seems_finite = np.isfinite(np.sum(value, dtype=np.float32))
         bad = 0 if seems_finite else int(np.count_nonzero(~np.isfinite(value)))
@@ -214,7 +218,7 @@ class Checkpoint:
 
 
 class LazyWeights(Mapping[str, np.ndarray]):
-    """Weights by our names, each read from its file on demand and not kept in memory, and their `shapes`."""
+    """Weights by this package's names. Each is read on demand and not kept in memory; `shapes` needs no reading."""
 
     def __init__(self, checkpoint: Checkpoint, names: Names, shapes: dict[str, Shape]) -> None:
         self._checkpoint = checkpoint
@@ -224,7 +228,7 @@ class LazyWeights(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         return self._checkpoint._read(name, self._names[name], self.shapes[name])
 
-    def __contains__(self, name: object) -> bool:  # Mapping's own would read the weight
+    def __contains__(self, name: object) -> bool:  # Mapping's own method reads the weight
         return name in self._names
 
     def __iter__(self) -> Iterator[str]:
@@ -239,27 +243,27 @@ def _theirs(names: Names) -> set[str]:
 
 
 def _heads_in(heads: dict[str, set[str]], present: Set[str], preferred: frozenset[str]) -> list[str]:
-    """The heads in a file. The weights of one head may be a part of another's, or the same."""
+    """Finds the heads in a file. The weights of one head may be some or all of the weights of another."""
     whole = [head for head, names in heads.items() if names <= present]
     found: list[str] = []
     for head in sorted(whole, key=lambda head: (head not in preferred, -len(heads[head]))):
         if not any(heads[head] <= heads[other] for other in found):
             found.append(head)
     explained = set().union(*(heads[head] for head in found))
-    # The remaining names belong to incomplete heads.
+    # Names that no complete head explains belong to incomplete heads.
     parts = [head for head, names in heads.items() if head not in whole and names & (present - explained)]
     return found + ([head for head in parts if head in preferred] or parts)
 
 
-# -- Several files of weights as one, such as shards with an index.
+# -- Several files of weights that are read as one, such as shards with an index.
 
 
 class JoinedFile:
-    """Several open files as one, or one under other names.
+    """Several open files that are read as one, or one open file with other names.
 
     Args:
         path: the file that messages name.
-        places: name -> an open file, and the array's name in it.
+        places: name -> an open file, and the array's name in that file.
     """
 
     def __init__(self, path: Path, places: Mapping[str, tuple[WeightFile, str]]) -> None:
@@ -283,11 +287,11 @@ class JoinedFile:
 
 
 def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedFile:
-    """Opens all files of an index: JSON with "weight_map", from names of tensors to names of files beside it.
+    """Opens all shards of an index: a JSON file whose "weight_map" maps names of tensors to files beside the index.
 
     Raises:
         FileNotFoundError: a shard is missing.
-        ValueError: the index is damaged, or names a file outside of its directory or a tensor that its shard lacks.
+        ValueError: the index is damaged, or names a file outside its directory, or a tensor that its shard lacks.
     """
     shard_of = files.read_json(path, {"weight_map": {str: str}})["weight_map"]
     shards: dict[str, WeightFile] = {}
@@ -303,7 +307,7 @@ def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedF
 
 
 def _beside(index: Path, name: str) -> Path:
-    """The path of a shard. It must be in the directory of the index, because an index is not trusted."""
+    """Returns the path of a shard. An index is not trusted: a shard must be in the directory of the index."""
     if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
         raise ValueError(f"{index} names the shard {name!r}; a shard must be a file beside its index, without a path")
     path = index.parent / name
@@ -319,24 +323,26 @@ def _beside(index: Path, name: str) -> Path:
     return path
 
 
-# -- Infers the configuration of an encoder from the shapes of its weights.
+# -- A configuration that is inferred from the shapes of the weights.
 
 _MOST_LAYERS = 128
 
 
 def names_of_any_size(family: str, table: Table) -> dict[str, Names]:
-    """The names of a family's weights, by part, for any number of layers."""
+    """Lists the names of a family's weights by part, for up to 128 layers."""
     return table.parts(BertConfig(family=family, num_layers=_MOST_LAYERS, embedding_size=1))
 
 
 def config_from_shapes(
     family: str, file: WeightFile, table: Table, spellings: Mapping[str, str], activation: str
 ) -> BertConfig:
-    """The configuration of the encoder in a file.
+    """Infers the configuration of an encoder from the shapes of its weights. `spellings` is as in `Checkpoint`.
 
-    It assumes dropout 0.1 and an epsilon of 1e-12, as in all of Google's models. If the shapes have no axis for heads,
-    it assumes a head size of 64, as in most published sizes, with a warning. `spellings` maps names in the table to
-    names in the file. Families with groups of layers are not supported: shapes do not tell the number of layers.
+    Shapes do not show everything:
+
+        dropout, epsilon   0.1 and 1e-12, as in all of Google's models
+        head size          64, as in most published sizes, with a warning, if the shapes have no axis for heads
+        groups of layers   not supported: the number of layers is unknown
 
     Raises:
         ValueError: a needed weight is missing.
@@ -386,11 +392,11 @@ def config_from_shapes(
 
 
 class Tensors:
-    """The arrays of a file to write, one after the other. `prefix` is the prefix of the encoder's weights.
+    """The arrays of a file to write, computed one by one. `prefix` begins the names of the encoder's weights.
 
     Raises:
-        ValueError: the layout has no such head, or two heads have the same names of weights; the layout's family has no
-            pooler, but the encoder has one; or a head reads the pooler, but the encoder has none.
+        ValueError: the layout has no such head; two heads have the same names of weights; the encoder has a pooler, but
+            the layout's family has none; or a head reads the pooler, but the encoder has none.
     """
 
     def __init__(
@@ -424,6 +430,6 @@ class Tensors:
 
 
 def _shape(weights: Mapping[str, np.ndarray], name: str) -> Shape:
-    """The shape of a weight, without reading it if possible."""
+    """Returns the shape of a weight. Lazy weights know it without reading the values."""
     shapes = getattr(weights, "shapes", None)
     return tuple(weights[name].shape) if shapes is None else shapes[name]

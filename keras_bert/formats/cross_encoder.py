@@ -1,8 +1,12 @@
 """The settings files of sentence-transformers' CrossEncoder: the activation of the score, and the maximum length.
 
-Versions up to 3 have `sbert_ce_default_activation_function` in `config.json`; versions 4 to 5.3 have `activation_fn` in
-its `sentence_transformers`; later ones have it in a separate file, beside `modules.json`. All versions read the files
-written here. Other options that would change a score are refused by name.
+The activation is in a different place in each version of sentence-transformers:
+
+    to 3       `config.json`: `sbert_ce_default_activation_function`
+    4 to 5.3   `config.json`: `sentence_transformers`, `activation_fn`
+    later      `config_sentence_transformers.json`, beside `modules.json`: `activation_fn`
+
+All versions read the files that this module writes. An unsupported option that would change a score raises ValueError.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 _KEY = "sbert_ce_default_activation_function"
 _NEWER = "sentence_transformers"
 
-# Our name of a logit's activation -> PyTorch's.
+# Activation of a logit -> PyTorch's class.
 ACTIVATIONS = {"sigmoid": "torch.nn.modules.activation.Sigmoid", "identity": "torch.nn.modules.linear.Identity"}
 _SPELLINGS = {name: ours for ours, full in ACTIVATIONS.items() for name in (full, f"torch.nn.{full.split('.')[-1]}")}
 
@@ -54,8 +58,8 @@ class CrossEncoderSettings:
     """A preset's settings for scores of pairs.
 
     Attributes:
-        is_stated: whether the files declare a CrossEncoder; if not, these are CrossEncoder's defaults.
-        activation: "sigmoid" or "identity": turns the logit into the score.
+        is_stated: whether the files declare a CrossEncoder; if not, `activation` is CrossEncoder's default.
+        activation: "sigmoid" or "identity", the function from logit to score.
         max_length: the maximum length of a sequence, in tokens; None: no limit.
     """
 
@@ -65,7 +69,7 @@ class CrossEncoderSettings:
 
 
 def read(preset: Preset) -> CrossEncoderSettings:
-    """The settings of a preset.
+    """Reads the settings of a preset.
 
     Raises:
         ValueError: a setting is not supported, or a value has another type.
@@ -92,7 +96,7 @@ def read(preset: Preset) -> CrossEncoderSettings:
 
 
 def entries(activation: str) -> dict[str, object]:
-    """The entries of `config.json` that CrossEncoder reads."""
+    """Makes the entries of `config.json` that CrossEncoder reads."""
     return {_KEY: ACTIVATIONS[activation]}
 
 

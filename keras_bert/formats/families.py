@@ -1,4 +1,4 @@
-"""The families of models in Hugging Face's layout, each a table."""
+"""The families of models in Hugging Face's layout, each with a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAMILIES = {
 
 
 def table_of(config: BertConfig) -> Table:
-    """The table of a configuration's family. Raises ValueError if there is none."""
+    """Looks up the table of a configuration's family. Raises ValueError if the family has none."""
     if config.family not in FAMILIES:
         raise ValueError(
             f"family must be one of {', '.join(FAMILIES)}, not {config.family!r}; keep a model of another family in "
@@ -43,9 +43,9 @@ def table_of(config: BertConfig) -> Table:
 
 
 def check_storable(config: BertConfig, heads: Iterable[str] = ()) -> None:
-    """Raises ValueError, before a model is trained, if the files of its family have no place for its pooler or heads.
+    """Raises ValueError if the files of a family have no place for the pooler or heads. Call it before training.
 
-    Families that no format knows pass: Keras's own files have a place for everything.
+    A family that is not in `FAMILIES` passes: it can only be saved in Keras's own files, which hold any weights.
     """
     if config.family in FAMILIES:
         FAMILIES[config.family].check(config, heads)

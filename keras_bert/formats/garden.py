@@ -68,10 +68,10 @@ TABLES = {
         heads=_BERT.heads,
     ),
 }
-_OLD_NEXT_SENTENCE = "predictions/transform/logits"  # a separate network in version 1's pre-trainer
-# In version 2, the head of next-sentence prediction has its own pooler; the encoder's is not trained.
+_OLD_NEXT_SENTENCE = "predictions/transform/logits"  # in version 1's pre-trainer, where this head is a separate network
+# In version 2, the head of next-sentence prediction has a pooler of its own, and the encoder's pooler is not trained.
 _TRAINED_POOLER = "next_sentence/pooler_dense"
-# Name of a layer -> its path of attributes in BertEncoderV2, or in the pre-trainer's items.
+# Name of a layer -> path of attributes to it in BertEncoderV2, or in the pre-trainer's `checkpoint_items`.
 _PATHS = {
     "word_embeddings": "encoder/_embedding_layer",
     "position_embedding": "encoder/_position_embedding_layer",
@@ -102,8 +102,8 @@ def recognizes(preset: Preset) -> bool:
 def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens a checkpoint; see `formats.open_checkpoint`.
 
-    Without Google's configuration file, the configuration is inferred from the shapes (only for BERT: shapes do not
-    tell how often ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
+    Without Google's configuration file, the configuration is inferred from the shapes, with Model Garden's default
+    gelu, the tanh approximation. This works only for BERT: shapes do not show how often ALBERT repeats its layers.
     """
     file = preset.tensorflow_file
     assert file is not None  # see `recognizes`
@@ -113,10 +113,15 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
 def open_graph(
     format: str, file: JoinedFile, config: BertConfig | None, activation: str = "gelu_tanh", extras: str = "(?!)"
 ) -> Checkpoint:
-    """A checkpoint with the names of Model Garden's variables, from any container.
+    """Opens a checkpoint whose variables have Model Garden's names, from a TensorFlow 2 checkpoint or a SavedModel.
 
-    `format` and `extras` are those of Checkpoint, `activation` that of BertConfig. Without a config, a BERT's config is
-    inferred from the shapes.
+    Args:
+        format, file, extras: see `Checkpoint`.
+        config: the configuration; None: infers a BERT's from the shapes.
+        activation: the activation of an inferred configuration, as in BertConfig.
+
+    Raises:
+        ValueError: Model Garden has no such family, or a weight is missing that the sizes are inferred from.
     """
     family = config.family if config else "bert"
     if family not in TABLES:
@@ -125,7 +130,7 @@ def open_graph(
     parts = names_of_any_size(family, table)
     known = {name for names in parts.values() for theirs in names.values() for name in theirs}
     spelled = spellings(known | _weights_of(_OLD_NEXT_SENTENCE) | _weights_of(_TRAINED_POOLER), file.names)
-    if "cls/predictions/output_bias/bias" in spelled:  # else it may be any classifier
+    if "cls/predictions/output_bias/bias" in spelled:  # without this head, the weights may be any classifier's
         spelled |= _moved(spelled, _OLD_NEXT_SENTENCE, "next_sentence/logits")
     if pooler := _moved(spelled, _TRAINED_POOLER, "pooler_transform"):
         spelled |= pooler
@@ -140,8 +145,12 @@ files_of = tf1.files_of
 def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """Writes `bert_config.json` and `bert_model.ckpt.*`; see `formats.write`.
 
-    `tf.train.Checkpoint(encoder=encoder)` reads it into a BertEncoderV2. Without heads, `model=encoder` also works;
-    with heads, `model=pretrainer` and `**pretrainer.checkpoint_items` of a BertPretrainerV2.
+    To read the files with Model Garden:
+
+        a BertEncoderV2                   tf.train.Checkpoint(encoder=encoder)
+        the same, if there are no heads   tf.train.Checkpoint(model=encoder)
+        a BertPretrainerV2, with heads    tf.train.Checkpoint(model=pretrainer)
+        the same                          tf.train.Checkpoint(**pretrainer.checkpoint_items)
     """
     if config.family != "bert":
         raise ValueError(f"Model Garden's checkpoints can only be written for bert, not for {config.family}")
@@ -161,7 +170,7 @@ def _moved(spelled: dict[str, str], source: str, target: str) -> dict[str, str]:
 
 
 def _path(name: str) -> str:
-    """The path of attributes to a variable."""
+    """Returns the path of attributes to a variable."""
     layer, _, weight = name.rpartition("/")
     if layer == "cls/predictions/output_bias":
         weight = "output_bias.Sbias"  # an attribute with a slash in its name
@@ -172,7 +181,7 @@ def _path(name: str) -> str:
 
 
 def _aliases(config: BertConfig, weights: Mapping[str, object]) -> dict[str, str]:
-    """Further object paths, for other programs of Model Garden."""
+    """Makes further object paths, under which other programs of Model Garden look for the same variables."""
     if set(weights) == {"encoder"}:
         return {"model": "encoder"}
     aliases = {"model/encoder_network": "encoder"}
@@ -185,7 +194,7 @@ def _aliases(config: BertConfig, weights: Mapping[str, object]) -> dict[str, str
 
 
 def _with_second_pooler(tensors: Tensors, wanted: bool) -> Iterator[tuple[str, np.ndarray]]:
-    """The tensors, with a copy of the pooler for the head of next-sentence prediction."""
+    """Yields the tensors and, if `wanted`, a copy of the pooler for the head of next-sentence prediction."""
     for name, value in tensors:
         yield name, value
         if wanted and name.startswith("pooler_transform/"):

@@ -23,16 +23,16 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 CARD = "README.md"
-CRF = "crf.safetensors"  # the scores of transitions, which transformers has no place for
+CRF = "crf.safetensors"  # the scores of transitions: transformers has no place for them in its own file
 _INDEX = ".index.json"
-# The preferred format first.
+# In order of preference.
 _WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
 
-# The oldest files have TensorFlow's names for layer normalization.
+# The oldest files have TensorFlow's names of layer normalization's weights.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-# Buffers of older versions: 0, 1, 2, ..., and the rotation of each coordinate.
+# Buffers that older versions stored: position ids (0, 1, 2, ...), token types, and frequencies of rotary embeddings.
 _EXTRAS = r".*embeddings\.(position_ids|token_type_ids)|.*rotary_emb\.inv_freq"
-# Heads of a model -> the suffix of its class name in `transformers`. The first match counts.
+# Heads of a model -> the suffix of its class name in `transformers`. Earlier rows win.
 _CLASSES = (
     ({"masked_lm", "next_sentence"}, "ForPreTraining"),
     ({"masked_lm"}, "ForMaskedLM"),
@@ -43,10 +43,10 @@ _CLASSES = (
     ({"next_sentence"}, "ForNextSentencePrediction"),
     (set(), "Model"),
 )
-# A class that transformers lacks -> one that has its head and another.
+# A class that transformers lacks -> a class that has the same head and another one.
 _INSTEAD = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
-# Entries of `config.json` about the labels and the task, not about the network; the last one is ours.
+# Entries of `config.json` about the labels and the task, not about the network. "keras_bert" holds this package's own.
 _OF_TASK = ("id2label", "label2id", "problem_type", "keras_bert")
 
 
@@ -75,7 +75,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
 
 
 def open_weights(directory: Path) -> WeightFile:
-    """Opens the weights in a directory, in one file or several."""
+    """Opens the weights in a directory: a file, or shards with an index. Raises FileNotFoundError if there are none."""
     for name, open_file in _WEIGHT_FILES.items():
         if (directory / name).is_file():
             return open_file(directory / name)
@@ -85,7 +85,7 @@ def open_weights(directory: Path) -> WeightFile:
 
 
 def files_of(config: BertConfig) -> tuple[str, ...]:
-    """The names of the files that `write` writes."""
+    """Lists the names of the files that `write` writes."""
     return FILES
 
 
@@ -113,7 +113,7 @@ def write(
 
 
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:
-    """The configuration from the content of a `config.json`; its `model_type` is the family."""
+    """Makes the configuration from the content of a `config.json`. The family is its `model_type`, or "bert"."""
     files.check_json(values, {"model_type": (str, None)}, source)
     family = values.get("model_type") or "bert"
     if family not in FAMILIES:
@@ -126,24 +126,24 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
 
 
 def values_of(config: BertConfig) -> dict[str, object]:
-    """The content of an encoder's `config.json`."""
+    """Makes the content of an encoder's `config.json`."""
     table = table_of(config)
     return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.entries(config)}
 
 
 def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, object]:
-    """The content of `config.json` for an encoder with heads, without labels."""
+    """Makes the content of `config.json` for an encoder with heads, without labels."""
     return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
 
 
 def task_settings(preset: Preset) -> dict[str, object]:
-    """The entries of `config.json` that a copy of a model keeps besides its architecture; empty in other formats."""
+    """Reads the entries of `config.json` about labels and task, for a copy of the model. Empty in other formats."""
     values = preset.json(CONFIG) if recognizes(preset) else {}
     return {key: values[key] for key in _OF_TASK if key in values}
 
 
 def label_names(labels: Sequence[str]) -> dict[str, object]:
-    """A classifier's labels, in the order of its logits, as entries of `config.json`."""
+    """Makes the entries of `config.json` for a classifier's labels, in the order of its logits."""
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
         "label2id": {label: i for i, label in enumerate(labels)},
@@ -151,10 +151,13 @@ def label_names(labels: Sequence[str]) -> dict[str, object]:
 
 
 def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
-    """The labels in the content of the `config.json` at `source`, in the order of the logits; None if it has none.
+    """Reads the labels from the content of the `config.json` at `source`, in the order of the logits.
+
+    Returns:
+        The labels; None if the file has none.
 
     Raises:
-        ValueError: they have another type, or are not numbered from 0.
+        ValueError: the labels have another type, or are not numbered from 0.
     """
     files.check_json(values, {"id2label": ({str: (str, int)}, None)}, source)
     names = values.get("id2label")
@@ -167,7 +170,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
 
 
 def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
-    """Default label names: `transformers` takes the number of labels from them."""
+    """Makes default label names, because `transformers` takes the number of labels from them."""
     for head in _LABELLED:
         if head in weights:
             names = [f"LABEL_{i}" for i in range(len(weights[head]["logits/bias"]))]
@@ -176,7 +179,7 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object
 
 
 def _copies(table: Table) -> dict[str, str]:
-    """The decoder of the masked language modeling head -> the embeddings that it must equal. Not all files have it."""
+    """Maps the decoder of the masked language modeling head to the weights it must equal. Not all files have it."""
     if "bias" not in table.heads.get("masked_lm", {}):
         return {}  # no such head, or its decoder has its own weights
     bias = table.heads["masked_lm"]["bias"]
@@ -187,7 +190,7 @@ def _copies(table: Table) -> dict[str, str]:
 
 
 def _plain(name: str, table: Table) -> str:
-    """The current spelling of a name from a file, without the prefix of a model with heads."""
+    """Converts a name in a file to the table's: without the prefix of a model with heads, and in current spelling."""
     name = table.dialect.name(name.removeprefix(table.prefix))
     for old, new in _OLD_NAMES.items():
         name = name.replace(old, new)
@@ -206,12 +209,12 @@ def _architectures(table: Table, heads: set[str]) -> list[str]:
 
 
 def _heads_of(values: dict[str, Any], table: Table) -> frozenset[str]:
-    """The heads that `architectures` names."""
+    """Finds the heads of the classes in `architectures`."""
     classes = values.get("architectures") or []
     return frozenset(head for task, ending in _CLASSES for head in task if table.classes + ending in classes)
 
 
-# -- The model card (README.md) in Hugging Face's layout: facts from the files, and gaps to fill in.
+# -- The model card (README.md) in Hugging Face's layout: facts from the files, and a list of what the user should add.
 
 _USES_OF_HEADS = {
     "masked_lm": "masked language modeling",
@@ -233,13 +236,13 @@ the best label of a word by itself is not always the answer of this model.
 def _model_card(
     config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool, has_crf: bool = False
 ) -> str:
-    """The text of a model card.
+    """Writes the text of a model card.
 
     Args:
         config: the encoder's config.
         heads: the names of the heads.
         architecture: the class in `transformers` that reads the model.
-        lacks_pooler: whether that class may draw a pooler at random, because the file has none.
+        lacks_pooler: whether the file has no pooler, so that `architecture` would initialize one at random.
         has_crf: whether a CRF follows the head.
     """
     purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"

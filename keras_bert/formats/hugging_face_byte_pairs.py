@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizer files for byte pairs."""
+"""Hugging Face's tokenizer files for byte-pair encoding."""
 
 import reprlib
 from collections.abc import Iterator
@@ -30,21 +30,23 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SIGNS_AND_SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
-# Our name of a pattern -> the regular expression: GPT-2's (Radford et al. 2019), and that of cl100k_base and Llama 3
-# (EuroBERT's).
+# Name of a pattern in this package -> the regular expression. "gpt2" is from Radford et al. 2019. "llama3" is the
+# pattern of cl100k_base and Llama 3, which EuroBERT uses.
 _EXPRESSIONS = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "llama3": rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
 }
-# The pattern covers all text, so both behaviors make its matches words.
+# Supported (behavior, invert) of a Split. The patterns match all text, so in both cases each match is a word.
 _WHOLE = (("Isolated", False), ("Removed", True))
 
 
 def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
-    """Our name of the pattern of some pre-tokenizers, a ByteLevel, or a Split with a regular expression before it.
+    """Finds this package's name of the pattern by which the steps of a pre-tokenizer split text.
+
+    The steps must be a ByteLevel with GPT-2's pattern, or a Split with a known pattern and a ByteLevel after it.
 
     Raises:
-        ValueError: it is another pattern.
+        ValueError: the steps or the pattern are not supported.
     """
     found, last = types_of(steps), steps[-1] if steps else {}
     if found != "Split, ByteLevel":
@@ -73,7 +75,7 @@ def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
 
 
 def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
-    """The `pre_tokenizer` of a `tokenizer.json`."""
+    """Makes the `pre_tokenizer` of a `tokenizer.json`. `split` names a pattern, as `split_of_file` returns it."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True}
     if split == "gpt2":
         return {**byte_level, "use_regex": True}
@@ -101,9 +103,9 @@ ROBERTA_ARGUMENTS = {
 
 
 def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
-    """The arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or `tokenizer.json`.
+    """Reads the arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or from `tokenizer.json`.
 
-    `tokenizer_config.json` takes precedence, if there is one. Errors as of `read_wordpiece_files`.
+    `tokenizer_config.json` takes precedence, if there is one. The errors are those of `read_wordpiece_files`.
     """
     path = found.best(*([IDS] if (found.directory / MERGES).is_file() else []))
     if path.name == IDS:
@@ -114,12 +116,13 @@ def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
     if found.has_one_type:
         arguments["second_type_id"] = 0
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
-        arguments.setdefault("unk_token", arguments["pad_token"])  # no text is unknown; Llama 3's files name no token
+        # Bytes cover all text, so the unknown token is never used. Llama 3's files name none.
+        arguments.setdefault("unk_token", arguments["pad_token"])
     return arguments
 
 
 def stated_merges(found: TokenizerFiles) -> Iterator[tuple[Path, Any]]:
-    """The files with merges: their paths, and the merges, or the path of a `merges.txt`."""
+    """Yields the path of each file with merges, and its merges. For a `merges.txt`, yields the path twice."""
     if (path := found.directory / MERGES).is_file():
         yield path, path
     if found.has_whole and found.type == "BPE":
@@ -138,7 +141,7 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
         if stated["unk_token"] == stated["pad_token"]:
-            del stated["unk_token"]  # no text is unknown, see `read_bytepair_files`
+            del stated["unk_token"]  # never used, see `read_bytepair_files`
         types = ["token_type_ids"] if arguments["second_type_id"] else []
         config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", *types, "attention_mask"]}
         texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
@@ -182,7 +185,7 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
+    """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
     added = dict.fromkeys(arguments["added_tokens"], False)

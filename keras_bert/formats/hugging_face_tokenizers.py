@@ -1,4 +1,4 @@
-"""What is in Hugging Face's tokenizer files, whatever the type of the tokenizer: steps, added tokens, templates."""
+"""The parts of Hugging Face's tokenizer files that all types of tokenizers share: steps, added tokens, templates."""
 
 import itertools
 import reprlib
@@ -14,9 +14,9 @@ CONFIG = "tokenizer_config.json"
 IDS, MERGES = "vocab.json", "merges.txt"
 ALL_IN_ONE = "tokenizer.json"
 
-# Our name of an argument -> the one in tokenizer_config.json.
+# Argument of this package's tokenizers -> key in tokenizer_config.json.
 TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}
-ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it follows tokenizer.json
+ANY_CLASS = "PreTrainedTokenizerFast"  # the class of transformers that reads everything from tokenizer.json
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
 _PROCESSOR = {
     "type": str,
@@ -26,7 +26,7 @@ _PROCESSOR = {
     "pair": _TEMPLATE,
     "special_tokens": ({str: {"ids": [int]}}, None),
 }
-# A step, or a sequence of steps.
+# A step of a normalizer or a pre-tokenizer; STEPS also allows a sequence of steps.
 _STEP = {
     "type": str,
     **dict.fromkeys(("add_prefix_space", "use_regex", "invert"), (bool, None)),
@@ -34,7 +34,7 @@ _STEP = {
     "pattern": ({str: str}, None),
 }
 STEPS = {**_STEP, "normalizers": ([_STEP], None), "pretokenizers": ([_STEP], None)}
-# How an added token is found in texts.
+# Settings that restrict where an added token is matched in a text.
 _FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (bool, None))
 JSON_SHAPE = {
     "model": {
@@ -53,28 +53,28 @@ JSON_SHAPE = {
 
 
 def mask_with_space(token: str) -> dict[str, object]:
-    """A mask token that includes the space before it, for `tokenizer_config.json`."""
+    """Makes the entry of `tokenizer_config.json` for a mask token that includes the space before it."""
     return {"__type": "AddedToken", "content": token, "lstrip": True, "special": True}
 
 
 def write_tokenizer(directory: str | Path, texts: Mapping[str, str | bytes], overwrite: bool) -> None:
-    """Writes the files of a tokenizer, which replace those of another.
+    """Writes the files of a tokenizer. They replace the files of another tokenizer.
 
     Raises:
-        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
+        FileExistsError: the directory has files of a tokenizer, and `overwrite` is False.
     """
     with model_files.replacing(Path(directory), model_files.TOKENIZER, texts, overwrite):
         files.write_texts(directory, texts)
 
 
 def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, object]:
-    """An entry of `added_tokens` in a `tokenizer.json`; `lstrip`: whether it includes the white space before it."""
+    """Makes an entry of `added_tokens` in a `tokenizer.json`. With `lstrip`, it includes the white space before it."""
     flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": not special, "special": special}
     return {"id": index, "content": token, **flags}
 
 
 def refuse(path: Path, *settings: tuple[str, object, object]) -> None:
-    """Raises ValueError if a setting (what the file does, its value, the supported value) is not supported."""
+    """Raises ValueError for the first unsupported setting. Each is (what the file does, its value, supported value)."""
     for does, value, plain in settings:
         if value != plain:
             value, plain = reprlib.repr(value), reprlib.repr(plain)
@@ -82,22 +82,22 @@ def refuse(path: Path, *settings: tuple[str, object, object]) -> None:
 
 
 def steps_of(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """The steps of a sequence, which is under `key`; the file may also have a single step, or null."""
+    """Lists the steps of a normalizer or a pre-tokenizer: a sequence under `key`, a single step, or null."""
     if value is None:
         return []
     return value.get(key) or [] if value["type"] == "Sequence" else [value]
 
 
 def types_of(steps: Iterable[dict[str, Any]]) -> str | None:
-    """The types of some steps, for messages; None if there are none."""
+    """Joins the types of steps with commas. None if there are no steps."""
     return ", ".join(step["type"] for step in steps) or None
 
 
 def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
-    """The added tokens in the `content` of a `tokenizer.json` that are not special.
+    """Lists the added tokens in the `content` of a `tokenizer.json` that are not special.
 
     Raises:
-        ValueError: a setting restricts where in a text one of them is found.
+        ValueError: a setting restricts where in a text a token is matched.
     """
     tokens = [token for token in content.get("added_tokens") or [] if not token["special"]]
     for token in tokens:
@@ -113,7 +113,11 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
 
 
 def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
-    """The vocabulary in the `content` of a `tokenizer.json` at `path`, with added tokens; the index is the id."""
+    """Lists the vocabulary in the `content` of a `tokenizer.json` at `path`, with added tokens. The index is the id.
+
+    Raises:
+        ValueError: the ids are not 0, 1, 2, ...
+    """
     added = content.get("added_tokens") or []
     ids = content["model"]["vocab"] | {token["content"]: token["id"] for token in added}
     vocabulary = sorted(ids, key=ids.get)
@@ -125,13 +129,13 @@ def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
 def template(
     cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
 ) -> dict[str, object]:
-    """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
+    """Makes the `post_processor` of a `tokenizer.json`: `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
 
     Args:
         cls, sep: the token and its id.
         separators: the number of separators between the two texts of a pair.
         second_type_id: the type of the second text.
-        second_cls: whether another `[CLS]` is before the second text.
+        second_cls: whether the second text also begins with `[CLS]`.
     """
 
     def parts(*names: tuple[str, int]) -> list[dict[str, object]]:
@@ -150,21 +154,20 @@ def template(
     }
 
 
-# Types of post-processors -> the number of separators between the texts of a pair, the type id of the second text, and
-# whether the second text begins with `[CLS]`.
+# Type of a post-processor -> `separators`, `second_type_id` and `second_cls`, as in `template`.
 _PROCESSORS = {"BertProcessing": (1, 1, False), "RobertaProcessing": (2, 0, False)}
 
 
 def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
-    """The `cls_token`, `sep_token` and pair format of the `post_processor` of a `tokenizer.json`.
+    """Reads `cls_token`, `sep_token` and the format of pairs from the `post_processor` of a `tokenizer.json`.
 
-    `second_cls` is left out if it is False.
+    The format is `separators`, `second_type_id` and, only if it is True, `second_cls`; see `template`.
 
     Raises:
-        ValueError: it does not pack texts as `template` does.
+        ValueError: the post-processor does not pack texts as `template` does.
     """
     found = content.get("post_processor") or {}
-    # In a post-processor, ByteLevel changes no ids.
+    # In a post-processor, ByteLevel changes offsets, but no ids.
     steps = [step for step in found.get("processors") or [] if step["type"] != "ByteLevel"]
     if found.get("type") == "Sequence" and len(steps) == 1:
         (found,) = steps
@@ -194,7 +197,11 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
 
 
 def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
-    """`unk_token`, `pad_token` and `mask_token`, if the `content` of a `tokenizer.json` has them."""
+    """Finds `unk_token`, `pad_token` and `mask_token` in the `content` of a `tokenizer.json`.
+
+    For "unk", the first special token of these is taken: the file's `unk_token`, `<unk>`, `[UNK]`, `<|unk|>`. If there
+    is none of them, `unk_token` is left out. "pad" and "mask" are alike.
+    """
     special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
     stated = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
     names = {

@@ -24,7 +24,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 
-# Our name of an argument -> the one in tokenizer_config.json.
+# Argument of WordPieceTokenizer -> key in tokenizer_config.json.
 _NAMES = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",
@@ -42,13 +42,14 @@ _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_ac
 
 
 def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
-    """The arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
+    """Reads the arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
 
-    `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
+    `tokenizer_config.json` takes precedence. Google's checkpoints have no such file; then the defaults apply.
 
     Raises:
         FileNotFoundError: there is no vocabulary.
-        ValueError: a file is damaged, of another kind, or has a setting that would change the ids.
+        ValueError: a file is damaged, has another kind of tokenizer or a setting that would change the ids; or
+            `tokenizer_config.json` and the other file normalize text differently.
     """
     path = found.best(VOCABULARY)
     whole = {} if path.name == VOCABULARY else found.arguments("WordPiece", _arguments_of)
@@ -66,7 +67,7 @@ def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
 
 
 def _normalization(found: TokenizerFiles) -> dict[str, Any]:
-    """The arguments in the normalizer of a `tokenizer.json` that is beside a `vocab.txt`, if it is BERT's."""
+    """Reads arguments from the normalizer of a `tokenizer.json` beside a `vocab.txt`. Empty if it is not BERT's."""
     if not found.has_whole:
         return {}
     files.check_json(found.whole, {"normalizer": (STEPS, None)}, found.whole_path)
@@ -75,7 +76,7 @@ def _normalization(found: TokenizerFiles) -> dict[str, Any]:
 
 
 def _normalizes(arguments: dict[str, Any]) -> list[bool]:
-    """What the arguments do to text."""
+    """Resolves defaults: whether text is lower-cased, loses its accents, and is split at Chinese characters."""
     lowercase, accents = arguments.get("lowercase", True), arguments.get("strip_accents")
     return [lowercase, lowercase if accents is None else accents, arguments.get("split_on_cjk", True)]
 
@@ -96,11 +97,11 @@ def _arguments_of_normalizer(path: Path, normalizer: dict[str, object]) -> dict[
 def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
 
-    With added tokens, or if no class of transformers packs pairs in this way, `tokenizer.json` takes the place of
-    `vocab.txt`.
+    `tokenizer.json` replaces `vocab.txt` if there are added tokens, or if no class of transformers packs pairs as this
+    tokenizer does.
 
     Raises:
-        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
+        FileExistsError: the directory has files of a tokenizer, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
     pairs = ("separators", "second_type_id")
@@ -129,7 +130,8 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     vocabulary = tokens_of_file(path, content)
     packing = packing_of_file(path, content, vocabulary)
     refuse(path, ("repeats the first token in pairs, second_cls:", packing.get("second_cls", False), False))
-    # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
+    # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "". It is white space, so no text has this
+    # token; a placeholder keeps the ids.
     vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
     longest = model.get("max_input_chars_per_word")
     return {
@@ -144,7 +146,7 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
+    """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
     added = dict.fromkeys(arguments["added_tokens"], False) | dict.fromkeys((arguments[name] for name in TOKENS), True)

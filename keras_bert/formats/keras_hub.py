@@ -34,7 +34,7 @@ _TOKENIZERS = {
     "RobertaTokenizer": "BPE",
     "XLMRobertaTokenizer": "Unigram",
 }
-# Type -> the settings that are read, and their types.
+# Type of a tokenizer -> the settings that are read, with the types of their values.
 _SHAPES = {
     "WordPiece": {
         "lowercase": (bool, None),
@@ -46,7 +46,7 @@ _SHAPES = {
     "BPE": {"add_prefix_space": (bool, None), "unsplittable_tokens": ([str], None)},
     "Unigram": {},
 }
-# Type -> the only supported values of settings that would give other ids.
+# Type of a tokenizer -> settings that change ids, with their only supported values.
 _PLAIN = {
     "WordPiece": {"split": True, "suffix_indicator": "##", "sequence_length": None, "special_tokens": None},
     "BPE": {"sequence_length": None},
@@ -54,11 +54,11 @@ _PLAIN = {
 }
 _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 
-# The state of dropout's seeds, and of an optimizer.
+# Names of other arrays: the state of dropout's seeds and of the optimizer.
 _EXTRAS = r".*seed_generator.*|task/optimizer/.*"
 _LAYER = "layers/transformer_encoder_{i}"
 _POSITIONS = "layers/token_and_position_embedding"
-_TASK = "task/"  # the prefix of names in the file of the task
+_TASK = "task/"  # begins the table's names of weights in the task's file
 _HEAD = f"{_TASK}layers/masked_lm_head"
 _NORM = {"embeddings/norm": "layers/layer_normalization"}
 _NO_SEGMENTS = {
@@ -115,9 +115,9 @@ _ROBERTA = replace(
     _BERT,
     classes="Roberta",
     values={"positions_after_padding": True, "pad_token_id": 1, "layer_norm_epsilon": 1e-5, "type_vocab_size": 1},
-    # Positions count from 0: the table has no rows for padding.
+    # KerasHub counts positions from 0: its table has no rows for padding.
     storage=Storage(splits_heads=True, lacks_padding_positions=True),
-    # RoBERTa has one segment embedding, for all tokens. KerasHub has none, so ours is a row of zeros.
+    # RoBERTa has one segment embedding, for all tokens. KerasHub has none, so it is read as zeros.
     embeddings={**_NO_SEGMENTS, "embeddings/type": []},
     pooler={},
     heads=_TWO_LAYERS,
@@ -162,19 +162,19 @@ def recognizes(preset: Preset) -> bool:
 def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens a preset; see `formats.open_checkpoint`.
 
-    KerasHub's masked language model has the exact gelu in its head, and the approximation in the encoder. Here both
-    have the approximation, so logits differ by about 1e-3.
+    KerasHub's masked language model has the exact gelu in its head, and the approximation in the encoder. This package
+    uses the approximation in both, so logits differ by about 1e-3.
     """
     directory = preset.directory
     files.find(directory, CONFIG)
-    preset.json(CONFIG, {"class_name": str})  # raises if it is of another program
+    preset.json(CONFIG, {"class_name": str})  # raises ValueError if another program wrote the file
     config = preset.config_in(CONFIG)
     opened = {"": H5File(directory / WEIGHTS)}
     if (directory / TASK_WEIGHTS).is_file():
         opened[_TASK] = H5File(directory / TASK_WEIGHTS)
     places = {f"{prefix}{name}": (file, name) for prefix, file in opened.items() for name in file.names}
     file = JoinedFile(directory / WEIGHTS, places)
-    # Keras numbers the layers of a class, from the second on.
+    # Keras numbers the layers of a class from the second one on: transformer_encoder, transformer_encoder_1, ...
     spellings = {
         name.replace("transformer_encoder/", "transformer_encoder_0/"): name
         for name in file.names
@@ -185,7 +185,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
 
 
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:
-    """The configuration from the content of the preset's `config.json`, a serialized backbone."""
+    """Makes the configuration from the content of a preset's `config.json`, a serialized backbone."""
     files.check_json(values, {"class_name": str}, source)
     families = {f"{table.classes}Backbone": family for family, table in TABLES.items()}
     if values["class_name"] not in families:
@@ -197,10 +197,13 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
 
 
 def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
-    """The type of the tokenizer in the `content` of a `tokenizer.json`; None if KerasHub did not write it.
+    """Finds the type of the tokenizer in the `content` of a `tokenizer.json`.
+
+    Returns:
+        "WordPiece", "BPE" or "Unigram"; None if KerasHub did not write the file.
 
     Raises:
-        ValueError: its class is not supported.
+        ValueError: the tokenizer's class is not supported.
     """
     if "class_name" not in content or "model" in content:
         return None
@@ -216,11 +219,13 @@ def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
 
 
 def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> dict[str, Any] | None:
-    """The arguments of our tokenizer from the `content` of a `tokenizer.json`; None if KerasHub did not write it.
+    """Reads the arguments of this package's tokenizer from the `content` of a `tokenizer.json`.
+
+    Returns:
+        The arguments; None if KerasHub did not write the file.
 
     Raises:
-        ValueError: its type is not `expected` ("WordPiece", "BPE" or "Unigram"), or it has a setting that would give
-            other ids.
+        ValueError: the type is not `expected` ("WordPiece", "BPE" or "Unigram"), or a setting would change ids.
     """
     found = tokenizer_type(path, content)
     if found is None:

@@ -15,14 +15,13 @@ from keras_bert.formats.storage import Storage
 from keras_bert.shapes import Layers as HeadLayers
 from keras_bert.shapes import head_layers, shapes
 
-# Our name of a layer, or of a single weight -> the layout's name or names.
 T = TypeVar("T")
-Layers = Mapping[str, str | list[str]]
-Names = dict[str, list[str]]  # names of weights: ours -> the file's
+Layers = Mapping[str, str | list[str]]  # this package's name of a layer, or of one weight -> the layout's name or names
+Names = dict[str, list[str]]  # this package's name of a weight -> names in the file
 
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "disentangled_buckets")
-_SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
-# Decided by the family, and only stored with a head.
+_SAID_BY_WEIGHTS = ("family", "pooler")  # without a key: `model_type` is the family, and weights show a pooler
+# Fixed by the family. They shape only heads, not the encoder.
 _OF_HEADS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
 
 
@@ -32,18 +31,18 @@ def _unchanged(value: T) -> T:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a family's files say in a way of their own: functions from their form to the table's, and back."""
+    """Functions that translate a family's unusual files to the form that its table describes, and back."""
 
-    # The values of a configuration file -> those that the table reads. Raises ValueError for what it cannot express.
+    # Values of a configuration file -> values that the table reads. Raises ValueError if the table cannot express them.
     read: Callable[[dict[str, object]], dict[str, object]] = _unchanged
-    write: Callable[[dict[str, object]], dict[str, object]] = _unchanged  # the entries of the table -> those of a file
-    name: Callable[[str], str] = _unchanged  # the name of a weight in older files -> the table's
+    write: Callable[[dict[str, object]], dict[str, object]] = _unchanged  # entries of the table -> entries of a file
+    name: Callable[[str], str] = _unchanged  # name of a weight in older files -> name in the table
 
 
 def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, object]], dict[str, object]]:
-    """A `Dialect.read` for files that may have older keys: `names` are older keys -> the table's.
+    """Makes a `Dialect.read` that renames older keys. `names` maps each older key to the table's key.
 
-    It raises ValueError if a file has a value under both keys, and they differ.
+    The returned function raises ValueError if a file has different values under both keys.
     """
 
     def read(values: dict[str, object]) -> dict[str, object]:
@@ -63,10 +62,13 @@ def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, object]], dict[s
 class Table:
     """A layout's names for the configuration and the weights of one family.
 
-    A row of weights maps the path of a layer in our encoder or head to the layout's name of that layer. It has several
-    names if our layer concatenates several of theirs (query, key and value). It has none if the layout has no such
-    layer; our weights are then zeros. A row may also be a single weight ("logits/kernel"). `{i}` is the index of a
-    layer, or of a group of layers.
+    A row of weights maps the path of a layer in this package's encoder or head to the layout's name of that layer, or
+    to a list of names:
+
+        several names   the layer concatenates several layers of the layout, such as query, key and value
+        no names        the layout has no such layer; its weights are zeros
+
+    A row may also be a single weight ("logits/kernel"). `{i}` is the index of a layer, or of a group of layers.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -80,28 +82,28 @@ class Table:
     block: Layers
     endings: Mapping[str, str]  # "kernel", "bias", "gamma", "beta", "embeddings" -> suffix to the name of the layer
     last: Layers = field(default_factory=dict)  # between the last block and the pooler
-    pooler: Layers = field(default_factory=dict)  # empty in a family without one
+    pooler: Layers = field(default_factory=dict)  # empty if the family has no pooler
     heads: Mapping[str, Layers] = field(default_factory=dict)
-    # Field of BertConfig -> key of the configuration file, where dots lead into objects. If there are several keys, the
-    # first in a file is read, and all are written.
+    # Field of BertConfig -> key or keys of the configuration file. "a.b" is key b of the object under key a. If a field
+    # has several keys, the first one in a file is read, and all are written.
     config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    values: Mapping[str, object] = field(default_factory=dict)  # the values of fields that the file may leave out
-    # Field whose values have names -> the file's name -> ours; the first one is written.
+    values: Mapping[str, object] = field(default_factory=dict)  # defaults of fields that the file may leave out
+    # Field -> name of a value in files -> name in this package. If a value has several names, the first one is written.
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    plain: Mapping[str, object] = field(default_factory=dict)  # the only supported values of other options
-    # Options that a file must have, and their supported values; the first is written.
+    plain: Mapping[str, object] = field(default_factory=dict)  # key of another option -> its only supported value
+    # Key of an option that a file must have -> its supported values. The first one is written.
     needed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
-    # Options that follow from others -> the value that a file may repeat, but not contradict.
+    # Key of an option that the config determines -> its value. A file may repeat this value, but not contradict it.
     implied: Mapping[str, Callable[[BertConfig], object]] = field(default_factory=dict)
-    without_effect: Collection[str] = ()  # keys of other options: nothing that is computed here depends on them
+    without_effect: Collection[str] = ()  # keys of options that do not change what this package computes
     storage: Storage = field(default_factory=Storage)
-    prefix: str = ""  # of the encoder's weights in a file with heads
+    prefix: str = ""  # begins the names of the encoder's weights in a file with heads
     dialect: Dialect = Dialect()
 
     def check(self, config: BertConfig, heads: Iterable[str]) -> None:
         """Raises ValueError if the family's files have no place for an encoder's pooler or for a head.
 
-        Its dense layers and activations must be the family's, too: files do not state them.
+        A head must also have the family's dense layers and activations, because files do not record them.
         """
         if config.pooler and not self.pooler:
             raise ValueError(f"a {config.family} has no pooler in this layout; make the encoder with pooler=False")
@@ -118,7 +120,7 @@ class Table:
         config.check_pooler(heads)
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
-        """The names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""
+        """Lists the names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""
         blocks = {
             f"block_{i}/{ours}": [name.format(i=i) for name in _listed(theirs)]
             for i in range(config.groups)
@@ -129,13 +131,13 @@ class Table:
 
     @property
     def scopes(self) -> set[str]:
-        """The beginnings of the names of an encoder's weights, to the first separator."""
+        """The first components of the names of the encoder's weights, with their separator: "embeddings."."""
         rows = [*self.embeddings.values(), *self.block.values(), *self.last.values(), *self.pooler.values()]
         names = [name for row in rows for name in _listed(row)]
         return {found[0] for name in names if (found := re.match(r"[^./]+[./]?", name))} | ({self.prefix} - {""})
 
     def _weights(self, layers: Layers, weights: Collection[str]) -> Names:
-        """The layout's names of those of our `weights` that are of these layers."""
+        """Maps each of `weights` (this package's names) that belongs to `layers` to the layout's names."""
         names: Names = {}
         for ours, theirs in layers.items():
             if ours in weights:
@@ -161,13 +163,13 @@ class Table:
         return shape
 
     def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
-        """The configuration from a file's values; messages name the file `source`.
+        """Makes the configuration from a file's values. Messages name the file `source`.
 
         Raises:
-            ValueError: a value is of another type or out of range, or an option or an activation is not supported.
+            ValueError: a value has another type or is out of range, or an option or an activation is not supported.
 
         Warns:
-            UserWarning: the file has options that are not known here.
+            UserWarning: the file has options that the table does not know.
         """
         try:
             values = self.dialect.read(files.with_whole_numbers(dict(values), self.shape))
@@ -189,7 +191,7 @@ class Table:
 
     @property
     def known(self) -> set[str]:
-        """The keys of a configuration file that are obeyed, must have a certain value, or have no effect."""
+        """The keys of a configuration file that are read, must have a certain value, or have no effect."""
         obeyed = [key for _, keys in self._keys for key in keys]
         return {*obeyed, *self.plain, *self.needed, *self.implied, *self.without_effect}
 
@@ -219,7 +221,7 @@ class Table:
         if not self.pooler:
             fields["pooler"] = False
         if fields.get("positions_after_padding") and not self.storage.lacks_padding_positions:
-            # The file states the number of rows in the table.
+            # The file has the number of rows of the position table: max_positions + pad_token_id + 1.
             rows, padding = fields.get("max_positions", 512), fields["pad_token_id"] + 1
             if rows <= padding:
                 raise ValueError(
@@ -230,7 +232,7 @@ class Table:
         return fields
 
     def entries(self, config: BertConfig) -> dict[str, object]:
-        """The entries of a configuration file: the inverse of `config_of`.
+        """Makes the entries of a configuration file. It is the inverse of `config_of`.
 
         Raises:
             ValueError: the layout cannot express a field.
@@ -270,7 +272,7 @@ class Table:
 
 
 def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
-    """The layers of a head, and their activation."""
+    """Describes the layers of a head and their activation, to compare two configurations."""
     return head_layers(config, head), config.activation_of(head)
 
 
@@ -279,7 +281,7 @@ def _listed(names: str | list[str]) -> list[str]:
 
 
 def _put(values: dict[str, Any], key: str, value: object) -> None:
-    """Sets the value at a key, where dots lead into objects."""
+    """Sets the value at a key. Dots lead into objects, which are copied."""
     *outer, last = key.split(".")
     for each in outer:
         values[each] = values = dict(values.get(each) or {})
@@ -287,7 +289,7 @@ def _put(values: dict[str, Any], key: str, value: object) -> None:
 
 
 def value_at(values: Mapping[str, object], key: str) -> Any:
-    """The value at a key, where dots lead into objects; None if there is none."""
+    """Looks up the value at a key. Dots lead into objects. None if the key is missing."""
     found: object = values
     for each in key.split("."):
         found = found.get(each) if isinstance(found, Mapping) else None
@@ -295,7 +297,7 @@ def value_at(values: Mapping[str, object], key: str) -> Any:
 
 
 def check_plain(values: Mapping[str, object], plain: Mapping[str, object], source: Path) -> None:
-    """Raises ValueError if a key of `plain` has another value in the file `source`. Null and missing are allowed."""
+    """Raises ValueError if a key of `plain` has another value in the file `source`. It may be null or missing."""
     for key, value in plain.items():
         found = value_at(values, key)
         if found not in (None, value):
@@ -303,7 +305,7 @@ def check_plain(values: Mapping[str, object], plain: Mapping[str, object], sourc
 
 
 def warn_of_unknown(values: Mapping[str, object], known: Collection[str], source: Path) -> None:
-    """Warns of keys of the file `source` that are set and not in `known`, where dots lead into objects."""
+    """Warns of keys that the file `source` sets and that `known` lacks. Dots lead into objects."""
     unknown = [key for key in _keys_in(values, known) if key not in known]
     if unknown:
         warnings.warn(
@@ -314,7 +316,7 @@ def warn_of_unknown(values: Mapping[str, object], known: Collection[str], source
 
 
 def _keys_in(values: Mapping[str, object], known: Collection[str], place: str = "") -> Iterator[str]:
-    """The keys that are set, with those of objects of which only some keys are known."""
+    """Yields the keys that are not null. An object is entered if `known` has some of its keys, but not the object's."""
     for key, value in values.items():
         name = place + key
         if isinstance(value, Mapping) and name not in known and any(each.startswith(f"{name}.") for each in known):

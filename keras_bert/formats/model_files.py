@@ -1,8 +1,8 @@
 """The files of a model in a directory, in every layout: which of them a new model replaces or removes.
 
-Other programs, and other formats here, prefer some files to others: a `tokenizer.json` to a `vocab.txt`, shards or
-`modules.json` to their absence. So a new model must not leave files of the model before it. Files with other names,
-such as notes, are the user's and stay.
+A new model must not leave files of the previous model behind. A program that prefers `tokenizer.json` to `vocab.txt`,
+or follows an old `modules.json` or index of shards, would mix two models. Files with other names, such as notes,
+belong to the user and stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOKENIZER = (
     "assets/tokenizer/vocabulary.*",  # KerasHub's
     "assets/tokenizer/merges.txt",
 )
-# What a task adds to weights and configuration: sentence-transformers' files, and ours.
+# Files that a task adds to weights and configuration: sentence-transformers' and this package's.
 SETTINGS = (
     "modules.json",
     "config_sentence_transformers.json",
@@ -56,27 +56,27 @@ MODEL = (
     "variables/variables.*",
     "assets/vocab.txt",
     "assets.extra/config.json",
-    "onnx/*.onnx",  # of other runtimes
+    "onnx/*.onnx",  # this and the next three: exports to other runtimes
     "openvino/*.xml",
     "openvino/*.bin",
     "model.tflite",
 )
-# KerasHub's, beside its config.json only: elsewhere, these are Keras's own names.
+# KerasHub's files, if config.json is KerasHub's. Otherwise the user may have saved files under these names with Keras.
 _KERAS_HUB = ("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.json", "metadata.json")
 
 
 @contextmanager
 def replacing(directory: Path, patterns: Collection[str], written: Collection[str], overwrite: bool) -> Iterator[None]:
-    """Around the writing of a model: the files of the model before that are not written anew are removed at the end.
+    """Removes files of the previous model, when the block that writes the new model has ended without an error.
 
     Args:
-        directory: of the model.
-        patterns: those of the files that the new model replaces, such as `MODEL`.
-        written: the paths of the new model's files, or patterns of them.
+        directory: the directory of the model.
+        patterns: patterns of the files to remove, such as `MODEL`.
+        written: paths of the new model's files, or patterns of them. These files stay.
         overwrite: whether to replace existing files.
 
     Raises:
-        FileExistsError: there are files of a model and `overwrite` is False.
+        FileExistsError: `directory` has files that match `patterns`, and `overwrite` is False.
     """
     before = present(directory, patterns)
     files.refuse_to_overwrite(directory, before, overwrite)
@@ -86,19 +86,19 @@ def replacing(directory: Path, patterns: Collection[str], written: Collection[st
             (directory / name).unlink(missing_ok=True)
     folders = {(directory / name).parent for name in before} | {*directory.glob("[0-9]_Normalize")}
     for folder in folders - {directory}:
-        with suppress(OSError):  # it holds other files
+        with suppress(OSError):  # the folder holds other files
             folder.rmdir()
 
 
 def present(directory: Path, patterns: Collection[str]) -> list[str]:
-    """The paths of files in a directory that match one of the patterns, in the order of the patterns."""
+    """Lists the paths of files in a directory that match one of the patterns, in the order of the patterns."""
     more = _KERAS_HUB if "config.json" in patterns and _is_keras_hubs(directory / "config.json") else ()
     found = (path for pattern in (*patterns, *more) for path in sorted(directory.glob(pattern)) if not path.is_dir())
     return [*dict.fromkeys(str(path.relative_to(directory)) for path in found)]
 
 
 def matches(name: str, patterns: Collection[str]) -> bool:
-    """Whether a path in a directory matches one of the patterns."""
+    """Checks whether a path in a directory matches one of the patterns."""
     return any(name.count("/") == each.count("/") and fnmatch.fnmatchcase(name, each) for each in patterns)
 
 

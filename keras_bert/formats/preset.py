@@ -1,4 +1,4 @@
-"""Preset: what a model's directory says, in any layout; each of its files is opened once."""
+"""Preset: the files of a model in a directory, in any layout. Each file is opened once."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from keras_bert.formats.tensorflow_file import TensorFlowFile
 
-# Each has `recognizes(preset)` and `open_checkpoint(preset)`, and maybe `write` and `files_of(config)`. The first that
-# recognizes a preset reads it.
+# Each layout has `recognizes(preset)` and `open_checkpoint(preset)`. Those that can be written also have `write` and
+# `files_of(config)`. The first layout that recognizes a preset reads it.
 LAYOUTS = {
     "hugging_face": hugging_face,
     "saved_model": saved_model,
@@ -43,13 +43,14 @@ CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
 class Preset:
     """The files of a model in a directory. Each is opened and parsed once, when it is needed.
 
-    Whatever loads a part of a model (an encoder, a tokenizer, a task) takes an open preset in place of a handle.
+    Functions that load a part of a model (an encoder, a tokenizer, a task) take an open preset in place of a handle.
+    Use a preset to load several parts and parse each file once.
 
     Args:
         handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
 
     Attributes:
-        handle: as given, for messages.
+        handle: the argument as a string, for messages.
         home: the directory that the handle names.
         directory: the directory of the files: `home`, or a folder in it that sentence-transformers' `modules.json`
             names for its Transformer, such as `0_Transformer`.
@@ -72,7 +73,7 @@ class Preset:
     @classmethod
     @contextmanager
     def open(cls, handle: str | Path | Preset) -> Iterator[Preset]:
-        """The preset of a handle, closed when the block ends; or an open preset, which stays open."""
+        """Opens the preset of a handle and closes it when the block ends. A preset that is open already stays open."""
         if isinstance(handle, Preset):
             yield handle
             return
@@ -87,11 +88,11 @@ class Preset:
         return self.home / sentence_transformers.transformer_folder(self)
 
     def json(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
-        """The content of a JSON file, of a shape that `files.check_json` checks. Nobody may change it.
+        """Reads a JSON file once and checks its types. The content is shared between calls: do not change it.
 
         Args:
             name: the file's name.
-            shape: the expected types. Where they are whole numbers, 384.0 is 384.
+            shape: the expected types, see `files.check_json`. Where it expects a whole number, 384.0 becomes 384.
             directory: the file's directory; default: `self.directory`.
 
         Raises:
@@ -105,15 +106,17 @@ class Preset:
         return value
 
     def json_if_there(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
-        """The same; an empty dict if there is no such file."""
+        """Reads a JSON file like `json`, or returns an empty dict if there is no such file."""
         return self.json(name, shape, directory) if ((directory or self.directory) / name).is_file() else {}
 
     def check(self) -> None:
-        """Checks what can be checked without TensorFlow: that there is a model, and that its `config.json` can be read.
+        """Checks, without importing TensorFlow, that there is a model and that its `config.json` can be read.
+
+        Models in TensorFlow's formats pass unread.
 
         Raises:
             FileNotFoundError: there is no model.
-            ValueError: the configuration is damaged, or of an unknown family.
+            ValueError: the configuration is damaged, or its family is unknown.
         """
         of_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
         if hugging_face.recognizes(self) or not of_tensorflow:
@@ -126,7 +129,7 @@ class Preset:
         return self.config_in(files.find(self.directory, *CONFIGS).name)
 
     def config_in(self, name: str) -> BertConfig:
-        """The configuration in a file. Raises as `formats.read_config`."""
+        """Reads the configuration in a file, once. Raises as `formats.read_config`."""
         if name not in self._configs:
             self._configs[name] = parse_config(self.json(name), self.directory / name)
         return self._configs[name]
@@ -141,7 +144,7 @@ class Preset:
 
     @cached_property
     def tensorflow_file(self) -> TensorFlowFile | None:
-        """The open checkpoint of TensorFlow in the directory, if there is one. Raises as `tf1.open_file`."""
+        """The open TensorFlow checkpoint in the directory; None if there is none. Raises as `tf1.open_file`."""
         return tf1.open_file(self.directory)
 
     @cached_property
@@ -176,7 +179,10 @@ class Preset:
 
 
 def parse_config(values: dict[str, object], path: Path) -> BertConfig:
-    """The configuration from the content of the file at `path`, in the format that its name and keys show."""
+    """Makes the configuration from the content of the file at `path`.
+
+    Google's formats are recognized by the file's name, KerasHub's by the key "class_name"; others are Hugging Face's.
+    """
     if path.name in tf1.CONFIGS:
         return tf1.config_of(values, path)
     return (keras_hub if "class_name" in values else hugging_face).config_of(values, path)

@@ -16,16 +16,16 @@ from keras_bert.sizes import HEADS
 
 
 def published(size: dict[str, object]) -> dict[str, object]:
-    """The values of options that a file leaves out: those of the published models."""
+    """Selects the options of a published size that are defaults for a file that leaves them out."""
     return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
 
 
 def _without_prefix(prefix: str) -> Callable[[str], str]:
-    """A `Dialect.name` for older files, whose names may begin with `prefix`."""
+    """Makes a `Dialect.name` for older files, whose names may begin with `prefix`."""
     return lambda name: name.removeprefix(prefix)
 
 
-# The width of a head, which some files repeat.
+# Some files repeat the width of a head, which follows from the hidden size.
 _HEAD_SIZE = {"head_dim": lambda config: config.head_size}
 _LAYER_TYPES, _LAYERS, _GLOBAL_EVERY = "layer_types", "num_hidden_layers", "global_attn_every_n_layers"
 
@@ -35,7 +35,7 @@ def _layer_types(layers: int, every: int) -> list[str]:
 
 
 def _read_layer_types(values: dict[str, Any]) -> dict[str, Any]:
-    """Puts the number of layers from one global layer to the next in place of a list of all layers' types."""
+    """Replaces a list of all layers' types by `global_attn_every_n_layers`. Raises ValueError if no period fits."""
     types = values.pop(_LAYER_TYPES, None)
     if types is None:
         return values
@@ -60,7 +60,7 @@ def _write_layer_types(entries: dict[str, Any]) -> dict[str, Any]:
 _MODERNBERT_LAYER = "layers.{i}"
 _DENSE_AND_NORM = {"transform": "head.dense", "norm": "head.norm"}
 _MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
-# Rotary embeddings, local attention, pre-normalization, gates, and almost no biases (Warner et al. 2024).
+# ModernBERT: rotary embeddings, local attention, pre-normalization, gates, almost no biases (Warner et al. 2024).
 MODERNBERT = Table(
     classes="ModernBert",
     prefix="model.",
@@ -134,8 +134,8 @@ _GPT2_KEYS = {
     "rotary_emb_base": "rope_parameters.rope_theta",
 }
 _NOMIC_LAYER = "encoder.layers.{i}"
-# Rotary embeddings, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of transformers 5, or of
-# the family's own code, which follows GPT-2.
+# NomicBERT: rotary embeddings, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of
+# transformers 5, or those of the family's own code, which follow GPT-2.
 NOMIC_BERT = replace(
     BERT,
     classes="NomicBert",
@@ -184,7 +184,7 @@ NOMIC_BERT = replace(
         "tokens": {"logits": "classifier"},
     },
 )
-# Rotary embeddings, and gates with the activation on the second half (Zhang et al. 2024, mGTE).
+# GTE: rotary embeddings, and gates with the activation on the second half (Zhang et al. 2024, mGTE).
 GTE = replace(
     BERT,
     classes="Gte",
@@ -214,13 +214,13 @@ GTE = replace(
 
 
 def _write_new(entries: dict[str, Any]) -> dict[str, Any]:
-    """Adds the options that the models' own code would take for others if the file left them out."""
+    """Adds options that the file must not leave out: the defaults of the models' own code are other values."""
     scaling = {"type": "ntk", **entries["rope_scaling"]}
     options = {"position_embedding_type": "rope", "rope_scaling": scaling, "pack_qkv": True}
     return {**options, **entries, "rope_scaling": scaling}
 
 
-# The same, in files for the models' own Python code, which has more options.
+# GTE again, in files for the models' own Python code, which has more options.
 NEW = replace(
     GTE,
     classes="New",
@@ -241,7 +241,7 @@ NEW = replace(
     heads={**GTE.heads, "spans": {"logits": "qa_outputs"}},
 )
 _EUROBERT_LAYER = "layers.{i}"
-# Llama's layers, with bidirectional attention (Boizard et al. 2025).
+# EuroBERT: Llama's layers with bidirectional attention (Boizard et al. 2025).
 EUROBERT = Table(
     classes="EuroBert",
     prefix="model.",
@@ -300,7 +300,7 @@ _SIZE = "intermediate_size"
 
 
 def _read_two_thirds(values: dict[str, Any]) -> dict[str, Any]:
-    """The width of the feed-forward layer: two thirds of the one in the file, in multiples of 8."""
+    """Replaces the width w of the feed-forward layer by 2w / 3, rounded up to a multiple of 8."""
     check_field("intermediate_size", values.get(_SIZE), _SIZE)
     return {**values, _SIZE: -(-(values[_SIZE] * 2 // 3) // 8) * 8}
 
@@ -310,8 +310,8 @@ def _write_two_thirds(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 _NEOBERT_LAYER = "transformer_encoder.{i}"
-# The same layers, with two matrices in one, and heads in another order (Le Breton et al. 2025). These models have their
-# own Python code.
+# NeoBERT: EuroBERT's layers, with the two matrices of a gate in one, and query, key and value interleaved by head (Le
+# Breton et al. 2025). These models come with their own Python code.
 NEOBERT = replace(
     EUROBERT,
     classes="NeoBERT",
@@ -347,7 +347,7 @@ NEOBERT = replace(
     heads={"masked_lm": {"decoder": "decoder"}, "sequence": {"transform": "dense", "logits": "classifier"}},
 )
 _JINA_LAYER = "encoder.layers.{i}"
-# XLM-RoBERTa with rotary embeddings (Sturua et al. 2024).
+# Jina: XLM-RoBERTa with rotary embeddings (Sturua et al. 2024).
 JINA = replace(
     ROBERTA,
     classes="JinaEmbeddingsV3",

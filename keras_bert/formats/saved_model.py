@@ -1,6 +1,6 @@
 """Reads the variables of SavedModels of TF Hub and of this package, without running the graph.
 
-A SavedModel of TF Hub has no configuration. It is inferred:
+A SavedModel of TF Hub has no configuration, so `open_checkpoint` infers it:
 
 - The sizes come from the shapes of the weights, which have an axis for heads.
 - The activation follows from the operations in the graph: `Erf` or `Erfc` is the exact gelu, `Relu` is relu; otherwise
@@ -8,7 +8,7 @@ A SavedModel of TF Hub has no configuration. It is inferred:
 - Dropout, the epsilon of layer normalization and the initializer range are Google's (0.1, 1e-12, 0.02).
 - The family is BERT: encoders with other positions or repeated layers are not recognized.
 
-Our own exports have no axis for heads. Their configuration is in `assets.extra/config.json`.
+This package's own exports have no axis for heads. Their configuration is in `assets.extra/config.json`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from keras_bert.formats.preset import Preset
 
 MODEL = "saved_model.pb"
-CONFIG = "assets.extra/config.json"  # in TensorFlow's folder for other files
+CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
 _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Relu": "relu"}
 # Encoders of TF Hub also store whether the vocabulary is in lower case.
 _EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
 
 
 def own_table(config: BertConfig) -> Table:
-    """The table of our exports: our own names."""
+    """Makes the table of this package's own exports, whose weights have this package's names."""
 
     def own(layers: Layers, scope: str = "") -> Layers:
         return {ours: scope + ours for ours in layers}
@@ -77,7 +77,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
 
 
 def read_graphs(path: Path) -> SavedModel:
-    """The content of a `saved_model.pb`. Raises ValueError if it is damaged."""
+    """Reads a `saved_model.pb`. Raises ValueError if it is damaged."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 

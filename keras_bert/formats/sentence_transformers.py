@@ -1,6 +1,6 @@
 """The settings files of sentence-transformers: modules, pooling, a dense layer, prompts and maximum length.
 
-Other options that would change a vector are refused by name.
+An unsupported option that would change a vector raises ValueError.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
 FILES = (MODULES, POOLING, LENGTH, PROMPTS)
 _DENSE = "2_Dense"
-_SHORTEST = 3  # [CLS] a [SEP]
+_SHORTEST = 3  # tokens: [CLS] a [SEP]
 DENSE_FILES = (f"{_DENSE}/config.json", f"{_DENSE}/model.safetensors")  # of a model with a dense layer
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
-# Nothing is dropped in inference. The rate is for training with sentence-transformers, and is not read: here, a loss
-# reads the vectors as they are.
+# Dropout has no effect in inference, so the module is skipped. Its rate is for training with sentence-transformers;
+# this package's losses take vectors without dropout.
 _DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")
 _WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
-# Names of the Transformer's file; the first match counts.
+# Names of the Transformer's file. The first one that exists is read.
 _LENGTHS = [
     f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 ]
 
-# A pooling -> its switch in files up to version 5; later files have {"pooling_mode": "mean"}.
+# Pooling -> its switch in files up to version 5. Later files have {"pooling_mode": "mean"} instead.
 _SWITCHES = {
     "mean": "pooling_mode_mean_tokens",
     "cls": "pooling_mode_cls_token",
@@ -62,7 +62,7 @@ _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "
 _INSTEAD = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
 POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
 SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
-# Options of the Transformer -> the only supported value.
+# Option of the Transformer -> its only supported value.
 _PLAIN_ARGUMENTS = {
     **{key: {} for key in ("processing_kwargs", "model_kwargs", "processor_kwargs", "config_kwargs")},
     **dict.fromkeys(("query_length", "document_length", "query_expansion")),
@@ -83,7 +83,7 @@ _MODEL_SHAPE = {
     "default_prompt_name": (str, None),
     "prompts": ({str: (str, None)}, None),
 }
-# The keys of each file that are known: obeyed, of one supported value, or without effect on a vector.
+# Known keys of each file: they are read, have one supported value, or do not change a vector. Others get a warning.
 KNOWN = {
     MODULES: {"type", "path", "idx", "name", "kwargs"},  # kwargs: the names of arguments that `encode` passes on
     LENGTH: {"max_seq_length", "do_lower_case", "modality_config", "unpad_inputs", *_PLAIN_TRANSFORMER},
@@ -106,16 +106,16 @@ class SentenceSettings:
 
     pooling: str  # one of `POOLINGS`
     max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
-    normalize: bool = True  # whether vectors get length 1
+    normalize: bool = True  # whether vectors are scaled to length 1
     dense: dict[str, object] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
-    prompts: dict[str, str] = field(default_factory=dict)  # by name
+    prompts: dict[str, str] = field(default_factory=dict)  # name -> text that precedes each input
     default_prompt: str | None = None  # the name of the prompt that texts get by default
-    include_prompt: bool = True  # whether the pooling takes the prompt's tokens
-    similarity: str = "cosine"  # of two vectors: one of `SIMILARITIES`
+    include_prompt: bool = True  # whether the pooling includes the prompt's tokens
+    similarity: str = "cosine"  # the similarity of two vectors: one of `SIMILARITIES`
 
 
 def read(preset: Preset) -> SentenceSettings:
-    """The settings of a preset; without any (a plain BERT), mean pooling and vectors of length 1.
+    """Reads the settings of a preset. Without settings (a plain BERT): mean pooling and vectors of length 1.
 
     Raises:
         FileNotFoundError: a module has no file.
@@ -144,14 +144,16 @@ def read(preset: Preset) -> SentenceSettings:
 
 
 def has_dense(preset: Preset) -> bool:
-    """Whether a model has a module Dense, also if other modules are not supported."""
+    """Checks whether a model has a Dense module. Other modules need not be supported."""
     return any(each["type"].endswith(".Dense") for each in preset.json_if_there(MODULES, [{"type": str}], preset.home))
 
 
 def transformer_folder(preset: Preset) -> str:
-    """The folder of a sentence encoder's Transformer, which older versions name `0_Transformer`; "" without one.
+    """Finds the folder of a sentence encoder's Transformer, which older versions name `0_Transformer`.
 
-    Modules that are damaged or not supported have none: whatever reads them raises.
+    Returns:
+        The folder; "" if it is the preset's own directory, or if the modules are damaged or not supported. `read`
+        raises ValueError for such modules.
     """
     try:
         modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
@@ -163,11 +165,14 @@ def transformer_folder(preset: Preset) -> str:
 
 
 def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
-    """The weights of the module Dense: `kernel`, float32 `[inputs, units]`, and maybe `bias`; empty without a Dense.
+    """Reads the weights of the Dense module.
+
+    Returns:
+        `kernel`, float32 `[inputs, units]`, and, if the layer has a bias, `bias`, `[units]`. Empty without a Dense.
 
     Raises:
-        FileNotFoundError: it has no weights.
-        ValueError: their shapes contradict its configuration.
+        FileNotFoundError: the module has no weights.
+        ValueError: the shapes of the weights contradict the module's configuration.
     """
     modules = _read_modules(preset)
     if "Dense" not in modules:
@@ -192,13 +197,17 @@ def write(
     overwrite: bool = False,
     dense_weights: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes the files, so that `SentenceTransformer(directory)` gives the same vectors.
+    """Writes the settings files, so that `SentenceTransformer(directory)` computes the same vectors.
 
     Args:
+        directory: the directory of the model.
+        hidden_size: the encoder's hidden size.
+        settings: the settings to write.
+        overwrite: whether to replace existing files.
         dense_weights: the weights of the dense layer, as `read_dense_weights` returns them.
 
     Raises:
-        FileExistsError: one of them exists and `overwrite` is False.
+        FileExistsError: one of the files exists, and `overwrite` is False.
     """
     files.refuse_to_overwrite(directory, FILES, overwrite)
     kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
@@ -219,7 +228,7 @@ def write(
         },
     }
     if settings.dense:
-        assert dense_weights is not None  # of `settings.dense`
+        assert dense_weights is not None  # settings.dense needs them
         _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:
@@ -244,7 +253,7 @@ def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights
 
 
 def _check_model_type(values: Mapping[str, Any], path: Path) -> None:
-    """Raises ValueError if the model is not a sentence encoder; the message names the class that loads it."""
+    """Raises ValueError if the model is not a sentence encoder. The message names the class that loads it."""
     warn_of_unknown(values, KNOWN[PROMPTS], path)
     model_type = values.get("model_type") or "SentenceTransformer"
     if model_type != "SentenceTransformer":
@@ -254,7 +263,7 @@ def _check_model_type(values: Mapping[str, Any], path: Path) -> None:
 
 
 def check_prompt(name: str | None, prompts: Mapping[str, str]) -> None:
-    """Raises ValueError if there is no prompt with this name; None is the default prompt, and "" none."""
+    """Raises ValueError if there is no prompt with this name. None (the default prompt) and "" (no prompt) pass."""
     if name and name not in prompts:
         raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(prompts) or 'no prompts'}")
 
@@ -281,7 +290,7 @@ def _read_similarity(values: Mapping[str, object], path: Path) -> str:
 
 
 def _read_modules(preset: Preset) -> dict[str, str]:
-    """Kind of each module -> the folder of its files; empty without `modules.json`."""
+    """Maps the kind of each module to the folder of its files. Empty without `modules.json`."""
     path = preset.home / MODULES
     if not path.is_file():
         return {}
@@ -305,12 +314,12 @@ def _read_modules(preset: Preset) -> dict[str, str]:
 
 
 def _kind(module: Mapping[str, Any]) -> str:
-    """The library's name of a module's class; the whole name, if it is not the library's."""
+    """Shortens a module's class to its name in sentence-transformers: "Pooling". Other packages' names stay whole."""
     return re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"])
 
 
 def _config_of(folder: str) -> str:
-    """The name of the file with a module's settings."""
+    """Returns the path of the file with a module's settings, relative to the preset."""
     return str(Path(folder, "config.json"))
 
 
@@ -340,7 +349,7 @@ def _read_dense(preset: Preset, name: str) -> dict[str, object]:
 
 
 def _read_length(preset: Preset) -> int | None:
-    """The maximum length; refuses other options of the Transformer."""
+    """Reads the maximum length. Raises ValueError for unsupported options of the Transformer."""
     name = next((name for name in _LENGTHS if (preset.directory / name).is_file()), LENGTH)
     path = preset.directory / name
     values = preset.json_if_there(name, {"max_seq_length": (int, None), "modality_config": (dict, None)})
@@ -357,17 +366,20 @@ def _read_length(preset: Preset) -> int | None:
 
 
 def plain_transformer(task: str, output: str) -> dict[str, object]:
-    """Options of the Transformer of another kind of model, whose output are logits -> the only supported value."""
+    """Lists options of the Transformer, each with its only supported value, for a model whose outputs are logits."""
     modalities = {"text": {"method": "forward", "method_output_name": "logits"}}
     options = {"transformer_task": task, "modality_config": modalities, "module_output_name": output}
     return {**options, **_PLAIN_ARGUMENTS, "do_lower_case": False}
 
 
 def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
-    """The maximum length of a text in tokens, from the settings of the Transformer and the tokenizer; None: no limit.
+    """Finds the maximum length in tokens: the Transformer's `max_seq_length`, or the tokenizer's `model_max_length`.
+
+    Returns:
+        The length; None: no limit.
 
     Raises:
-        ValueError: it is not positive; the message names `source`.
+        ValueError: the length is less than 3. The message names `source`.
     """
     stated = {
         "max_seq_length": transformer.get("max_seq_length"),
@@ -382,7 +394,7 @@ def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mappi
 
 
 def check_default_prompt(settings: Mapping[str, Any], source: Path) -> None:
-    """Raises ValueError if the settings have a default prompt, for kinds of models that are read without prompts."""
+    """Raises ValueError if the settings have a default prompt, for kinds of models whose prompts are not supported."""
     name = settings.get("default_prompt_name")
     if prompt := (settings.get("prompts") or {}).get(name):
         raise ValueError(

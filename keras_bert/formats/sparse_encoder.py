@@ -1,6 +1,6 @@
 """The settings files of sentence-transformers' SparseEncoder: SPLADE's pooling, and the maximum length.
 
-Other options that would change a weight are refused by name.
+An unsupported option that would change a term's weight raises ValueError.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
 POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
 _PACKAGE = "sentence_transformers.sparse_encoder.models"
 
-KNOWN_POOLING = {  # keys of its file; the last three are without effect on a weight
+KNOWN_POOLING = {  # keys of the pooling's file; the last three do not change a term's weight
     *("pooling_strategy", "activation_function"),
     *("embedding_dimension", "word_embedding_dimension", "chunk_size"),
 }
@@ -44,7 +44,7 @@ class SparseSettings:
     """A preset's settings for sparse vectors.
 
     Attributes:
-        is_stated: whether the files declare a SparseEncoder; if not, these are the defaults.
+        is_stated: whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults.
         max_length: the maximum length of a text, in tokens; None: no limit.
         pooling: one of `POOLINGS`.
         activation: one of `ACTIVATIONS`.
@@ -57,7 +57,7 @@ class SparseSettings:
 
 
 def read(preset: Preset) -> SparseSettings:
-    """The settings of a preset.
+    """Reads the settings of a preset.
 
     Raises:
         ValueError: a setting is not supported, or a value has another type.
@@ -98,10 +98,10 @@ def read(preset: Preset) -> SparseSettings:
 
 
 def write(directory: Path, settings: SparseSettings, overwrite: bool = False) -> None:
-    """Writes the files, so that `SparseEncoder(directory)` gives the same vectors.
+    """Writes the settings files, so that `SparseEncoder(directory)` computes the same vectors.
 
     Raises:
-        FileExistsError: one of them exists and `overwrite` is False.
+        FileExistsError: one of the files exists, and `overwrite` is False.
     """
     files.refuse_to_overwrite(directory, FILES, overwrite)
     modules = [

@@ -1,4 +1,7 @@
-"""The differences between a file's arrays and ours: transposed, split, in another order, or with an axis for heads."""
+"""Storage: how a file's arrays differ from this package's: transposed, split, reordered, or with an axis for heads.
+
+In this module, *ours* is this package's name of a weight or its array, and *theirs* the file's.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,21 +18,21 @@ _QKV = "attention/qkv/"
 
 @dataclass(frozen=True)
 class Storage:
-    """How a layout stores our `[inputs, outputs]`."""
+    """A layout's way to store this package's kernels, `[inputs, outputs]`, and other weights."""
 
     transposed: tuple[str, ...] = ()  # suffixes of the names of weights that are `[outputs, inputs]` in the file
     # Whether attention has an axis for the heads: query `[hidden, heads, size]`, output `[heads, size, hidden]`.
     splits_heads: bool = False
-    # Whether the position embedding table lacks our first rows, for padding (RoBERTa). They are read as zeros.
+    # Whether the file's position table lacks RoBERTa's first rows, which are for padding. They are read as zeros.
     lacks_padding_positions: bool = False
-    # Our name of a layer in a block -> for each of its outputs, the index of that output in the file.
+    # This package's name of a layer in a block -> for each of its outputs, the index of that output in the file.
     orders: Mapping[str, Callable[[BertConfig], np.ndarray]] = field(default_factory=dict)
 
     def is_transposed(self, ours: str) -> bool:
         return ours.endswith(self.transposed)
 
     def stored_shapes(self, ours: str, shape: Shape, parts: int, config: BertConfig) -> list[Shape]:
-        """The file's shapes of the `parts` that our weight concatenates on the last axis."""
+        """Computes the file's shapes of the `parts` arrays that the weight `ours` concatenates on its last axis."""
         if self.lacks_padding_positions and ours == _POSITIONS:
             return [(config.max_positions, shape[-1])]
         heads = (config.num_heads, config.head_size)
@@ -46,7 +49,7 @@ class Storage:
         return found
 
     def to_ours(self, ours: str, values: list[np.ndarray], shape: Shape, config: BertConfig) -> np.ndarray:
-        """One of our weights, from the file's weights in order; zeros if the layout has no such weight."""
+        """Makes the weight `ours` from the file's arrays, in order. Zeros if the layout has no such weight."""
         if not values:
             return np.zeros(shape, np.float32)
         if self.lacks_padding_positions and ours == _POSITIONS:
@@ -66,7 +69,7 @@ class Storage:
         return whole if order is None else np.ascontiguousarray(whole[..., order])
 
     def to_theirs(self, ours: str, value: np.ndarray, parts: int, config: BertConfig) -> list[np.ndarray]:
-        """The file's weights, in order, from one of ours."""
+        """Makes the file's `parts` arrays, in order, from the weight `ours`. It is the inverse of `to_ours`."""
         order = self._order(ours, config)
         if order is not None:
             value = value[..., np.argsort(order)]
@@ -83,14 +86,17 @@ class Storage:
 
 
 def gate_last(config: BertConfig) -> np.ndarray:
-    """The order of a gated feed-forward layer whose activated half is the second one in the file."""
+    """Computes the order for files in which a gate's activated half is the second. In this package it is the first."""
     return np.roll(np.arange(2 * config.intermediate_size), config.intermediate_size)
 
 
 def by_head(config: BertConfig) -> np.ndarray:
-    """The order of Q, K and V if the file has them head by head, with the two coordinates of each point side by side.
+    """Computes the order of Q, K and V for files that store them head by head, with interleaved rotary coordinates.
 
-    We have a head's first coordinates, then its second ones. The product of a query and a key is the same in any order.
+        file           for each head: Q, K, V; Q and K are [x0, y0, x1, y1, ...]
+        this package   Q of all heads, K of all heads, V of all heads; Q and K are [x0, x1, ..., y0, y1, ...]
+
+    QK^T does not change if the coordinates of Q and K are permuted in the same way. V keeps its order.
     """
     size = config.head_size
     turned = np.arange(size).reshape(-1, 2).T.ravel()  # 0, 2, ..., 1, 3, ...
@@ -100,23 +106,23 @@ def by_head(config: BertConfig) -> np.ndarray:
 
 
 def _widths(ours: str, shape: Shape, parts: int, config: BertConfig) -> tuple[int, ...]:
-    """The last axes of the parts."""
+    """Computes the size of each part's last axis."""
     return config.qkv_sizes if parts == 3 and _QKV in ours else (shape[-1] // parts,) * parts
 
 
 def _copy_transposed(value: np.ndarray, result: np.ndarray) -> None:
-    """`result[...] = value.T`, 16 rows at a time: numpy takes up to twice as long for all rows at once."""
+    """Computes `result[...] = value.T`, 16 rows at a time: numpy takes up to twice as long for all rows at once."""
     for start in range(0, len(value), 16):
         result[..., start : start + 16] = value[start : start + 16].T
 
 
-# -- Arrays aligned for TensorFlow, which copies others once or twice on their way into a variable.
+# -- Arrays that are aligned for TensorFlow, which copies other arrays once or twice when it assigns a variable.
 
-ALIGNMENT = 64  # bytes, as TensorFlow's own tensors
+ALIGNMENT = 64  # bytes, as in TensorFlow's own tensors
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Like `np.empty`, but the values begin at a multiple of `ALIGNMENT`."""
+    """Allocates an array like `np.empty`, but with an address that is a multiple of `ALIGNMENT`."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
@@ -124,5 +130,5 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def is_aligned(array: np.ndarray) -> bool:
-    """Whether TensorFlow can use it without a copy."""
+    """Checks whether TensorFlow can use an array without a copy."""
     return array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % ALIGNMENT == 0

@@ -1,4 +1,4 @@
-"""The files of a TensorFlow checkpoint, `NAME.index` and `NAME.data-00000-of-00001`: TF 1's, TF 2's, SavedModels'."""
+"""The files of a TensorFlow checkpoint, `NAME.index` and `NAME.data-00000-of-00001`, in TF 1, TF 2 and SavedModels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from keras_bert.shapes import Shape
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-_MOST_AT_A_TIME = 1 << 26  # the most numbers in memory while a checkpoint is written; then a new file begins
+_MOST_AT_A_TIME = 1 << 26  # a writer saves a part of a checkpoint when it holds more numbers than this in memory
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class TensorFlowFile:
-    """An open checkpoint. The index is read at once, values on demand. Imports TensorFlow. `path` is the index.
+    """An open checkpoint. The index, at `path`, is read when it is opened, values on demand. Imports TensorFlow.
 
     Raises:
         ValueError: the index is damaged.
@@ -46,7 +46,7 @@ class TensorFlowFile:
     def shape(self, name: str) -> Shape:
         return tuple(self._shapes[name])
 
-    def read(self, name: str) -> np.ndarray:  # or bytes, of a string
+    def read(self, name: str) -> np.ndarray:  # bytes, if the tensor is a string
         if self.size is None:
             raise FileNotFoundError(f"{self.path} has no values: there is no {self.path.stem}.data-…-of-… beside it")
         try:
@@ -61,7 +61,7 @@ class TensorFlowFile:
 
 
 def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes tensors, by name, as the two files of a TensorFlow 1 checkpoint. The files appear when complete."""
+    """Writes tensors by name as a TensorFlow 1 checkpoint of two files. The files appear when they are complete."""
     import tensorflow as tf
 
     with _written_whole(prefix) as unfinished:
@@ -90,8 +90,12 @@ def write_object_graph(
 ) -> None:
     """Writes a checkpoint of variables keyed by object paths, as `tf.train.Checkpoint` does.
 
-    `path_of` maps a variable's name to its path from the root: attribute names, joined by /. Inside a name, a slash is
-    written as .S and a dot as two dots, as in TensorFlow. `aliases` maps more paths to paths of objects or variables.
+    Args:
+        prefix: the path of the checkpoint, without ".index".
+        tensors: the names and values of variables.
+        path_of: a variable's name -> its path from the root: attribute names, joined by /. Inside an attribute name,
+            a slash is written as .S and a dot as two dots, as in TensorFlow.
+        aliases: another path of an object or a variable -> the path under which it is written.
     """
     import tensorflow as tf
 
@@ -121,7 +125,7 @@ def write_object_graph(
 
 @contextmanager
 def _written_whole(prefix: Path) -> Iterator[str]:
-    """A temporary prefix for a checkpoint; its files move to `prefix`, or are deleted if incomplete."""
+    """Yields a temporary prefix for a checkpoint. Its files then move to `prefix`; after an error they are deleted."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}.tmp")
     try:
@@ -137,16 +141,16 @@ def _written_whole(prefix: Path) -> Iterator[str]:
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
-# -- Reads checkpoints of TensorFlow 2 by variable names; their keys are object paths.
+# -- TensorFlow 2 checkpoints by the names of variables. The keys in the files are object paths.
 
 _NOT_OF_THE_MODEL = {"optimizer", "save_counter"}
 
 
 def by_variable(file: TensorFlowFile) -> JoinedFile:
-    """A checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
+    """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
 
-    The keys of values are paths from the saved object to its variables, so they depend on that object; the names of the
-    variables do not. The optimizer's variables are left out.
+    The keys in the file are paths from the saved object to its variables, so they depend on the kind of object. The
+    variables' names do not. The optimizer's variables are left out.
 
     Raises:
         ValueError: a file is damaged.
@@ -167,20 +171,23 @@ def by_variable(file: TensorFlowFile) -> JoinedFile:
 
 
 def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
-    """Name in a table -> name in a file, which may be prefixed by the names of enclosing models."""
+    """Maps names in a table to names in a file, which may begin with the names of enclosing models.
+
+    If several names in the file end with a name in the table, the shortest is taken.
+    """
     result = {}
     for name in sorted(present, key=len, reverse=True):
         parts = name.split("/")
         for i in range(len(parts)):
             ending = "/".join(parts[i:])
             if ending in canonical:
-                result[ending] = name  # the shortest comes last and is kept
+                result[ending] = name  # the shortest name comes last and overwrites longer ones
                 break
     return result
 
 
 def _keys_by_name(graph: TrackableObjectGraph) -> dict[str, str]:
-    """Name of each variable -> key of its value, breadth first over the graph."""
+    """Maps the name of each variable to the key of its value, breadth first over the object graph."""
     optimizer = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     seen, waiting, keys = set(), [0], {}
     while waiting:
@@ -191,7 +198,7 @@ def _keys_by_name(graph: TrackableObjectGraph) -> dict[str, str]:
         node = graph.nodes[i]
         for attribute in node.attributes:
             name = attribute.full_name or attribute.checkpoint_key
-            while name in keys:  # two variables of one name: the second is reported as unexpected
+            while name in keys:  # two variables have one name: the checkpoint reports the second as unexpected
                 name += "'"
             if attribute.name == "VARIABLE_VALUE":
                 keys[name] = attribute.checkpoint_key

@@ -23,7 +23,7 @@ from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, wri
 if TYPE_CHECKING:
     from keras_bert.formats.preset import Preset
 
-# The name of the configuration file determines the family.
+# Name of a configuration file -> the family.
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
@@ -96,7 +96,7 @@ _ALBERT = dataclasses.replace(
     pooler=_BERT.pooler,
     heads=_BERT.heads,
 )
-# The discriminator, for fine-tuning.
+# ELECTRA's discriminator, which is the part to fine-tune.
 _ELECTRA = dataclasses.replace(
     FAMILIES["electra"],
     endings=_BERT.endings,
@@ -111,7 +111,7 @@ _ELECTRA = dataclasses.replace(
     },
 )
 TABLES = {"bert": _BERT, "albert": _ALBERT, "electra": _ELECTRA}
-# The generator is in the same file. It shares the discriminator's embeddings, or has its own, under _OWN.
+# ELECTRA's generator is in the same file. It shares the discriminator's embeddings, or has its own, under _OWN.
 GENERATOR = dataclasses.replace(
     _ELECTRA,
     embeddings={**_ELECTRA.embeddings, "embeddings/projection": "generator/embeddings_project"},
@@ -128,10 +128,13 @@ _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
 
 
 def open_file(directory: Path) -> TensorFlowFile | None:
-    """Opens the checkpoint in a directory, if there is one; of several, the latest according to the file `checkpoint`.
+    """Opens the checkpoint in a directory. Of several, it opens the one that the file `checkpoint` names as the latest.
+
+    Returns:
+        The open file; None if there is no checkpoint.
 
     Raises:
-        ValueError: there are several, and no latest one; or it is damaged.
+        ValueError: there are several checkpoints and no latest one, or the checkpoint is damaged.
     """
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
@@ -151,8 +154,8 @@ def recognizes(preset: Preset) -> bool:
 def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens a checkpoint and the configuration beside it; see `formats.open_checkpoint`.
 
-    An ELECTRA checkpoint has a generator and a discriminator. The one with the configuration's sizes is read; the
-    other's weights are ignored.
+    An ELECTRA checkpoint has a generator and a discriminator. The network whose sizes match the configuration is read,
+    and the other one ignored. If both match, the discriminator is read.
     """
     file = preset.tensorflow_file
     assert file is not None  # see `recognizes`
@@ -168,7 +171,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
 
 
 def files_of(config: BertConfig) -> tuple[str, ...]:
-    """The names of the files that `write` writes, or patterns of them."""
+    """Lists the names of the files that `write` writes, or patterns of them."""
     prefix = f"{config.family}_model.ckpt"
     return f"{config.family}_config.json", f"{prefix}.index", f"{prefix}.data-*"
 
@@ -176,7 +179,8 @@ def files_of(config: BertConfig) -> tuple[str, ...]:
 def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """Writes `bert_config.json` and `bert_model.ckpt.*` (or `albert_…`, `electra_…`); see `formats.write`.
 
-    Google's code for BERT and ALBERT has no exact gelu, and only one epsilon. If the model differs, there is a warning.
+    Google's code for BERT and ALBERT has no exact gelu, and always uses an epsilon of 1e-12. A model with the exact
+    gelu or another epsilon is written with a warning.
     """
     if config.family not in TABLES:
         raise ValueError(f"TensorFlow 1 checkpoints are of {', '.join(TABLES)}, not of {config.family}")
@@ -189,13 +193,13 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
 
 
 def config_of(values: dict[str, object], source: Path) -> BertConfig:
-    """The configuration from the content of a file with a name in `CONFIGS`."""
+    """Makes the configuration from the content of a file whose name is in `CONFIGS`."""
     family = CONFIGS[source.name]
     return TABLES[family].config_of(family, values, source)
 
 
 def values_of(config: BertConfig) -> dict[str, object]:
-    """The content of a `bert_config.json`, `albert_config.json` or `electra_config.json`.
+    """Makes the content of a `bert_config.json`, `albert_config.json` or `electra_config.json`.
 
     Raises:
         ValueError: Google's code has no such family, or no such activation (BERT and ALBERT have no exact gelu).
@@ -211,7 +215,7 @@ def values_of(config: BertConfig) -> dict[str, object]:
 
 
 def values_with_warnings(config: BertConfig, whose: str) -> dict[str, object]:
-    """The content of a `bert_config.json`. Warns if the code of `whose` will compute something else."""
+    """Makes the content of `values_of`. Warns if the code of `whose`, such as "Google's", computes other outputs."""
     if config.activation == "gelu" and config.family != "electra":
         warnings.warn(
             f"this model uses the exact gelu; {whose} code will compute the tanh approximation, about 1e-3 away",
@@ -227,13 +231,13 @@ def values_with_warnings(config: BertConfig, whose: str) -> dict[str, object]:
 
 
 def config_beside(preset: Preset) -> BertConfig | None:
-    """The configuration in the file beside the weights, if there is one."""
+    """Reads the configuration beside the weights. None if there is no such file."""
     name = next((name for name in CONFIGS if (preset.directory / name).is_file()), None)
     return None if name is None else preset.config_in(name)
 
 
 def _inferred(file: TensorFlowFile) -> BertConfig:
-    """The configuration from the shapes of the weights, for checkpoints without a file of it, as Google's ELECTRA."""
+    """Infers the configuration from the shapes of the weights: Google's ELECTRA checkpoints have no file for it."""
     family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
     return config_from_shapes(family, file, TABLES[family], {}, TABLES[family].choices["activation"]["gelu"])
 

@@ -1,4 +1,4 @@
-"""The files of a tokenizer in a directory, as Hugging Face and KerasHub name them."""
+"""The files of a tokenizer in a directory, under the names of Hugging Face and KerasHub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONFIG_SHAPE = {
     "model_input_names": ([str], None),
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
-# The only supported values of settings that would give other ids.
+# Settings that change ids -> their only supported values.
 _PLAIN_CONFIG = {
     "do_basic_tokenize": True,
     "never_split": [],
@@ -46,8 +46,8 @@ _PLAIN_CONFIG = {
     "truncation_side": "right",
     "truncation_strategy": "longest_first",
 }
-# Keys on which no id depends. Padding is masked, on whichever side; `tokenizer.json` lists all special tokens; kinds of
-# words that need `mecab_kwargs` and the like are refused.
+# Keys that do not change ids. Padding is masked on either side. `tokenizer.json` lists all special tokens. Tokenizers
+# of words that need `mecab_kwargs` and the like are refused by their `word_tokenizer_type`.
 _WITHOUT_EFFECT = (
     "__type", "_commit_hash", "additional_special_tokens", "auto_map", "backend", "bos_token", "chat_template",
     "clean_up_tokenization_spaces", "decode_with_prefix_space", "eos_token", "errors", "extra_special_tokens",
@@ -61,7 +61,7 @@ KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_PLAIN_CONFIG, *_WITHOUT_EFFECT])
 
 
 class TokenizerFiles:
-    """The files of a preset's tokenizer. Each file is read once, when it is needed: vocabularies are large.
+    """The files of a preset's tokenizer. Each file is read once, when it is needed, because vocabularies are large.
 
     Args:
         preset: the preset.
@@ -108,7 +108,7 @@ class TokenizerFiles:
 
     @functools.cached_property
     def ids(self) -> dict[str, dict[str, int]]:
-        """File name -> the tokens that it lists, and their ids. Raises ValueError if a file is damaged."""
+        """The tokens and ids that each file lists, by file name. Raises ValueError if a file is damaged."""
         readers = {
             VOCABULARY: lambda path: {token: i for i, token in enumerate(files.lines_of(files.read_text(path)))},
             IDS: lambda path: self._preset.json(IDS, {str: int}),
@@ -121,7 +121,7 @@ class TokenizerFiles:
 
     @property
     def has_one_type(self) -> bool:
-        """Whether the model gets no types, so that the second text of a pair has the type of the first."""
+        """Whether the model has no input for types, so that the second text of a pair has the type of the first."""
         inputs = self.config.get("model_input_names")
         return inputs is not None and "token_type_ids" not in inputs
 
@@ -134,10 +134,13 @@ class TokenizerFiles:
         return self.whole["model"].get("type") or ("BPE" if "merges" in self.whole["model"] else None)
 
     def best(self, *names: str) -> Path:
-        """The first file of `names`; or `tokenizer.json`, if there is none, or it has more tokens: added ones.
+        """Chooses the file to read: the first existing file of `names`, or `tokenizer.json`.
+
+        It chooses `tokenizer.json` if none of `names` exists, if the tokenizer has added tokens that are not special,
+        or if `tokenizer.json` lists more tokens.
 
         Raises:
-            FileNotFoundError: there is none of them.
+            FileNotFoundError: none of the files exists.
         """
         path = files.find(self.directory, *names, ALL_IN_ONE)
         if path == self.whole_path or not self.whole_path.is_file():
@@ -160,7 +163,7 @@ class TokenizerFiles:
         """
         own = {token: index for index, token in enumerate(vocabulary)}
         for name, ids in self.ids.items():
-            # Token by token only if some differ: there are tens of thousands.
+            # Compare token by token only if some differ: a vocabulary has tens of thousands.
             for token, index in () if ids.items() <= own.items() else ids.items():
                 known = vocabulary[index] if 0 <= index < len(vocabulary) else None
                 if token not in ("", known) and not (known is None and self._is_unused(name, token)):
@@ -175,9 +178,9 @@ class TokenizerFiles:
                     self._refuse(name, f"{_content(stated[key])!r:.60} as {key}", token)
 
     def _is_unused(self, name: str, token: str) -> bool:
-        """Whether a token that the tokenizer lacks is a special one, which is never found in texts."""
+        """Checks whether a token that the tokenizer lacks is special, so that no text contains it."""
         if name in (_ADDED, CONFIG):
-            return True  # `settings` refuses others
+            return True  # `settings` refuses tokens of these files that are not special
         whole = self.whole.get("added_tokens") or [] if name == ALL_IN_ONE else []
         return any(each["content"] == token and each.get("special") for each in whole)
 
@@ -190,14 +193,17 @@ class TokenizerFiles:
         )
 
     def settings(self, names: Mapping[str, str], added_tokens: Collection[str] = ()) -> dict[str, Any]:
-        """The values in `tokenizer_config.json`, if there is one, and special tokens in `special_tokens_map.json`.
+        """Reads values from `tokenizer_config.json`, if it exists, and special tokens from `special_tokens_map.json`.
 
         Args:
-            names: our name of an argument -> the file's.
+            names: argument of a tokenizer of this package -> key in the file.
             added_tokens: the added tokens in other files.
 
+        Returns:
+            Argument -> value, without those that the files lack.
+
         Raises:
-            ValueError: the file is damaged, or has a setting that would give other ids.
+            ValueError: the file is damaged, or has a setting that would change ids.
         """
         for source, token in self._stated_added_tokens():
             if token not in added_tokens:
@@ -211,10 +217,14 @@ class TokenizerFiles:
         return {ours: _content(stated[key]) for ours, key in names.items() if stated.get(key) is not None}
 
     def arguments(self, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-        """The arguments of a tokenizer of this type from `tokenizer.json`; `arguments_of` reads Hugging Face's.
+        """Reads the arguments of a tokenizer of type `kind` from `tokenizer.json`, Hugging Face's or KerasHub's.
+
+        Args:
+            kind: "WordPiece", "BPE" or "Unigram".
+            arguments_of: reads the arguments from the path and content of a file of Hugging Face.
 
         Raises:
-            ValueError: the file is damaged, of another type, or has a setting that would give other ids.
+            ValueError: the file is damaged, has another type or a setting that would change ids.
         """
         if (arguments := keras_hub.tokenizer_arguments(self.whole_path, self.whole, kind)) is not None:
             return arguments
@@ -224,7 +234,11 @@ class TokenizerFiles:
         return arguments_of(self.whole_path, self.whole)
 
     def _stated_added_tokens(self) -> Iterator[tuple[Path, str]]:
-        """The added tokens that are not special, with their file. Older versions have two more files for them."""
+        """Yields the added tokens that are not special, each after its file's path.
+
+        Newer versions list them in `tokenizer_config.json`, older ones in `added_tokens.json`. Older ones name the
+        special tokens in `special_tokens_map.json`.
+        """
         others = self.directory / _ADDED
         if (added := self.config.get("added_tokens_decoder")) is not None:
             path = self.directory / CONFIG
@@ -238,12 +252,12 @@ class TokenizerFiles:
 
 
 def _content(token: Any) -> Any:
-    """A token, which older files have as an object; other values as they are."""
+    """Returns the text of a token that a file stores as an object, and other values unchanged."""
     return token["content"] if isinstance(token, dict) else token
 
 
 def _ids_of_whole(path: Path, content: dict[str, Any]) -> dict[str, int]:
-    """The ids in the `content` of Hugging Face's `tokenizer.json`, of any type."""
+    """Reads tokens and ids from the `content` of Hugging Face's `tokenizer.json`, of any type."""
     try:
         tokens = content["model"]["vocab"]
         ids = dict(tokens) if isinstance(tokens, dict) else {token: i for i, (token, _) in enumerate(tokens)}
@@ -253,7 +267,7 @@ def _ids_of_whole(path: Path, content: dict[str, Any]) -> dict[str, int]:
 
 
 def _ids_of_config(path: Path, content: dict[str, Any]) -> dict[str, int]:
-    """The ids of added tokens in the `content` of a `tokenizer_config.json`."""
+    """Reads added tokens and their ids from the `content` of a `tokenizer_config.json`."""
     added = content.get("added_tokens_decoder") or {}
     if bad := next((index for index in added if not index.isdecimal()), None):
         raise ValueError(f"{path} has {bad!r:.60} in added_tokens_decoder; expected the ids of tokens")

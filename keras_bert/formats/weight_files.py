@@ -1,4 +1,4 @@
-"""Files of weights: safetensors, HDF5, and PyTorch's. None of them can run code."""
+"""Files of weights: safetensors, HDF5, and PyTorch's. Reading them here never runs code from a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_d
 
 
 class SafetensorsFile:
-    """An open file. The names and shapes of its tensors are read at once, their values on demand."""
+    """An open safetensors file. Names and shapes are read when it is opened, values on demand."""
 
     def __init__(self, path: Path, file: safe_open) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class SafetensorsFile:
         return tuple(self._header[name]["shape"])
 
     def read(self, name: str) -> np.ndarray:
-        """The array, in its own memory, aligned for TensorFlow."""
+        """Reads an array into memory of its own, aligned for TensorFlow."""
         entry = self._header[name]
         if sys.byteorder != "little" or entry["dtype"] not in _DTYPES:
             return self._converted(name)
@@ -50,7 +50,7 @@ class SafetensorsFile:
         self._bytes.seek(self._start + entry["data_offsets"][0])
         rest = array.reshape(-1).view(np.uint8).data
         while rest:
-            count = self._bytes.readinto(rest)  # at most 2 GB at a time
+            count = self._bytes.readinto(rest)  # the system reads at most 2 GB at a time
             if not count:
                 raise ValueError(f"{self.path}: cannot read {name}: the file has become shorter")
             rest = rest[count:]
@@ -58,7 +58,7 @@ class SafetensorsFile:
 
     def _converted(self, name: str) -> np.ndarray:
         try:
-            # One mapping per tensor: a mapping keeps all that it has read in memory until it is closed.
+            # Open a mapping per tensor: a mapping keeps every page it has read in memory until it is closed.
             with safe_open(self.path, framework="numpy") as file:
                 return file.get_tensor(name)
         except (SafetensorError, AttributeError, TypeError, ValueError) as error:  # numpy has no float8
@@ -70,7 +70,7 @@ class SafetensorsFile:
 
 
 def open_safetensors(path: Path) -> SafetensorsFile:
-    """Opens a file for reading. Raises ValueError if it is truncated, or not a safetensors file."""
+    """Opens a safetensors file for reading. Raises ValueError if it is truncated or has another format."""
     try:
         file = safe_open(path, framework="numpy")
     except SafetensorError as error:
@@ -86,7 +86,7 @@ def write_safetensors(
 ) -> None:
     """Writes float32 tensors one by one, in the order of `shapes`. The file gets its name when it is complete.
 
-    The library's own writer needs all tensors in memory, and copies them.
+    It takes the place of the safetensors library's writer, which needs all tensors in memory and copies them.
     """
     # "pt" is the format that transformers expects.
     header: dict = {"__metadata__": {"format": "pt"}}
@@ -95,7 +95,7 @@ def write_safetensors(
         start, end = end, end + 4 * math.prod(shape)
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the values start at a multiple of 8
+    text += b" " * (-len(text) % 8)  # so that the values start at a multiple of 8 bytes
     with files.written_whole(path) as unfinished, unfinished.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for (name, value), (expected, shape) in zip(tensors, shapes.items(), strict=True):
@@ -104,11 +104,11 @@ def write_safetensors(
             file.write(np.ascontiguousarray(value, "<f4").data)
 
 
-# -- Reads HDF5 files of weights, as Keras writes them.
+# -- HDF5 files of weights, as Keras writes them.
 
 
 class H5File:
-    """An open file. The paths and shapes of its arrays are read at once, their values on demand.
+    """An open HDF5 file. Paths and shapes of its arrays are read when it is opened, values on demand.
 
     Raises:
         ValueError: the file is damaged, or links to another file.
@@ -138,7 +138,7 @@ class H5File:
             array = cast("h5py.Dataset", item)
             if array.external or array.is_virtual:  # a link could read any file on the disk
                 raise ValueError(f"{name} is in another file")
-            if array.dtype.kind not in "fiub":  # a text could be stored once and be read a million times
+            if array.dtype.kind not in "fiub":  # a small file can refer to one text a million times and fill the memory
                 raise ValueError(f"{name} holds {array.dtype}, not numbers")
             self._arrays[name] = array
             self._shapes[name] = tuple(array.shape or ())
@@ -156,9 +156,9 @@ class H5File:
         self._file.close()
 
 
-# -- Reads `pytorch_model.bin`: a pickle, which could run code. PyTorch can read it without running code.
+# -- `pytorch_model.bin`: a pickle, which can run code when loaded. torch.load(weights_only=True) prevents that.
 
-_SAFE_SINCE = (2, 6)  # before, weights_only=True could be bypassed (CVE-2025-32434)
+_SAFE_SINCE = (2, 6)  # in earlier versions, weights_only=True can be bypassed (CVE-2025-32434)
 _ADVICE = (
     "convert it once, where torch and transformers are installed: "
     "AutoModel.from_pretrained(directory).save_pretrained(directory) writes model.safetensors"

@@ -1,9 +1,9 @@
-"""Keys of Hugging Face's `config.json` on which nothing depends that is computed here.
+"""Keys of Hugging Face's `config.json` that do not change what this package computes.
 
-A key that is neither here nor in a family's table gets a warning: it might change what the model computes.
+A key that is neither here nor in a family's table gets a warning, because it might change the model's outputs.
 """
 
-# Of every model: who wrote the file, what calls return, and what only generates text.
+# In every model: the origin of the file, the form of a call's result, and the generation of text.
 _FILE = """
     _attn_implementation_autoset _commit_hash _name_or_path auto_map dtype export_model_type finetuning_task kwargs
     language name name_or_path pretrained_model_name_or_path task_specific_params tokenizer_class torch_dtype
@@ -20,7 +20,7 @@ _GENERATION = """
     output_scores prefix remove_invalid_values repetition_penalty return_dict_in_generate suppress_tokens temperature
     tie_encoder_decoder top_k top_p typical_p
 """
-# The tokenizer's files say which tokens these are, and the weights whether a decoder is that of the embeddings.
+# Special tokens come from the tokenizer's files. Whether a decoder is tied to the embeddings, the weights show.
 _TOKENS = """
     bos_token bos_token_id cls_token cls_token_id eos_token eos_token_id mask_token mask_token_id pad_token sep_token
     sep_token_id tie_word_embeddings
@@ -30,28 +30,28 @@ _TASKS = """
     architectures id2label keras_bert label2id model_type num_labels problem_type sbert_ce_default_activation_function
     sentence_transformers
 """
-# Rates of dropout in heads, in training: an argument of each task, `dropout`.
+# Rates of dropout in heads: tasks have an argument `dropout` instead.
 _HEADS = """
     classifier_dropout classifier_dropout_prob cls_dropout pooler_dropout qa_dropout seq_classif_dropout
     summary_first_dropout summary_last_dropout
 """
-# Of a head for multiple choice, which no task here has.
+# A head for multiple choice, which no task of this package has.
 _SUMMARIES = "summary_activation summary_proj_to_labels summary_type summary_use_proj"
 EVERYWHERE = frozenset(
     " ".join([_FILE, _CALLS, _GENERATION, _TOKENS, _TASKS, _HEADS, _SUMMARIES]).split()
 )  # fmt: skip
 
-# Google's multilingual and Chinese models have sizes of poolers that its code does not build.
+# Google's multilingual and Chinese models have sizes of poolers that Google's code does not build.
 BERT = EVERYWHERE | {
     "pooler_fc_size",
     "pooler_num_attention_heads",
     "pooler_num_fc_layers",
     "pooler_size_per_head",
-    "task_type_vocab_size",  # without use_task_id
+    "task_type_vocab_size",  # needs use_task_id, which is not supported
 }
-DISTILBERT = EVERYWHERE | {"sinusoidal_pos_embds"}  # initial values
-DEBERTA = BERT | {"conv_act", "conv_groups"}  # without conv_kernel_size
-# ModernBERT's own names are norm_eps, hidden_activation, and so on; these are left over from BERT's.
+DISTILBERT = EVERYWHERE | {"sinusoidal_pos_embds"}  # initial values of weights
+DEBERTA = BERT | {"conv_act", "conv_groups"}  # need conv_kernel_size, which is not supported
+# Some keys are left over from BERT; ModernBERT reads norm_eps, hidden_activation and so on in their place.
 MODERNBERT = EVERYWHERE | {
     "attention_probs_dropout_prob",
     "deterministic_flash_attn",
@@ -71,9 +71,9 @@ NOMIC_BERT = EVERYWHERE | {
     "embd_pdrop",  # dropout
     "fused_bias_fc",
     "fused_dropout_add_ln",
-    "max_trained_positions",  # without rotary_scaling_factor
+    "max_trained_positions",  # needs rotary_scaling_factor, which is not supported
     "pad_vocab_size_multiple",  # vocab_size is rounded up already
-    "parallel_block_tied_norm",  # without parallel_block
+    "parallel_block_tied_norm",  # needs parallel_block, which is not supported
     "reorder_and_upcast_attn",
     "use_flash_attn",
     "use_xentropy",
@@ -81,11 +81,11 @@ NOMIC_BERT = EVERYWHERE | {
 NEW = EVERYWHERE | {"logn_attention_clip1", "unpad_inputs", "use_memory_efficient_attention"}
 EUROBERT = EVERYWHERE | {"pretraining_tp"}
 NEOBERT = EVERYWHERE - {"max_length"} | {
-    "base_scale",  # without ngpt
+    "base_scale",  # needs ngpt, which is not supported
     "classifier_init_range",
     "decoder_init_range",
     "dropout",
     "flash_attention",
 }
-# Of the object that Keras makes of a preset of KerasHub.
+# Keys of the Keras object that a KerasHub preset describes.
 KERAS_HUB = frozenset({"dtype", "name", "trainable"})

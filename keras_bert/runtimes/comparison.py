@@ -1,4 +1,4 @@
-"""Compares a model in another runtime with Keras's on a few texts, before the export is kept."""
+"""Compares a model in another runtime with Keras's model on a few texts, before the export is kept."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
 
 _TEXTS = 6
-_FLOAT = 1e-4  # the largest difference in float32, for outputs up to 1; relative for larger ones
+_FLOAT = 1e-4  # the largest allowed difference in float32; for outputs above 1, it is multiplied by the largest output
 _COSINES = {"float16": 0.9999, "int8": 0.95}
-_TOKEN_LOGITS = ("start_logits", "end_logits")  # outputs for tokens with two axes; others have three
+_TOKEN_LOGITS = ("start_logits", "end_logits")  # outputs `[batch, seq_length]`; others for tokens have a third axis
 
 
 class Difference(NamedTuple):
-    """The difference between an output of a runtime and Keras's, without padding.
+    """The difference between an output of a runtime and Keras's output, at tokens only, not at padding.
 
     Attributes:
         output: the name of the output.
         largest: the largest absolute difference.
-        cosine: the cosine of both outputs as vectors.
+        cosine: the cosine of the two outputs, each flattened to one vector.
         scale: the largest absolute value of Keras's output.
     """
 
@@ -46,8 +46,8 @@ def sample(model: PackedModel, preprocessor: BertPreprocessor | None, length: in
 
     Args:
         model: a model of single texts or of pairs.
-        preprocessor: the model's; only its tokenizer is used.
-        length: the length of the rows; None: that of the longest text.
+        preprocessor: the model's preprocessor, of which only the tokenizer is used.
+        length: the length of the rows; None: the length of the longest text.
 
     Returns:
         int32 `[6, seq_length]` under TF Hub's names, for each input of the model.
@@ -59,7 +59,8 @@ def sample(model: PackedModel, preprocessor: BertPreprocessor | None, length: in
     texts = SAMPLE_TEXTS[:_TEXTS]
     are_pairs = len(getattr(model.model, "text_names", ("text",))) > 1
     columns = (texts, texts[::-1]) if are_pairs else (texts,)
-    packed = rows.pack(tuple(preprocessor.tokenizer.tokenize(column) for column in columns))  # a call would be traced
+    # Call tokenize and pack: a call of the preprocessor would be traced.
+    packed = rows.pack(tuple(preprocessor.tokenizer.tokenize(column) for column in columns))
     return {name: ops.convert_to_numpy(packed[name]) for name in model.names_of_inputs}
 
 
@@ -72,12 +73,12 @@ def _random(model: PackedModel, length: int) -> dict[str, np.ndarray]:
 
 
 def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
-    """Measures the difference of each output from Keras's, for the same inputs.
+    """Measures the difference of each output from Keras's output for the same inputs.
 
     Args:
-        model: computes the expected outputs.
-        run: computes the outputs in the runtime.
-        packed: inputs under TF Hub's names.
+        model: the model that computes the expected outputs.
+        run: a function that computes the outputs in the runtime.
+        packed: int32 inputs `[batch, seq_length]` under TF Hub's names.
 
     Raises:
         ValueError: an output is missing in the runtime, has another shape, or is not finite.
@@ -101,7 +102,7 @@ def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> 
 
 
 def refuse_too_large(differences: list[Difference], precision: str) -> None:
-    """Raises ValueError if a difference is larger than the precision explains."""
+    """Raises ValueError if a difference is too large for the precision: see `_FLOAT` and `_COSINES`."""
     for each in differences:
         limit = _FLOAT * max(1.0, each.scale)
         is_far = each.largest > limit if precision == "float32" else each.cosine < _COSINES[precision]

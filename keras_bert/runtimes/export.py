@@ -1,4 +1,4 @@
-"""What all runtimes share: the part of a model that they compute, and the directory of an export."""
+"""The parts of an export that all runtimes share: the model for Keras's exporters, and the directory."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
-# TF Hub's names of the inputs -> transformers' names.
+# TF Hub's name of an input -> transformers' name.
 TRANSFORMERS_NAMES: dict[str, str] = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
-# An output -> the output that it is computed from.
+# Output -> the output that it is computed from.
 _SOURCES = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
 
 
 class PackedModel(keras.Model):
-    """Takes ids under a runtime's names and types, for Keras's exporters.
+    """A model for Keras's exporters, whose inputs are ids with a runtime's names and types.
 
-    Padding is computed like tokens, so that shapes depend on the shapes of the inputs only, as runtimes need.
+    Runtimes need shapes that depend only on the shapes of the inputs. So the model computes padding like tokens.
 
     Args:
         model: a task, or an encoder.
-        names: TF Hub's names of the inputs -> the runtime's. A family without segments has no input for type ids.
+        names: TF Hub's name of an input -> the runtime's. A family without segments has no input for type ids.
         dtype: the type of the inputs, "int32" or "int64".
-        only_answers: whether to leave out outputs that others are computed from, such as the logits of probabilities.
+        only_answers: whether to leave out outputs that others are computed from, such as logits if there are
+            probabilities.
 
     Call arguments:
         inputs: a dict of ints `[batch, seq_length]`.
@@ -63,13 +64,13 @@ class PackedModel(keras.Model):
             return self.computed(packed)
 
     def computed(self, packed: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes the outputs as in Keras, from inputs under TF Hub's names."""
+        """Computes the outputs from inputs under TF Hub's names. Called directly, it is Keras's reference."""
         outputs = self.model.serve_packed(packed)
         unwanted = {_SOURCES.get(name) for name in outputs} if self.only_answers else ()
         return {name: ops.cast(each, "float32") for name, each in outputs.items() if name not in unwanted}
 
     def signature(self, shape: tuple[int | None, int | None] = (None, None)) -> list[dict[str, keras.InputSpec]]:
-        """Makes the specs of the inputs, for `export`; by default, any `[batch, seq_length]`."""
+        """Makes the specs of the inputs for `export`. The default is `[batch, seq_length]` of any size."""
         names = self.names_of_inputs.values()
         return [{name: keras.InputSpec(shape=shape, dtype=self.ids_dtype, name=name) for name in names}]
 
@@ -78,10 +79,10 @@ def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
     return model if isinstance(model, BertEncoder) else model.encoder
 
 
-# -- The directory: the model, its tokenizer, settings and README, after a comparison with Keras.
+# -- The directory of an export: the model, its tokenizer, settings and README. It is kept if the outputs are Keras's.
 
 LABELS = "labels.txt"
-_ATTRIBUTES = ("ids", "attention_mask", "type_ids")  # of an encoding of `tokenizers`, in the order of the inputs
+_ATTRIBUTES = ("ids", "attention_mask", "type_ids")  # attributes of an encoding of `tokenizers`, in the inputs' order
 
 _TEXTS = ("I love pizza", "It rains")
 _PAIRS = (("I love pizza", "pizza is food"), ("It rains", "the sun shines"))
@@ -144,17 +145,19 @@ def _program(
 
 @dataclass(frozen=True)
 class Runtime:
-    """Describes a runtime.
+    """A runtime to export to: names, types and functions for `write`.
 
     Attributes:
         file: the model's path in the directory.
-        names: TF Hub's names of the inputs -> the runtime's.
-        ids_dtype: the type of the inputs.
+        names: TF Hub's name of an input -> the runtime's.
+        ids_dtype: the type of the inputs, "int32" or "int64".
         only_answers: whether to leave out outputs that others are computed from.
-        refused: a precision that is not supported -> the reason.
-        convert: the model, a path and a precision -> writes the file.
-        load: the file -> a function from inputs by the runtime's names; None if the runtime is not installed.
-        program: Python for the README: `inputs`, lists by name -> `outputs`, arrays by name. The first line imports.
+        refused: a precision that is not supported -> the error message.
+        convert: writes a model to a path in a precision.
+        load: opens a file, and returns a function from inputs to outputs, both by the runtime's names. It returns None
+            if the runtime is not installed.
+        program: Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by
+            name, and sets `outputs`, a dict of arrays by name.
     """
 
     file: str
@@ -179,10 +182,10 @@ def write(
     """Writes a directory for a runtime; see `export_onnx`, `export_openvino` and `export_litert`.
 
     Args:
-        length: the fixed length of the rows, if any.
+        length: the fixed length of the rows; None: any length.
 
     Returns:
-        The differences from Keras; empty if the runtime is not installed.
+        The difference of each output from Keras's output; empty if the runtime is not installed.
     """
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)

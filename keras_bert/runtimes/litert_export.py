@@ -1,7 +1,7 @@
 """Exports to LiteRT (TensorFlow Lite), with Keras's exporter and TensorFlow's converter.
 
-The metadata of the file are for the text APIs of MediaPipe and the Task Library: a FlatBuffer inside the model
-(metadata_schema.fbs of MediaPipe). Vocabulary and labels are a ZIP archive after the model.
+The file's metadata are for the text APIs of MediaPipe and the Task Library. They are a FlatBuffer inside the model
+(MediaPipe's metadata_schema.fbs). Vocabulary and labels are a ZIP archive, appended to the model.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 
 _INPUTS = dict(zip(NAMES, ("ids", "mask", "segment_ids"), strict=True))
 _FIELD, _IDENTIFIER, _PARSER = "TFLITE_METADATA", b"M001", "1.1.0"
-# Numbers of the schema's enumerations.
+# Values of the schema's enumerations.
 _LABELS_FILE, _VOCABULARY_FILE, _FEATURE, _BERT_TOKENIZER = 2, 5, 1, 4
 
 Table: TypeAlias = "dict[int, str | int | Table | list[Table]]"  # the number of a field -> its value
 
 
 def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]) -> None:
-    """Adds metadata to a model of three inputs. `labels`: an output with labels on the last axis -> the labels."""
+    """Adds metadata to a model with three inputs. `labels` maps each output with labels, on its last axis, to them."""
     model = undocumented.litert_files().read_model(str(path))
     graph, signature = model.subgraphs[0], model.signatureDefs[0]
     inputs, outputs = (
@@ -66,19 +66,19 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
     path.write_bytes(undocumented.litert_files().convert_object_to_bytearray(model))
     named = {f"{output}.txt": names for output, names in labels.items() if output in outputs.values()}
     files = {VOCABULARY: vocabulary, **named}
-    with zipfile.ZipFile(path, "a") as archive:  # not compressed: MediaPipe maps it
+    with zipfile.ZipFile(path, "a") as archive:  # not compressed, because MediaPipe maps the file into memory
         for name, lines in files.items():
             archive.writestr(name, "".join(f"{line}\n" for line in lines))
 
 
 def _tensor(name: str, labels: str = "") -> Table:
-    """Makes a TensorMetadata: its name, content and associated_files."""
+    """Makes a TensorMetadata: fields 0, name; 3, content; and 6, associated_files."""
     file = {6: [{0: labels, 2: _LABELS_FILE}]} if labels else {}
     return {0: name, 3: {0: _FEATURE, 1: {}}, **file}
 
 
 def _built(builder: flatbuffers.Builder, table: Table) -> int:
-    """Writes a table: number of a field -> str, int (a byte), a table, or a list of tables."""
+    """Writes a table and returns its offset. A value is a str, an int (a byte), a table, or a list of tables."""
     places = {}
     for field, value in table.items():
         if isinstance(value, str):
@@ -121,21 +121,22 @@ def export_litert(
 ) -> list[Difference]:
     """Writes `directory/model.tflite` for LiteRT, on phones and in browsers, with its tokenizer and a README.
 
-    The model has LiteRT's own operations only, and needs no Flex delegate. The inputs are int32 under TF Hub's names.
-    The outputs are float32, see the model's `serve_packed`, but without the logits of probabilities and the hidden
-    states of vectors. The other files are those of `export_onnx`.
+    The model has only LiteRT's own operations, and needs no Flex delegate. The inputs are int32 under TF Hub's names.
+    The outputs are the float32 outputs of the model's `serve_packed`. Logits are left out if there are probabilities,
+    and hidden states if there are vectors. The other files are those of `export_onnx`.
 
-    A model with a WordPiece vocabulary and segments includes metadata, vocabulary and labels for MediaPipe's
-    TextClassifier and TextEmbedder. (They lower-case, and read rows of a fixed `sequence_length`.)
+    If the model has a WordPiece vocabulary and segments, the file includes metadata, vocabulary and labels for
+    MediaPipe's TextClassifier and TextEmbedder. For these, use an uncased model and a fixed `sequence_length`: they
+    lower-case texts and read rows of one length.
 
     Args:
         model, directory, overwrite, preprocessor: see `export_onnx`.
         precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
         sequence_length: makes the inputs `[1, sequence_length]`, which is faster, and which phones' accelerators need.
-            By default `[batch, seq_length]`, of any size.
+            By default, the inputs are `[batch, seq_length]` of any size.
 
     Returns:
-        The differences of the outputs from Keras's, on a few sentences.
+        The difference of each output from Keras's output, on a few sentences.
 
     Raises:
         See `export_onnx`.
@@ -184,7 +185,7 @@ def _convert(
 def _load(path: Path) -> Run:
     try:
         from ai_edge_litert.interpreter import Interpreter
-    except ImportError:  # TensorFlow has the same class
+    except ImportError:  # use the same class from TensorFlow
         Interpreter = tf.lite.Interpreter  # noqa: N806
     run = Interpreter(str(path)).get_signature_runner()
     rows = next(iter(run.get_input_details().values()))["shape_signature"][0]

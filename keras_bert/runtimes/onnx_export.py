@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
     import tf2onnx
 
-# Names of outputs -> the second names that transformers, sentence-transformers and optimum look for.
+# Name of an output -> the second name that transformers, sentence-transformers and optimum look for.
 ALIASES = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
 _OPSET = 18
 
@@ -42,12 +42,14 @@ def export_onnx(
 ) -> list[Difference]:
     """Writes `directory/onnx/model.onnx` for ONNX Runtime, with its tokenizer and a README.
 
-    The directory also holds `tokenizer.json`, the tokenizer's other files, `config.json`, `labels.txt`, and a
-    `README.md` with a program that runs the model. sentence-transformers (`backend="onnx"`), optimum and
-    transformers.js find the files by their names. The inputs are int64 `[batch, seq_length]`, of any size, under the
-    names of transformers: `input_ids`, `attention_mask` and, in families with segments, `token_type_ids`. The outputs
-    are float32, see the model's `serve_packed`. `sequence_output` also has the name `last_hidden_state`, and
-    `pooled_output` the name `pooler_output`.
+    Use it to serve a model without TensorFlow, or with transformers.js. The directory also holds `tokenizer.json`, the
+    tokenizer's other files, `config.json`, `labels.txt`, and a `README.md` with a program that runs the model.
+    sentence-transformers (`backend="onnx"`), optimum and transformers.js find the files by their names.
+
+    The inputs are int64 `[batch, seq_length]`, of any size, under the names of transformers: `input_ids`,
+    `attention_mask` and, in families with segments, `token_type_ids`. The outputs are the float32 outputs of the
+    model's `serve_packed`. `sequence_output` also has the name `last_hidden_state`, and `pooled_output` the name
+    `pooler_output`.
 
     Args:
         model: a task, or an encoder.
@@ -57,13 +59,14 @@ def export_onnx(
         preprocessor: the preprocessor of an encoder, for the tokenizer's files; a task has its own.
 
     Returns:
-        The differences of the outputs from Keras's, on a few sentences; empty if onnxruntime is not installed.
+        The difference of each output from Keras's output, on a few sentences; empty if onnxruntime is not installed.
 
     Raises:
-        FileExistsError: `directory` exists, and `overwrite` is False or it holds something else.
+        FileExistsError: `directory` exists, and `overwrite` is False or the directory is no earlier export.
         ImportError: the extra `runtimes` is not installed.
-        TypeError, ValueError: a bad argument; or the outputs differ by more than the precision explains. Nothing is
-            then written.
+        TypeError: `model` is neither a task nor an encoder of this package.
+        ValueError: an argument is not supported, or the outputs differ from Keras's by more than the precision allows.
+            Nothing is then written.
 
     Example:
         >>> import tempfile
@@ -93,7 +96,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
 
 @functools.cache
 def _add_erfc() -> None:
-    """Adds erfc, which TensorFlow's GELU uses, to tf2onnx: ONNX has only erf."""
+    """Registers erfc, which TensorFlow's GELU uses, with tf2onnx, because ONNX has only erf."""
     from tf2onnx import utils
     from tf2onnx.handler import tf_op
 
@@ -101,7 +104,7 @@ def _add_erfc() -> None:
     class Erfc:
         @classmethod
         def version_9(cls, graph: tf2onnx.graph.Graph, node: tf2onnx.graph.Node, **kwargs: Any) -> None:
-            """Writes `erfc(-x c)` as `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; else `1 - erf(x)`."""
+            """Replaces `erfc(-x c)` by `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; others by `1 - erf(x)`."""
             dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
             one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
             name, operation, inside = node.output[0], "Sub", node.input[0]
@@ -135,7 +138,7 @@ def _name(model: onnx.ModelProto, packed: PackedModel) -> None:
 
 
 def _quantize(path: Path) -> None:
-    """Quantizes weights, with a scale for each column; inputs of products become int8 when the model runs."""
+    """Quantizes weights, with a scale per column. ONNX Runtime quantizes the inputs of products when the model runs."""
     quantization = needed("onnxruntime.quantization", "onnxruntime", "runtimes")
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         prepared = Path(directory) / "prepared.onnx"

@@ -36,16 +36,17 @@ def export_openvino(
 ) -> list[Difference]:
     """Writes `directory/openvino/openvino_model.xml` and `.bin` for OpenVINO, with the tokenizer and a README.
 
-    Inputs, outputs and the other files are those of `export_onnx`; sentence-transformers (`backend="openvino"`) and
-    optimum find them. On processors that compute bfloat16, OpenVINO does so by itself, with any export, unless it is
-    compiled with `{"INFERENCE_PRECISION_HINT": "f32"}`.
+    Use it to serve a model on Intel's processors. Inputs, outputs and the other files are those of `export_onnx`, and
+    sentence-transformers (`backend="openvino"`) and optimum find them by their names. On processors that support
+    bfloat16, OpenVINO computes any export in it, unless the model is compiled with
+    `{"INFERENCE_PRECISION_HINT": "f32"}`.
 
     Args:
         model, directory, overwrite, preprocessor: see `export_onnx`.
         precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
 
     Returns:
-        The differences of the outputs from Keras's, on a few sentences, computed in float32.
+        The difference of each output from Keras's output, on a few sentences, computed in float32.
 
     Raises:
         See `export_onnx`.
@@ -72,7 +73,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
         if precision == "int8":
             nncf = needed("nncf", "nncf", "runtimes")
             nncf.set_log_level(logging.ERROR)
-            with contextlib.redirect_stdout(io.StringIO()):  # hides tables and progress bars
+            with contextlib.redirect_stdout(io.StringIO()):  # hides nncf's tables and progress bars
                 model = nncf.compress_weights(model)
         openvino.save_model(model, path, compress_to_fp16=precision == "float16")
 
