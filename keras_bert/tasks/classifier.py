@@ -169,13 +169,15 @@ for values in outputs.get("probabilities", outputs.get("values")):
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            A prediction for one text, or a list of predictions for many texts:
+            The prediction for a text, or a list of predictions for many texts.
 
-            | Problem type | Prediction |
-            | --- | --- |
-            | single-label | a dict of `label` and `probability`, 0 to 1 |
-            | multi-label | a list of such dicts, for the labels of probability 0.5 or more, most probable first |
-            | regression | a dict from label to number |
+            =============  ======================================================================================
+            Problem type   Prediction
+            =============  ======================================================================================
+            single-label   a dict of `label` and `probability`, 0 to 1
+            multi-label    a list of such dicts, for the labels of probability 0.5 or more, most probable first
+            regression     a dict from label to number
+            =============  ======================================================================================
 
         Raises:
             TypeError: an item is not a str, or one argument is a single str and the other is not.
@@ -197,13 +199,15 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def serve(self) -> Callable[..., dict[str, tf.Tensor]]:
         """The serving signature, for `text`, or for `text` and `text_pair`, string `[batch]` each.
 
-        Its outputs, strings for labels and float32 for numbers:
+        Its outputs are strings for labels, and float32 for numbers:
 
-        | Problem type | `[batch, labels]` | `[batch]` |
-        | --- | --- | --- |
-        | single-label | `labels`, `probabilities` | `label`, `probability`: the most probable one |
-        | multi-label | `labels`, `probabilities` | |
-        | regression | `values` | |
+        =============  ==========================  ==============================================
+        Problem type   `[batch, labels]`           `[batch]`
+        =============  ==========================  ==============================================
+        single-label   `labels`, `probabilities`   the most probable `label`, its `probability`
+        multi-label    `labels`, `probabilities`   none
+        regression     `values`                    none
+        =============  ==========================  ==============================================
         """
 
         def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -312,11 +316,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def measures(self, answers: Sequence[TextAnswer], y: Labels | None) -> dict[str, float]:
         """Computes the metrics of predictions. The first is the one to choose models by.
 
-        | Problem type | Metrics |
-        | --- | --- |
-        | single-label | `accuracy` |
-        | multi-label | `micro_f1`, `micro_precision`, `micro_recall`, `accuracy` |
-        | regression | `spearman`, `pearson`, `mae`, `rmse`, `rmse_baseline` |
+        =============  ===========================================================
+        Problem type   Metrics
+        =============  ===========================================================
+        single-label   `accuracy`
+        multi-label    `micro_f1`, `micro_precision`, `micro_recall`, `accuracy`
+        regression     `spearman`, `pearson`, `mae`, `rmse`, `rmse_baseline`
+        =============  ===========================================================
 
         `mae` is the mean absolute error, `rmse` the root of the mean squared error, and `rmse_baseline` the `rmse` of
         always predicting the mean of the labels.

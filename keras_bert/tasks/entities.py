@@ -59,13 +59,16 @@ class Entity(NamedTuple):
 class LabelScheme:
     """The scheme by which labels mark entities. The whole set of a model's labels decides it, never a single label.
 
-    | Scheme | Labels of a long entity | Label of one word | Source |
-    | --- | --- | --- | --- |
-    | IOB1, IOB2 | B I I (IOB1: I I I) | B (IOB1: I) | Ramshaw and Marcus 1995 |
-    | IOE | I I E | E | Tjong Kim Sang and Veenstra 1999 |
-    | IOBES | B I E | S | Krishnan and Ganapathy 2005 |
-    | BILOU | B I L | U | Ratinov and Roth 2009 |
-    | BMES, BMEW | B M E | S or W | Xue 2003, of Chinese words |
+    ===========  =============  =========  ==================================
+    Scheme       Three words    One word   Source
+    ===========  =============  =========  ==================================
+    IOB1         I I I          I          Ramshaw and Marcus 1995
+    IOB2         B I I          B          Ramshaw and Marcus 1995
+    IOE          I I E          E          Tjong Kim Sang and Veenstra 1999
+    IOBES        B I E          S          Krishnan and Ganapathy 2005
+    BILOU        B I L          U          Ratinov and Roth 2009
+    BMES, BMEW   B M E          S or W     Xue 2003, of Chinese words
+    ===========  =============  =========  ==================================
 
     A set without prefixes, such as parts of speech, has no scheme: each label is a kind of entity.
 

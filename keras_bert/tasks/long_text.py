@@ -28,12 +28,16 @@ def classify_texts(
 ) -> Tensor:
     """Computes the logits of texts, float `[batch, units]`.
 
-    | Encoder | Head | The head reads |
-    | --- | --- | --- |
-    | no pooler, `config.pooling="late"` | any | all hidden states; its logits are averaged over tokens |
-    | no pooler, other `config.pooling` | any | `pooled_output`, the hidden states pooled as `config.pooling` says |
-    | pooler | no dense layer | `pooled_output`, the pooler's |
-    | pooler | dense layer, as in RoBERTa | the first token's hidden state: the dense layer replaces the pooler |
+    ===============  ============  =====================================================================
+    Encoder          Head          The head reads
+    ===============  ============  =====================================================================
+    pooler           linear        `pooled_output`, from the pooler
+    pooler           dense layer   the first token's hidden state: the dense layer replaces the pooler
+    no pooler        any           `pooled_output`, the hidden states pooled by `config.pooling`
+    "late" pooling   any           the hidden states of all tokens; the logits of tokens are averaged
+    ===============  ============  =====================================================================
+
+    RoBERTa's family has a head with a dense layer. `config.pooling="late"` is for encoders without a pooler.
 
     Args:
         encoder: runs on each window separately.

@@ -1,11 +1,13 @@
 """Metrics of predictions against labels.
 
-| Metrics | Range |
-| --- | --- |
-| correlations | -1 to 1 |
-| errors | the unit of the labels |
-| `squad_v1`, `squad_v2` | percent, as in SQuAD's official evaluation scripts |
-| all others | 0 to 1 |
+========================  ===================================================
+Metrics                   Range
+========================  ===================================================
+correlations              -1 to 1
+errors                    the unit of the labels
+`squad_v1`, `squad_v2`    percent, as in SQuAD's official evaluation scripts
+all others                0 to 1
+========================  ===================================================
 
 Most of them need scikit-learn, SciPy or seqeval: `pip install 'keras-bert-models[train]'`.
 """
@@ -376,15 +378,18 @@ def squad_v2(
         threshold: if a question's score is higher, its prediction counts as no answer.
 
     Returns:
-        The keys of the official script:
+        A dict with the keys of the official script. Those with "best" are there only with `no_answer_scores`.
 
-        | Key | Value |
-        | --- | --- |
-        | `exact`, `f1` | percent |
-        | `total` | the number of questions |
-        | `HasAns_` and `NoAns_` + one of these | the same for questions with and without answers, if there are any |
-        | `best_exact`, `best_f1` | percent, at the best threshold; only with `no_answer_scores` |
-        | `best_exact_thresh`, `best_f1_thresh` | these thresholds; only with `no_answer_scores` |
+        =======================================  ======================================================
+        Key                                      Value
+        =======================================  ======================================================
+        `exact`, `f1`                            percent
+        `total`                                  the number of questions
+        `HasAns_exact`, and `_f1` and `_total`   the same for questions with an answer, if there are any
+        `NoAns_exact`, and `_f1` and `_total`    the same for questions without one, if there are any
+        `best_exact`, `best_f1`                  percent, each at its best threshold
+        `best_exact_thresh`, `best_f1_thresh`    these thresholds
+        =======================================  ======================================================
 
     Raises:
         ValueError: there are more or fewer predictions, or scores, than questions, or no questions.
