@@ -40,7 +40,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'keras_bert.tasks' has no attribute {name!r}")
-    # Import every task: a .keras file may hold a model of any.
+    # Import every task, since a .keras file may hold a model of any task.
     return {each: getattr(importlib.import_module(home), each) for each, home in _HOMES.items()}[name]
 
 

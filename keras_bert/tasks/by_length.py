@@ -33,10 +33,10 @@ _SEGMENT = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64
 
 
 class OneGraph:
-    """Calls a model on texts as one graph, in a tenth of the time of hundreds of eager operations.
+    """A model's call on texts, traced as one graph. It takes a tenth of the time of hundreds of eager operations.
 
     Args:
-        call: texts -> the model's output.
+        call: maps texts to the model's output.
     """
 
     def __init__(self, call: Callable[..., Tensor]) -> None:
@@ -55,23 +55,23 @@ class OneGraph:
 
     @staticmethod
     def takes(inputs: Inputs) -> bool:
-        """Whether the inputs are texts, outside of graphs, of strategies, and of `run_eagerly`."""
+        """Checks that the inputs are one or two string tensors, in an eager call outside of a strategy's scope."""
         columns = inputs if isinstance(inputs, tuple) else (inputs,)
         are_texts = all(isinstance(each, tf.Tensor) and _STRINGS.is_compatible_with(each) for each in columns)
         return are_texts and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
 
     def __call__(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> Tensor:
-        """The output for a string tensor `[batch]`, or a tuple of two."""
+        """Computes the model's output for a string tensor `[batch]`, or for a tuple of two."""
         columns = inputs if isinstance(inputs, tuple) else (inputs,)
         return self._graphs[len(columns)](*columns)
 
 
 class ByLength:
-    """Runs a function over texts, in batches of similar length. One text alone is tokenized in the same graph.
+    """A function over texts, run in batches of similar length. A single text is tokenized and computed in one graph.
 
     Args:
         preprocessor: its tokenizer and maximum length are used.
-        compute: maps 1 to 3 ragged int32 tensors `[batch, (tokens)]`, for `preprocessor.pack`, to a tensor
+        compute: maps 1 to 3 ragged int32 tensors `[batch, (tokens)]`, as `preprocessor.pack` takes them, to a tensor
             `[batch, ...]`.
     """
 
@@ -85,7 +85,7 @@ class ByLength:
         self.retrace()
 
     def retrace(self) -> None:
-        """Drops the traced graphs of `compute`, so that it is traced anew."""
+        """Drops the traced graphs of `compute`, so that the next call traces it again."""
 
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
             return self._compute(tuple(tf.gather(segment, rows) for segment in segments))
@@ -112,17 +112,17 @@ class ByLength:
         progress: bool | None = None,
         prompt: str = "",
     ) -> Iterator[list[np.ndarray]]:
-        """Yields the results of `compute`, in the order of the texts, as one list per chunk of texts.
+        """Yields the results of `compute` in the order of the texts, one list per chunk of texts.
 
         Args:
-            texts: each a str or a pair of str; read lazily.
+            texts: each a str or a pair of str; they are read lazily.
             batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
-            prompt: put before each text, or before the first text of each pair.
+            prompt: prepended to each text, or to the first text of each pair.
 
         Raises:
-            TypeError: `texts` does not hold many texts, see `check_many`, or something in it is not a str.
+            TypeError: `texts` is not a collection of texts (see `check_many`), or one of its items is not a str.
             ValueError: `batch_tokens` is less than 1.
 
         Warns:
@@ -142,7 +142,7 @@ class ByLength:
         progress: bool | None = None,
         prompt: str = "",
     ) -> Iterator[tuple[list[np.ndarray], int]]:
-        """Like a call, with the number of truncated texts in place of the warning."""
+        """Yields what a call yields, each list with its number of truncated texts. It does not warn."""
         check_many(texts)
         check_batch_tokens(batch_tokens)
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
@@ -169,18 +169,18 @@ class ByLength:
         warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {cut}", stacklevel=5)
 
     def tokenized(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
-        """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`.
+        """Tokenizes texts, or pairs of texts, into one or two ragged int32 tensors `[texts, (tokens)]`.
 
-        `first` is the number of the first text, for messages.
+        `first` is the number of the first text, for error messages.
         """
         return self._segments(*self._as_tensors(texts, prompt, first))
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
-        """int64 `[texts]`: the number of tokens of each row before truncation, special tokens included."""
+        """Counts the tokens of each row before truncation, special tokens included: int64 `[texts]`."""
         return self._lengths(segments).numpy()
 
     def _as_tensors(self, texts: list[Item], prompt: str, first: int) -> list[tf.Tensor]:
-        """Texts, or pairs of texts -> the arguments of `_segments`."""
+        """Converts texts, or pairs of texts, to the arguments of `_segments`."""
         are_pairs = bool(texts) and isinstance(texts[0], Pair)
         columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
         strings, *second = (as_strings(column, first) for column in columns)
@@ -194,7 +194,7 @@ class ByLength:
         return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
 
     def _alone(self, chunk: list[Item], prompt: str, first: int) -> tuple[list[np.ndarray], np.ndarray]:
-        """The result of `compute` and the length for a chunk of one text or pair, from one graph."""
+        """Computes the result and the length for a chunk of one text or pair, in one graph."""
         tensors = self._as_tensors(chunk, prompt, first)
         with readable_errors():
             values, lengths = self._compute_alone[len(tensors)](*tensors)
@@ -203,16 +203,16 @@ class ByLength:
     def compute(
         self, segments: list[tf.RaggedTensor], lengths: np.ndarray, batch_tokens: int, bar: tqdm
     ) -> list[np.ndarray]:
-        """The results of `compute`, by row.
+        """Computes the rows in batches of similar length, and returns the results in the order of the rows.
 
-        Several batches are computed at a time, but rows longer than `batch_tokens` one by one: the memory of attention
+        Several batches run at a time. Rows longer than `batch_tokens` run one by one, because the memory of attention
         grows with the square of the length.
 
         Args:
             segments: one to three ragged int32 tensors `[rows, (tokens)]`.
             lengths: int `[rows]`: the number of tokens of each row, padding included.
             batch_tokens: see `rows_by_length`.
-            bar: counts the finished rows.
+            bar: updated with the number of finished rows.
         """
         results: list[np.ndarray] = [None] * segments[0].shape[0]
         traced = self._compute_rows[len(segments)]
@@ -264,7 +264,11 @@ class BySentence(ByLength):
 
 
 def flat_tokens(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """int32 `[batch, (words), (tokens)]` -> `[batch, (tokens)]`, and int32 of that shape: 1 where a word begins."""
+    """Flattens words, int32 `[batch, (words), (tokens)]`.
+
+    Returns:
+        The tokens, int32 `[batch, (tokens)]`, and a mask, int32 of that shape: 1 where a word begins, else 0.
+    """
     begins = tf.concat([tf.ones_like(words.values[:, :1]), tf.zeros_like(words.values[:, 1:])], axis=1)
     return words.merge_dims(1, 2), words.with_values(begins).merge_dims(1, 2)
 
@@ -276,13 +280,13 @@ def _chunks(texts: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def check_batch_tokens(batch_tokens: int) -> None:
-    """Raises ValueError if no batch can have as few tokens."""
+    """Raises ValueError if `batch_tokens` is less than 1."""
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens is {batch_tokens}; expected at least 1")
 
 
 def rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Row numbers in batches of similar length, longest first: if memory runs out, it does so at once.
+    """Splits row numbers into batches of similar length, longest first: if memory runs out, the first batch fails.
 
     Args:
         lengths: int `[texts]`, in tokens.

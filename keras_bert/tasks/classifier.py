@@ -38,22 +38,26 @@ from keras_bert.text import BertPreprocessor
 
 
 class LabelAnswer(TypedDict):
-    """A label of a text, and its probability, 0 to 1."""
+    """A predicted label, and its probability, 0 to 1."""
 
     label: str
     probability: float
 
 
-# The answer to a text, by problem type: a LabelAnswer, a list[LabelAnswer], or for regression a dict[str, float].
+# The prediction for a text, by problem type: a LabelAnswer, a list[LabelAnswer], or for regression a dict[str, float].
 TextAnswer: TypeAlias = "LabelAnswer | Any"
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertClassifier(BertTask):
-    """Predicts the class of a text, or of a pair of texts.
+    """An encoder with a head that predicts the class of a text, or of a pair of texts.
+
+    Use it for sentiment or topics (single texts), entailment or paraphrase (pairs), tags (multi-label classification)
+    and graded similarity (regression).
 
     Args:
-        encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole.
+        encoder, preprocessor: see `BertTask`. A preprocessor with a stride splits long texts into windows; another one
+            truncates them.
         labels: the names of the classes; for regression, the names of the numbers.
         problem_type: "single_label_classification" (one class per text), "multi_label_classification" (any number of
             classes) or "regression".
@@ -68,7 +72,8 @@ class BertClassifier(BertTask):
         float32 `[batch, labels]`: logits; for regression the numbers themselves.
 
     Raises:
-        TypeError, ValueError: a bad argument.
+        TypeError: the encoder or the preprocessor has another class, or `labels` is not an ordered collection of str.
+        ValueError: `problem_type`, `window_pooling` or `dropout` is invalid, or there are too few or equal labels.
 
     Example:
         >>> model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
@@ -129,7 +134,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return ops.cast(logits, "float32")
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: cross-entropy, binary cross-entropy per label, or mean squared error."""
+        """Makes the loss to compile with: cross-entropy, binary cross-entropy per label, or mean squared error."""
         return self._problem.loss()
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
@@ -164,13 +169,20 @@ for values in outputs.get("probabilities", outputs.get("values")):
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            A dict: `label`, and `probability`, 0 to 1. For multi-label classification, a list of such dicts, one for
-            each label of probability 0.5 or more, most probable first. For regression, a dict from label to number. For
-            many texts, a list of these.
+            The prediction for a text, or a list of predictions for many texts.
+
+            =============  ======================================================================================
+            Problem type   Prediction
+            =============  ======================================================================================
+            single-label   a dict of `label` and `probability`, 0 to 1
+            multi-label    a list of such dicts, for the labels of probability 0.5 or more, most probable first
+            regression     a dict from label to number
+            =============  ======================================================================================
 
         Raises:
-            TypeError, ValueError: an item is not a str, the classifier takes pairs but gets single texts, or the
-                reverse, or the numbers of first and second texts differ.
+            TypeError: an item is not a str, or one argument is a single str and the other is not.
+            ValueError: the classifier takes pairs but gets single texts, or the reverse; or the numbers of first and
+                second texts differ.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
@@ -187,8 +199,15 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def serve(self) -> Callable[..., dict[str, tf.Tensor]]:
         """The serving signature, for `text`, or for `text` and `text_pair`, string `[batch]` each.
 
-        It returns, for regression, `values`, float32 `[batch, labels]`; else `labels`, string `[batch, labels]`, and
-        `probabilities`, float32 of that shape; with one class per text also its `label` and `probability`, `[batch]`.
+        Its outputs are strings for labels, and float32 for numbers:
+
+        =============  ==========================  ==============================================
+        Problem type   `[batch, labels]`           `[batch]`
+        =============  ==========================  ==============================================
+        single-label   `labels`, `probabilities`   the most probable `label`, its `probability`
+        multi-label    `labels`, `probabilities`   none
+        regression     `values`                    none
+        =============  ==========================  ==============================================
         """
 
         def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -203,18 +222,19 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self._problem.served(self._problem.values(logits))
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
+        """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
         logits = self(inputs, training=False)
         return {"logits": logits, self._problem.VALUES: self._problem.values(logits)}
 
     def targets(self, y: Labels | None) -> Targets:
-        """Labels, as names or indices -> targets of the loss. Tensors, and arrays with a row per text, stay as they
-        are.
+        """Converts labels, as names or indices, to targets of the loss.
+
+        Tensors, and arrays with a row per text, stay as they are.
 
         Raises:
-            TypeError: these are not labels of many texts.
-            ValueError: there is no label of this name or index, a row has another number of labels than the model, or
-                for regression a value is not a finite number.
+            TypeError: `y` does not hold the labels of many texts.
+            ValueError: there is no label of this name or index, a row has more or fewer labels than the model, or for
+                regression a value is not a finite number.
         """
         return self._problem.targets(y)
 
@@ -236,7 +256,10 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self._problem.target_warnings(targets)
 
     def start_from(self, targets: Targets) -> None:
-        """For regression: a new head starts at the mean of the targets, with a kernel that grows with their spread."""
+        """Sets a new regression head's bias to the targets' mean, and scales its kernel by their standard deviation.
+
+        A head of another problem type, or one that has been trained, stays as it is.
+        """
         kernel, bias = self.head.logits.kernel, self.head.logits.bias
         initial = self._problem.location_and_scale(targets)
         is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
@@ -246,7 +269,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
             kernel.assign(ops.convert_to_numpy(kernel) * spread)
 
     def scales(self, targets: Targets) -> dict[str, np.ndarray]:
-        """For regression: the head learns at a rate that grows with the spread of the targets."""
+        """Computes factors of a regression head's learning rate: the standard deviations of the targets."""
         initial = self._problem.location_and_scale(targets)
         return {} if initial is None else {weight.path: initial[1] for weight in self.head.logits.weights}
 
@@ -271,7 +294,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         sample_weight: Tensor | None,
         temperature: float,
     ) -> list[Part]:
-        """The mean of the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
+        """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
         (of_labels,) = parts
         theirs = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
         apart = self._problem.distance(theirs, y_pred, temperature)
@@ -291,22 +314,30 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self.classify(text, pair[0] if pair else None, progress=False)
 
     def measures(self, answers: Sequence[TextAnswer], y: Labels | None) -> dict[str, float]:
-        """`accuracy`; with several labels per text, `micro_f1` and others; for regression, `spearman`, `pearson`, `mae`
-        (the mean absolute error), `rmse` (the root of the mean squared error), and `rmse_baseline`, that of always
-        saying the mean of the labels.
+        """Computes the metrics of predictions. The first is the one to choose models by.
+
+        =============  ===========================================================
+        Problem type   Metrics
+        =============  ===========================================================
+        single-label   `accuracy`
+        multi-label    `micro_f1`, `micro_precision`, `micro_recall`, `accuracy`
+        regression     `spearman`, `pearson`, `mae`, `rmse`, `rmse_baseline`
+        =============  ===========================================================
+
+        `mae` is the mean absolute error, `rmse` the root of the mean squared error, and `rmse_baseline` the `rmse` of
+        always predicting the mean of the labels.
         """
         return self._problem.measures(answers, y)
 
     def details(self, answers: Sequence[TextAnswer], y: Labels | None) -> dict[str, float]:
-        """Macro averages, and precision, recall, F1 and support of each class, see `metrics.by_class`; for regression,
-        nothing.
+        """Computes macro averages, and precision, recall, F1 and support of each class; see `metrics.by_class`.
+
+        For regression, the result is empty.
         """
         return self._problem.details(answers, y)
 
     def mistakes(self, answers: Sequence[TextAnswer], y: Labels) -> list[int]:
-        """The indices of wrongly answered texts; for regression, of those with an error of at least `rmse`, the
-        largest first.
-        """
+        """Finds the indices of wrong predictions; for regression, of errors of at least `rmse`, the largest first."""
         return self._problem.mistakes(answers, y)
 
     def worst(self, answers: Sequence[TextAnswer], y: Labels) -> list[int]:
@@ -350,13 +381,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return {**hugging_face.label_names(self.labels), "problem_type": self.problem_type}
 
 
-A = TypeVar("A")  # the answer to a text
+A = TypeVar("A")  # the prediction for a text
 
 
 class ProblemType(Generic[A]):
-    """What the logits, labels and answers of a classifier mean, and its loss.
+    """A kind of classification: the loss, and the conversion of labels to targets and of logits to predictions.
 
-    Each problem type is a class with the same methods, so that `BertClassifier` asks nowhere which one it has:
+    Each problem type is a class with the same methods, so that `BertClassifier` never tests which one it has:
 
         SingleLabel    one class per text: softmax, cross-entropy
         MultiLabel     any number of classes per text: a sigmoid and binary cross-entropy for each
@@ -369,7 +400,7 @@ class ProblemType(Generic[A]):
     NAME: ClassVar[str]  # Hugging Face's
     LEAST_LABELS: ClassVar[int] = 1
     VALUES: ClassVar[str] = "probabilities"  # the name of `values` in signatures
-    # The field of `answer_fields` that holds an answer; None: an answer is a dict of fields.
+    # The field of `answer_fields` that holds a prediction; None: a prediction is already a dict of fields.
     FIELD: ClassVar[str | None] = None
 
     def __init__(self, labels: list[str]) -> None:
@@ -391,23 +422,26 @@ class ProblemType(Generic[A]):
         raise NotImplementedError
 
     def target_warnings(self, targets: Targets) -> list[str]:
-        """Warns of targets with which little can be learned; see `BertTask.target_warnings`."""
+        """Lists warnings about targets from which little can be learned; see `BertTask.target_warnings`."""
         return []
 
     def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
-        """Computes what a head's logits are to be like, `[labels]` each; None: like 0 and 1."""
+        """Computes the mean and the standard deviation that a new head's logits should have, `[labels]` each.
+
+        None stands for 0 and 1: the head needs no change.
+        """
         return None
 
     def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        """Numbers the weights of classes by index. Raises ValueError if texts have no single class."""
+        """Maps the indices of all classes to their weights. Raises ValueError if texts have no single class."""
         raise ValueError("class_weight is only for classifiers that give each text one class")
 
     def values(self, logits: Tensor) -> Tensor:
-        """Computes probabilities, or numbers, float32 `[batch, labels]`, from logits of that shape."""
+        """Computes probabilities (regression: numbers), float32 `[batch, labels]`, from logits of that shape."""
         raise NotImplementedError
 
     def answer(self, values: np.ndarray) -> A:
-        """Makes the answer to a text from its values, `[labels]`."""
+        """Makes the prediction for a text from its values, `[labels]`."""
         raise NotImplementedError
 
     def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -415,7 +449,7 @@ class ProblemType(Generic[A]):
         raise NotImplementedError
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-        """Computes how far a student's logits are from a teacher's, float32 `[batch]`."""
+        """Computes the distance of a student's logits from a teacher's, float32 `[batch]`."""
         raise NotImplementedError
 
     def measures(self, answers: Sequence[A], y: Labels) -> dict[str, float]:
@@ -425,11 +459,11 @@ class ProblemType(Generic[A]):
         return {}
 
     def _predicted(self, answer: A) -> str | list[str]:
-        """Finds the labels of an answer, as `targets` takes them."""
+        """Reads the labels of a prediction, in the form that `targets` takes."""
         raise NotImplementedError
 
     def mistakes(self, answers: Sequence[A], y: Labels) -> list[int]:
-        """Finds the texts with a wrong answer."""
+        """Finds the indices of wrong predictions."""
         wrong = np.asarray(self.targets(y)) != np.asarray(self.targets([self._predicted(each) for each in answers]))
         return np.flatnonzero(wrong.reshape(len(answers), -1).any(axis=1)).tolist()
 
@@ -440,7 +474,7 @@ class ProblemType(Generic[A]):
         raise NotImplementedError
 
     def answer_columns(self, answer: A) -> dict[str, object]:
-        """Names the columns of an answer; see `BertTask.answer_columns`."""
+        """Converts a prediction to columns of a table; see `BertTask.answer_columns`."""
         return {"answer": answer}
 
     def confusion(self, answers: Sequence[A], y: Labels) -> tuple[list[str], np.ndarray] | None:
@@ -468,7 +502,7 @@ class SingleLabel(ProblemType[LabelAnswer]):
             )
 
     def _targets(self, y: Labels) -> np.ndarray:
-        if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # probabilities, for another loss
+        if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # soft labels, for another loss
             return y
         if len(y) and np.ndim(y[0]):
             return numbers_of(y, "rows of labels")
@@ -554,7 +588,7 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         return hot
 
     def _numbers(self, row: int, names: object) -> list[int]:
-        """The indices of a text's labels."""
+        """Finds the indices of a text's labels."""
         if isinstance(names, str | bytes) or not isinstance(names, Collection):
             raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
         return [number_of(name, self.labels) for name in names]
@@ -597,7 +631,7 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
 
 
 class Regression(ProblemType[dict[str, float]]):
-    """Numbers. Their names are the labels."""
+    """One or more numbers per text. Their names are the labels."""
 
     NAME = "regression"
     VALUES = "values"
@@ -614,7 +648,10 @@ class Regression(ProblemType[dict[str, float]]):
         return numbers
 
     def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
-        """Computes the mean and the standard deviation of the targets: a head learns the rest, in any unit alike."""
+        """Computes the mean and the standard deviation of the targets, 1 for equal targets.
+
+        A head that starts from them learns equally well in any unit.
+        """
         spread = np.std(targets, axis=0, dtype=np.float64)
         return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(spread > 0, spread, 1.0)
 
@@ -634,7 +671,7 @@ class Regression(ProblemType[dict[str, float]]):
         labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers))
         measured = metrics.correlation(labels, predictions)
         ranks = {"spearman": measured["spearman"], "pearson": measured["pearson"]}
-        spread = np.std(self.targets(y), axis=0)  # the RMSE of always saying the mean of the labels
+        spread = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
         baseline = {"rmse_baseline": float(np.sqrt(np.square(spread).mean()))}
         return {**ranks, **metrics.errors(labels, predictions), **baseline}
 
@@ -670,15 +707,15 @@ def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
 
 
 def _is_hot(row: Collection[object], width: int) -> bool:
-    """Whether a text's labels look like a row of 0 and 1, one for each label."""
+    """Checks whether a text's labels could also be a row of 0 and 1, one for each label."""
     return len(row) == width and all(isinstance(each, int) and each in (0, 1) for each in row)
 
 
 def _or_not(logits: Tensor) -> Tensor:
-    """Logits of labels -> logits of "yes" and "no" for each label, on a new last axis."""
+    """Adds a last axis with the logits of "yes" and "no" for each label: `sigmoid(x) = softmax([x, 0])[0]`."""
     return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 
 
 def _numbers(answers: Sequence[Mapping[str, float]]) -> np.ndarray:
-    """float64 `[answers, labels]`."""
+    """Stacks predicted numbers as float64 `[answers, labels]`."""
     return np.array([list(answer.values()) for answer in answers])

@@ -19,13 +19,13 @@ from keras_bert.tensors import Tensor
 from keras_bert.text.arguments import check_many, columns_of_table, rank_of
 from keras_bert.text.strings import as_strings
 
-# Examples as users pass them: lists, arrays, columns of tables, tensors; of words, a list for each sentence.
+# Examples as users pass them: lists, arrays, columns of tables, tensors. Tasks on words take a list for each sentence.
 Column: TypeAlias = "Collection[str] | Tensor"
 Texts: TypeAlias = "Column | tuple[Column, ...]"
-# The labels of as many examples: names or numbers, or for each example several of them.
+# A label for each example, a name or a number; or several labels for each.
 Labels: TypeAlias = "Sequence[Any] | Tensor"
 Targets: TypeAlias = "np.ndarray | Tensor"  # of a loss
-# What layers get: string tensors, or the encoder's inputs.
+# The inputs of a layer: string tensors, or the encoder's inputs.
 Inputs: TypeAlias = "Tensor | tuple[Tensor, ...] | dict[str, Tensor]"
 
 TEXT_NAMES = ("text", "text_pair")  # the arguments of most methods
@@ -54,10 +54,10 @@ def one_or_many(
         names: their names, for messages.
 
     Returns:
-        Whether it is one text or pair; and the texts, or for two columns, the pairs.
+        Whether the arguments are one text or pair; and the texts, or for two columns, the pairs.
 
     Raises:
-        TypeError: an argument does not hold texts, see `check_many`; or one is a single str and the other is not.
+        TypeError: an argument does not hold texts (see `check_many`), or one is a single str and the other is not.
         ValueError: the columns differ in length.
 
     Example:
@@ -82,15 +82,15 @@ def one_or_many(
 
 
 def columns_of(x: Texts, most: int | None = 2) -> tuple[Sequence[str], ...]:
-    """The columns of texts in examples: one list, or the lists of a tuple.
+    """Reads the columns of texts in examples: one list, or the lists of a tuple.
 
     Args:
         x: examples, as `fit` takes them.
-        most: the number of columns that a tuple may have; None: any.
+        most: the most columns that a tuple may have; None: any number.
 
     Raises:
-        TypeError: a column does not hold texts.
-        ValueError: the tuple has fewer or more columns.
+        TypeError: a column does not hold texts, or has no length.
+        ValueError: the tuple has fewer than two columns or more than `most`, or its items are single texts.
     """
     if not isinstance(x, tuple):
         columns, names = (x,), ("x",)
@@ -106,7 +106,7 @@ def columns_of(x: Texts, most: int | None = 2) -> tuple[Sequence[str], ...]:
 
 
 def count_of(x: Texts) -> int:
-    """The number of examples: the length of their first column."""
+    """Counts the examples: the length of their first column."""
     return len(columns_of(x, None)[0])
 
 
@@ -119,13 +119,13 @@ def check_inputs(x: Texts | Inputs) -> None:
         if not _is_packed(column):
             check_many(column, name)
             continue
-        for key, value in column.items():  # packed
+        for key, value in column.items():  # packed inputs
             if rank_of(value) in (0, 1):
                 raise ValueError(f"{name}[{key!r}] has shape {tuple(value.shape)}; expected [batch, seq_length]")
 
 
 def check_counts(x: Texts | Inputs, y: Labels | None) -> int | None:
-    """The number of rows in arrays for Keras. Raises ValueError if they differ; None: unknown."""
+    """Counts the rows of arrays for Keras; None if the number is unknown. Raises ValueError if `x` and `y` differ."""
     counts = [[len(each) for each in keras.tree.flatten(part) if rank_of(each)] for part in (x, y)]
     if len({*counts[0], *counts[1]}) > 1:
         texts, labels = (" and ".join(f"{each:,}" for each in sorted({*part})) or "no" for part in counts)
@@ -134,7 +134,10 @@ def check_counts(x: Texts | Inputs, y: Labels | None) -> int | None:
 
 
 def plain(x: Any) -> Any:
-    """A column of pandas, polars or PyArrow, or a sequence such as a deque -> a list; anything else stays as it is."""
+    """Converts a column of pandas, polars or PyArrow, or a sequence such as a deque, to a list.
+
+    Tables and anything else stay as they are. The items of a tuple are converted one by one.
+    """
     if isinstance(x, tuple):
         return tuple(plain(each) for each in x)
     if columns_of_table(x) is not None:
@@ -146,14 +149,14 @@ def plain(x: Any) -> Any:
 
 
 def plain_labels(y: Any, names: Sequence[str] = ()) -> Any:
-    """Labels as a list or an array; None, tensors and datasets stay as they are.
+    """Converts labels to a list or an array; None, tensors of numbers and datasets stay as they are.
 
     Args:
-        y: a label for each text, or of a table with several columns, a row for each.
-        names: the names of the columns that a table should have, in this order.
+        y: a label for each text; or a table with several columns and a row for each text.
+        names: the column names that a table should have, in this order.
 
     Raises:
-        TypeError: these are not labels of many texts, or are a table with one column.
+        TypeError: `y` does not hold the labels of many texts, is a string tensor, or is a table with one column.
         ValueError: a table has these columns in another order.
     """
     if y is None or isinstance(y, tf.data.Dataset):
@@ -179,7 +182,7 @@ def plain_labels(y: Any, names: Sequence[str] = ()) -> Any:
 
 
 def as_tensors(inputs: Texts | Inputs) -> Inputs:
-    """Lists of str -> string tensors; packed inputs, Keras inputs and tensors stay as they are."""
+    """Converts lists of str to string tensors; packed inputs, Keras inputs and tensors stay as they are."""
     if isinstance(inputs, tuple) and inputs:
         return tuple(as_tensors(each) for each in inputs)
     if isinstance(inputs, keras.KerasTensor) or _is_packed(inputs):
@@ -193,14 +196,14 @@ def as_tensors(inputs: Texts | Inputs) -> Inputs:
 
 
 def _is_packed(inputs: object) -> TypeGuard[Mapping[str, Tensor]]:
-    """Whether these are inputs of the encoder, and not columns of texts by name."""
+    """Checks whether `inputs` is the encoder's dict, and not a dict of text columns."""
     if not isinstance(inputs, dict):
         return False
     return NAMES[0] in inputs or all((rank_of(value) or 0) > 1 for value in inputs.values())
 
 
 def as_arrays(x: Texts | Inputs) -> Inputs:
-    """Lists and arrays of texts -> string tensors, for Keras to batch; anything else stays as it is.
+    """Converts lists and arrays of texts to string tensors, for Keras to batch; anything else stays as it is.
 
     Raises TypeError or ValueError if an item is not a text.
     """
@@ -218,7 +221,7 @@ def check_dataset(x: Any) -> None:
 
 
 def check_top_k(top_k: int, most: int | None = None, of: str = "") -> None:
-    """Raises ValueError if `top_k` is not a whole number from 1 to `most`, which is the number `of` something."""
+    """Raises ValueError if `top_k` is not a whole number from 1 to `most`. The message appends `of` to `most`."""
     expected = "at least 1" if most is None else f"1 to {most}{of}"
     if not isinstance(top_k, Integral) or isinstance(top_k, bool):
         raise ValueError(f"top_k is {top_k!r}; expected a whole number, {expected}")
@@ -226,15 +229,15 @@ def check_top_k(top_k: int, most: int | None = None, of: str = "") -> None:
         raise ValueError(f"top_k is {top_k}; expected {expected}")
 
 
-# -- Checks the names of labels, and finds their indices.
+# -- The names of labels, and their indices
 
-_ENOUGH = 3  # examples of a label; fewer are learned by heart, if at all
-_MANY = 20  # classes whose names are all numbers: then the numbers may be measurements
+_ENOUGH = 3  # examples of a label; fewer are memorized, if learned at all
+_MANY = 20  # classes; if so many have numbers as names, the numbers may be measurements
 _SHOWN = 5  # labels in a message
 
 
 def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
-    """The labels as a list.
+    """Checks the names of labels, and returns them as a list.
 
     Raises:
         TypeError: they are not str, or are in a collection without order, such as a set.
@@ -249,18 +252,18 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     if len(labels) < least:
         raise ValueError(f"labels are {labels}; a classifier needs at least {least}")
     for label in labels:
-        characters(label, f"label {label!a}")  # else the model could not be saved
+        characters(label, f"label {label!a}")  # raises here; otherwise saving the model would fail
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if repeated:
         raise ValueError(f"labels occur twice: {', '.join(repeated)}")
-    return [str(label) for label in labels]  # also from NumPy's str
+    return [str(label) for label in labels]  # NumPy's str become Python's
 
 
 def number_of(label: object, labels: Sequence[str]) -> int:
-    """The index of a label, from its name or index.
+    """Finds the index of a label, from its name or index.
 
     Raises:
-        ValueError: there is no such label; the message lists all.
+        ValueError: there is no such label; the message lists all labels.
     """
     if label in labels:
         return labels.index(label)
@@ -271,7 +274,7 @@ def number_of(label: object, labels: Sequence[str]) -> int:
 
 
 def numbers_of(labels: Labels, name: str) -> np.ndarray:
-    """Numbers, or rows of as many numbers each, as float32. Raises ValueError if they are not."""
+    """Converts numbers, or rows of equally many numbers, to float32. Raises ValueError for anything else."""
     try:
         return np.asarray(labels, np.float32)
     except (TypeError, ValueError):
@@ -280,10 +283,10 @@ def numbers_of(labels: Labels, name: str) -> np.ndarray:
 
 
 def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
-    """A warning about labels that are too rare to learn, in a list; an empty list if there are none.
+    """Lists one warning about the labels that are too rare to learn, or nothing if there are none.
 
     Args:
-        labels: all names.
+        labels: the names of all labels.
         counts: the number of examples of each label.
         unit: the word for examples, such as "texts".
 
@@ -299,7 +302,7 @@ def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
 
 
 def numeric(labels: Sequence[str]) -> list[str]:
-    """A warning about classes whose names are all numbers, in a list; an empty list if there is nothing to warn of."""
+    """Lists one warning if there are many classes and all their names are numbers, else nothing."""
     if len(labels) < _MANY or not all(map(_is_number, labels)):
         return []
     return [

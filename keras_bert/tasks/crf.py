@@ -1,6 +1,6 @@
 """CRF: labels that depend on their neighbours (Lafferty et al. 2001; Lample et al. 2016, section 2).
 
-A layer for any Keras model. Nothing here needs the rest of the package, nor TensorFlow.
+The layer works in any Keras model, on any backend. It does not need this package's encoder, nor TensorFlow.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from keras import ops
 from keras_bert import undocumented
 from keras_bert.tasks.entities import allowed_transitions
 
-_FORBIDDEN = -1e9  # a score; finite, as the difference of two infinities is not a number
+_FORBIDDEN = -1e9  # the score of a forbidden transition; finite, because inf - inf is NaN
 _RETURNS = ("emissions", "labels", "probabilities")
-# The last layer of each name. Keras reads a file's layers before the loss, which has to find its own among them.
+# Name -> the latest layer of this name. A loss read from a file finds its layer here: Keras reads the layers first.
 _LAYERS: WeakValueDictionary[str, CRF] = WeakValueDictionary()
 
 
@@ -26,31 +26,34 @@ _LAYERS: WeakValueDictionary[str, CRF] = WeakValueDictionary()
 class CRF(keras.layers.Layer):
     """A linear-chain conditional random field: the last layer of a model that labels each word of a sentence.
 
-    The score of a sentence's labels `y` is the sum of the words' emissions and of learned scores of transitions:
+    Use it where a label depends on its neighbours, as in entity recognition: it scores all labels of a sentence
+    together. The score of labels `y` is the sum of the words' emissions and of learned transition scores:
     `s(y) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_(t-1), y_t] + end[y_n]`, and
-    `log p(y) = s(y) - log sum_y' exp(s(y'))`. A called layer returns its emissions, with their mask, for `loss`.
-    `decode` and `marginals` share its weights, and are layers of a functional model as well.
+    `log p(y) = s(y) - log sum_y' exp(s(y'))`. A call returns the emissions, with their mask, for `loss`. `decode` and
+    `marginals` share the layer's weights; a functional model can use them as layers.
 
-    Masked positions may be anywhere. They are skipped: the label before one is followed by the label after it. All sums
-    are in float32, or in float64 if that is the layer's type.
+    Masked positions may be anywhere. The layer skips them: a transition leads from the last word before one to the
+    first word after it. All sums are in float32, or in float64 if that is the layer's type.
 
     Args:
         num_labels: the number of labels.
-        scheme: of labels for entities, see `tasks.entities.allowed_transitions`: "BIO", "BIOES", "BILOU", "BMES",
-            "IOB1" or "IOE". What it forbids, such as I-PER after O, has the probability 0, and is in no path.
-        labels: the names of the labels in the order of the emissions, if there is a scheme.
+        scheme: the scheme of labels for entities: "BIO", "BIOES", "BILOU", "BMES", "IOB1" or "IOE"; see
+            `tasks.entities.allowed_transitions`. A transition that it forbids, such as from O to I-PER, has probability
+            0, and no decoded path contains it.
+        labels: the names of the labels in the order of the emissions. Pass them with a scheme, and only then.
 
     Call arguments:
-        emissions: float `[batch, length, num_labels]`, any numbers, such as the logits of a dense layer.
-        mask: bool or int `[batch, length]`, a keyword: whether there is a word. By default the mask that Keras carries
-            from `Embedding(mask_zero=True)` or `Masking`, else all are words.
-        returns: "emissions", "labels" as `decode`, or "probabilities" as `marginals`.
+        emissions: float `[batch, length, num_labels]`: unnormalized scores, such as the logits of a dense layer.
+        mask: bool or int `[batch, length]`, keyword only: True where there is a word. By default the mask that Keras
+            carries from `Embedding(mask_zero=True)` or `Masking`; without one, all positions are words.
+        returns: "emissions"; "labels", the result of `decode`; or "probabilities", the result of `marginals`.
 
     Returns:
         float32 `[batch, length, num_labels]`: the emissions.
 
     Raises:
-        ValueError: an argument is bad; or the emissions are not those of so many labels.
+        ValueError: `num_labels`, `scheme`, `labels` or `returns` is invalid, `labels` has another length, or the last
+            axis of the emissions is not `num_labels`.
 
     Example:
         >>> words = keras.Input([None], dtype="int32")
@@ -90,7 +93,7 @@ class CRF(keras.layers.Layer):
 
     @property
     def _float(self) -> str:
-        """The type of all sums."""
+        """The dtype of all sums."""
         return keras.backend.result_type(self.compute_dtype, "float32")
 
     def call(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> Any:
@@ -111,10 +114,10 @@ class CRF(keras.layers.Layer):
         return keras.KerasTensor(emissions.shape, self._float)
 
     def decode(self, emissions: Any, mask: Any = None) -> Any:
-        """The labels of the highest probability, together: the best path (Viterbi 1967).
+        """Finds the most probable labels of each sentence as a whole, the best path (Viterbi 1967).
 
         Args:
-            emissions, mask: see the layer's call; or Keras's symbolic tensors, as in a functional model.
+            emissions, mask: as for a call, or Keras's symbolic tensors in a functional model.
 
         Returns:
             int32 `[batch, length]`; -1 at masked positions.
@@ -126,27 +129,29 @@ class CRF(keras.layers.Layer):
         return self(emissions, mask=mask, returns="labels")
 
     def marginals(self, emissions: Any, mask: Any = None) -> Any:
-        """The probability of each label of each word, by the forward-backward algorithm (Rabiner 1989).
+        """Computes the probability of each label of each word, by the forward-backward algorithm (Rabiner 1989).
+
+        Use it for confidences; the most probable label of each word alone may break the scheme, unlike `decode`.
 
         Args:
             emissions, mask: as for `decode`.
 
         Returns:
-            float32 `[batch, length, num_labels]`: their sum is 1 for each word, and 0 at masked positions.
+            float32 `[batch, length, num_labels]`: the sum over labels is 1 for each word, and 0 at masked positions.
         """
         return self(emissions, mask=mask, returns="probabilities")
 
     def log_likelihood(self, emissions: Any, labels: Any, mask: Any = None) -> Any:
-        """The logarithm of the probability of labels: `log p(y)`.
+        """Computes `log p(y)`, the logarithm of the probability of labels.
 
         Args:
             emissions: float `[batch, length, num_labels]`.
             labels: int `[batch, length]`. A position whose label is negative is masked.
-            mask: as for a call; by default all are words.
+            mask: as for a call; by default all positions are words.
 
         Returns:
-            float32 `[batch]`; 0 without words. If the labels have a transition that the scheme forbids, it is that of
-            a layer without a scheme: finite, so that it can be learned from.
+            float32 `[batch]`; 0 for a sentence without words. If the labels contain a transition that the scheme
+            forbids, the value is computed without the scheme: it stays finite, and training can use it.
 
         Example:
             >>> CRF(2).log_likelihood(ops.zeros([1, 3, 2]), ops.array([[0, 1, -1]])).numpy()  # one path of four
@@ -168,18 +173,18 @@ class CRF(keras.layers.Layer):
 
     @property
     def loss(self) -> CRFLoss:
-        """The loss to compile a model with whose output is a call of this layer."""
+        """The loss for `compile`, if the model's output is a call of this layer."""
         return CRFLoss(self)
 
     def start_from(self, sentences: Iterable[Sequence[int] | np.ndarray]) -> None:
-        """Sets the scores to those of labelled sentences, if they are all 0: a start for low learning rates.
+        """Initializes the scores of starts, transitions and ends from labelled sentences, if all scores are 0.
 
-        A transition's score is `log p(after | before) - log p(after)`, with one added to each count. With emissions
-        `log p(label | word)`, these are a hidden Markov model's. At the rates of fine-tuning a BERT, scores that begin
-        at 0 stay close to 0.
+        Use it before training at low learning rates: at those of fine-tuning a BERT, scores that start at 0 stay close
+        to 0. A transition's score is `log p(after | before) - log p(after)`, with one added to each count. With
+        emissions `log p(label | word)`, the model is then a hidden Markov model.
 
         Args:
-            sentences: the numbers of the labels of each, without masked positions.
+            sentences: for each sentence, the indices of its labels, without masked positions.
         """
         if not self.built:
             self.build()
@@ -200,10 +205,11 @@ class CRF(keras.layers.Layer):
         return [ops.convert_to_tensor(each) for each in (self.start, self.transitions, self.end)]
 
     def _scores(self, without_rules: Any = False) -> list[Any]:
-        """The scores of starts, transitions and ends, or `_FORBIDDEN`.
+        """Computes the scores of starts, transitions and ends, with `_FORBIDDEN` where the scheme forbids one.
 
         Args:
-            without_rules: bool `[batch]`: rows where all is allowed. The scores then begin with an axis `batch`.
+            without_rules: bool `[batch]`: True for rows where everything is allowed. The scores then have a first axis
+                `batch`.
         """
         if self.allowed is None:
             return self._weights()
@@ -220,25 +226,26 @@ class CRF(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class CRFLoss(keras.losses.Loss):
-    """The mean of `-log p(y)` over the words of a batch: the sum over its sentences, by the number of their words.
+    """The loss of a model that ends in a CRF: the sum of `-log p(y)` over a batch, divided by the number of its words.
 
     Args:
         crf: the layer. Its output is `y_pred`, with the mask that Keras carries.
-        reduction, name: as for Keras's losses; without a reduction, the loss of a sentence is shared by its words.
+        reduction, name: as for Keras's losses. Without a reduction, each word gets an equal share of its sentence's
+            loss.
 
     Call arguments:
-        y_true: int `[batch, length]`: labels; positions with a negative one are masked as well. More axes, such as
-            `[batch, windows, length]`, are of one sentence in parts.
+        y_true: int `[batch, length]`: labels. A negative label masks its position. More axes, such as
+            `[batch, windows, length]`, are joined to one: the windows of a row are one sentence.
         y_pred: float `[batch, length, num_labels]`.
-        sample_weight: float `[batch]`, of sentences; or `[batch, length]`: words of weight 0 are masked, and a sentence
-            has the mean weight of its words.
+        sample_weight: float `[batch]`, for sentences; or `[batch, length]`, for words: a weight of 0 masks a word, and
+            the loss of a sentence is multiplied by the mean weight of its words.
     """
 
     ignore_class = -1
 
     def __init__(self, crf: CRF, reduction: str | None = "sum_over_batch_size", name: str = "crf_loss") -> None:
         super().__init__(name=name, reduction=reduction)
-        self.layer = lambda: crf  # no attribute: Keras would save its weights as a part of the loss
+        self.layer = lambda: crf  # a closure: Keras would save an attribute's weights with the loss
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         y_true = _flat(ops.cast(y_true, "int32"))
@@ -271,7 +278,7 @@ class CRFLoss(keras.losses.Loss):
 
 
 def _flat(values: Any, axes: int = 0) -> Any:
-    """`[batch, ..., length]` -> `[batch, length]`, before `axes` others."""
+    """Joins all axes but the first and the last `axes`: `[batch, windows, length]` -> `[batch, windows * length]`."""
     if len(values.shape) == 2 + axes:
         return values
     shape = ops.shape(values)
@@ -279,10 +286,10 @@ def _flat(values: Any, axes: int = 0) -> Any:
 
 
 class _Words:
-    """The words of sentences, without masked positions between them.
+    """The words of sentences, moved to the front of their rows, so that no masked positions are between them.
 
     Attributes:
-        emissions: float `[length, batch, labels]`: those of the words first.
+        emissions: float `[length, batch, labels]`: those of the words, then zeros.
         is_word: bool `[length, batch]`.
     """
 
@@ -299,14 +306,17 @@ class _Words:
             self._to = ops.maximum(ops.cumsum(ops.cast(self._mask, "int32"), axis=1) - 1, 0)
         self.is_word = ops.expand_dims(place, 1) < count
         emissions = ops.transpose(self.gathered(emissions), (1, 0, 2))
-        self.emissions = ops.where(_like(self.is_word, emissions), emissions, 0)  # padding may hold anything
+        self.emissions = ops.where(_like(self.is_word, emissions), emissions, 0)  # padding may hold anything, even NaN
 
     def gathered(self, values: Any) -> Any:
-        """`[batch, length, ...]`, by position -> by word."""
+        """Reorders values `[batch, length, ...]`: those of words first, those of masked positions after them."""
         return values if self._from is None else _taken(values, self._from)
 
     def scattered(self, values: Any, elsewhere: float) -> Any:
-        """`[length, batch, ...]`, by word -> `[batch, length, ...]`, by position; `elsewhere` at masked positions."""
+        """Moves values of words, `[length, batch, ...]`, back to their positions, `[batch, length, ...]`.
+
+        Masked positions get `elsewhere`.
+        """
         values = ops.swapaxes(values, 0, 1)
         if self._to is None:
             return values
@@ -314,7 +324,7 @@ class _Words:
 
 
 def _like(values: Any, others: Any) -> Any:
-    """Values with axes of size 1 at the end, as many as the others have more."""
+    """Appends axes of size 1 to `values` until they have as many axes as `others`."""
     for _ in range(len(others.shape) - len(values.shape)):
         values = ops.expand_dims(values, -1)
     return values
@@ -325,11 +335,11 @@ def _taken(values: Any, index: Any) -> Any:
 
 
 class _Chain(NamedTuple):
-    """Sentences and scores: all that the algorithms need.
+    """Sentences and scores: the input of the algorithms below.
 
     Attributes:
         emissions: float `[length, batch, labels]`.
-        is_word: bool `[length, batch]`: the words are the first of their column.
+        is_word: bool `[length, batch]`: in each column, the words come first.
         start, end: float `[labels]` or `[batch, labels]`.
         transitions: float `[labels, labels]` or `[batch, labels, labels]`: from, to.
     """
@@ -342,12 +352,12 @@ class _Chain(NamedTuple):
 
     @property
     def places(self) -> Any:
-        """int32 `[length]`. What a loop runs over: Keras's, under TensorFlow, takes one tensor of unknown length."""
+        """The steps of a loop, int32 `[length]`. With TensorFlow, Keras's loop takes one tensor of unknown length."""
         return ops.arange(ops.shape(self.is_word)[0])
 
 
 def _score(chain: _Chain, labels: Any) -> Any:
-    """`s(y)`: float `[batch]`; `labels` is int `[length, batch]`. The scores of transitions have no axis `batch`."""
+    """Computes `s(y)`, float `[batch]`, of labels, int `[length, batch]`; `chain.transitions` has no axis `batch`."""
     is_word = ops.cast(chain.is_word, chain.emissions.dtype)
     is_last = is_word - ops.concatenate([is_word[1:], ops.zeros_like(is_word[:1])])
     pairs = labels[:-1] * chain.emissions.shape[-1] + labels[1:]
@@ -358,11 +368,12 @@ def _score(chain: _Chain, labels: Any) -> Any:
 
 
 def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
-    """The scores of all paths that end at a word with a label: their sum in logarithms, or their maximum.
+    """Combines the scores of all paths that end at a word with a label: their log-sum-exp, or with `max` the best one.
 
     Returns:
-        The scores, float `[length, batch, labels]`, less those of all labels together, the second result, float
-        `[length, batch, 1]`: small numbers are exact, however long the sentence. After its end, those of its last word.
+        `relative`, float `[length, batch, labels]`, and `total`, float `[length, batch, 1]`. The combined score is
+        `relative + total`, and `over(relative) = 0` over the labels: `relative` stays small, so it is exact even in
+        long sentences. After a sentence's end, both repeat the values of its last word.
     """
 
     def step(before: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
@@ -379,10 +390,11 @@ def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> tuple[A
 
 
 def _backward(chain: _Chain) -> Any:
-    """The sum of the scores of all paths from a word's label to the end, in logarithms, without the word's emission.
+    """Computes the log-sum-exp of the scores of all paths from a word's label to the end, without its own emission.
 
     Returns:
-        float `[length, batch, labels]`, less that of all labels together.
+        float `[length, batch, labels]`, normalized: its log-sum-exp over labels is 0. At the last word and after it,
+        the values are `end`, not normalized.
     """
 
     def step(after: Any, t: Any) -> tuple[Any, Any]:
@@ -395,12 +407,12 @@ def _backward(chain: _Chain) -> Any:
 
 
 def _probabilities(chain: _Chain) -> Any:
-    """float `[length, batch, labels]`; after a sentence's end, those of its last word."""
+    """Computes the marginals, float `[length, batch, labels]`; after a sentence's end, those of its last word."""
     return ops.softmax(_forward(chain)[0] + _backward(chain), axis=-1)
 
 
 def _best_path(chain: _Chain) -> Any:
-    """int32 `[length, batch]`."""
+    """Finds the best path, int32 `[length, batch]`, from the last label back to the first."""
     best, _ = _forward(chain, ops.max)
     into = ops.transpose(chain.transitions)  # to, from
 
@@ -412,10 +424,10 @@ def _best_path(chain: _Chain) -> Any:
 
 
 def _log_partition(chain: _Chain) -> Any:
-    """`log sum_y exp(s(y))`: float `[batch]`.
+    """Computes `log sum_y exp(s(y))`, float `[batch]`.
 
-    Its gradient by a score is the expected number of times that a path has it, so no loop is differentiated: XLA needs
-    no bound, and TensorFlow keeps no tensor of each step.
+    Its gradient with respect to a score is the expected count of that score in a path. The counts are computed here,
+    so no loop is differentiated: XLA needs no bound on the steps, and TensorFlow stores no tensors of each step.
     """
     fixed = _Chain(*map(ops.stop_gradient, chain))
     (forward, totals), backward = _forward(fixed), _backward(fixed)

@@ -1,4 +1,4 @@
-"""Labels of words -> entities, even if a model's labels contradict each other."""
+"""Reads entities from labels of words, even from sequences that break the scheme, such as `O I-PER`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNNAMED = "_"  # the kind of entities whose labels are bare letters, as in seqe
 _IOBES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
 _PREFIXED = re.compile(r"([BIMELSUW])-(.+)", re.DOTALL)
 _OTHER_LETTER = re.compile(r"[A-Z]-.+", re.DOTALL)
-# Labels that somebody may have meant so: b-PER, B_PER, B:PER; PER-B, PER_B.
+# Labels that may be misspelled labels of a scheme: b-PER, B_PER, B:PER; PER-B, PER_B.
 _PREFIX_LIKE = re.compile(r"(?P<letter>[BIMELSUW])[\W_](?P<kind>.+)", re.DOTALL | re.IGNORECASE)
 _SUFFIX_LIKE = re.compile(r"(?P<kind>.+)[\W_](?P<letter>[BIMELSUW])", re.DOTALL | re.IGNORECASE)
 _ADVICE = (
@@ -25,7 +25,7 @@ _ADVICE = (
 
 
 class WordAnswer(TypedDict):
-    """A word and its label; both None for a word that was cut off."""
+    """A word, its label and the label's probability; the last two are None for a truncated word."""
 
     word: str
     label: str | None
@@ -33,7 +33,7 @@ class WordAnswer(TypedDict):
 
 
 class EntityAnswer(TypedDict):
-    """An entity in a text, which is `text[start:end]`, and its probability, the mean over its words."""
+    """An entity: its label, offsets in characters (`end` is exclusive), text, and the mean probability of its words."""
 
     label: str
     start: int
@@ -43,7 +43,7 @@ class EntityAnswer(TypedDict):
 
 
 class Entity(NamedTuple):
-    """A run of words.
+    """An entity as a range of words.
 
     Attributes:
         label: the label, without its prefix.
@@ -57,21 +57,24 @@ class Entity(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelScheme:
-    """How labels mark entities: the whole set of a model's labels decides it, never a single label.
+    """The scheme by which labels mark entities. The whole set of a model's labels decides it, never a single label.
 
-    | Scheme | Labels of a long entity | of one word | Source |
-    | --- | --- | --- | --- |
-    | IOB1, IOB2 | B I I (IOB1: I I I) | B (IOB1: I) | Ramshaw and Marcus 1995 |
-    | IOE | I I E | E | Tjong Kim Sang and Veenstra 1999 |
-    | IOBES | B I E | S | Krishnan and Ganapathy 2005 |
-    | BILOU | B I L | U | Ratinov and Roth 2009 |
-    | BMES, BMEW | B M E | S or W | Xue 2003, of Chinese words |
+    ===========  =============  =========  ==================================
+    Scheme       Three words    One word   Source
+    ===========  =============  =========  ==================================
+    IOB1         I I I          I          Ramshaw and Marcus 1995
+    IOB2         B I I          B          Ramshaw and Marcus 1995
+    IOE          I I E          E          Tjong Kim Sang and Veenstra 1999
+    IOBES        B I E          S          Krishnan and Ganapathy 2005
+    BILOU        B I L          U          Ratinov and Roth 2009
+    BMES, BMEW   B M E          S or W     Xue 2003, of Chinese words
+    ===========  =============  =========  ==================================
 
     A set without prefixes, such as parts of speech, has no scheme: each label is a kind of entity.
 
     Attributes:
         parts: label -> its letter in IOBES, and its kind of entity; empty without a scheme.
-        runs: whether words in a row with the same label without a prefix are one entity; else each is an entity.
+        runs: whether consecutive words with the same label, without a prefix, are one entity; else each is one.
     """
 
     parts: Mapping[str, tuple[str, str]]
@@ -79,10 +82,10 @@ class LabelScheme:
 
     @classmethod
     def of(cls, labels: Iterable[str | None]) -> LabelScheme:
-        """The scheme of a set of labels.
+        """Detects the scheme of a set of labels.
 
         Raises:
-            ValueError: they look like a scheme, but are none.
+            ValueError: the labels look like those of a scheme, but fit none.
 
         Example:
             >>> LabelScheme.of(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).parts["L-PER"]
@@ -98,7 +101,7 @@ class LabelScheme:
         return cls(_parts(names, OUTSIDE in known), OUTSIDE in known)
 
     def iobes(self, labels: Iterable[str | None]) -> list[str]:
-        """The labels of a sentence in IOBES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
+        """Converts labels of a sentence to IOBES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
 
         Example:
             >>> LabelScheme.of(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
@@ -114,17 +117,17 @@ _SCHEMES = {"BIO": "BI", "IOB1": "BI", "IOE": "IE", "BIOES": "BIES", "BILOU": "B
 
 
 def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a scheme allows: which labels may begin a sentence, follow each other, and end it.
+    """Computes which labels may begin a sentence, follow each other, and end a sentence in a scheme.
 
     Args:
-        labels: names.
+        labels: the names of the labels.
         scheme: "BIO" (IOB2), "BIOES" (IOBES), "BILOU", "BMES", "IOB1" or "IOE" (IOE2); see `LabelScheme`.
 
     Returns:
         bool `[labels]`, `[labels, labels]` (from, to) and `[labels]`.
 
     Raises:
-        ValueError: there is no such scheme, or the labels are of another.
+        ValueError: there is no such scheme, or the labels are of another scheme.
 
     Example:
         >>> allowed_transitions(["O", "B-PER", "I-PER"], "BIO")[1][0]  # after O
@@ -144,7 +147,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
         is_same = before[1] == after[1] and before[0] in ("B", "I") and after[0] in ("I", "E")
         if scheme == "IOB1":
             return after[0] != "B" or (before[1] == after[1] and before[0] in ("B", "I"))
-        goes_on = marks_first and after[0] in ("I", "E")  # what only an entity's inside can be
+        goes_on = marks_first and after[0] in ("I", "E")  # a label that can only continue an entity
         is_open = marks_last and before[0] in ("B", "I")
         return is_same or not (goes_on or is_open)
 
@@ -154,9 +157,9 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
 
 
 def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) -> str | None:
-    """The scheme of a set of labels, by its name in `allowed_transitions`; None if it has none.
+    """Detects the scheme of a set of labels, by its name in `allowed_transitions`; None if the set has none.
 
-    IOB1 and BIO have the same labels: it is IOB1 if all sentences keep to its rules, and some break BIO's.
+    IOB1 and BIO have the same labels. The scheme is IOB1 if all sentences keep IOB1's rules and some break BIO's.
 
     Example:
         >>> scheme_of(["O", "B-PER", "I-PER"])
@@ -187,19 +190,19 @@ def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) ->
 
 
 def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = None) -> list[Entity]:
-    """The entities in a sentence, in order.
+    """Finds the entities in a sentence, in order.
 
-    Labels are read as conlleval does (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which
+    Labels are read as in conlleval (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which
     repairs invalid ones: an `I-X` or `E-X` that continues no X begins an entity, and an X without an `E-X` ends before
     the first label that does not continue it.
 
     Args:
         labels: one per word, with a prefix such as `B-`, or without one, such as a part of speech; "O" or None for no
             entity.
-        scheme: of all labels of the model or the data; by default, that of these labels and "O".
+        scheme: the scheme of all labels of the model or the data; by default, that of these labels and "O".
 
     Raises:
-        ValueError: the labels look like a scheme, but are none.
+        ValueError: the labels look like those of a scheme, but fit none.
 
     Example:
         >>> find_entities(["O", "I-PER", "I-PER", "B-PER", "I-LOC"])
@@ -228,7 +231,7 @@ def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = Non
 def spans(
     text: str, places: Sequence[tuple[int, int]], words: Sequence[WordAnswer], scheme: LabelScheme | None = None
 ) -> list[EntityAnswer]:
-    """The entities in a text, with their offsets.
+    """Finds the entities in a text, with their offsets.
 
     Args:
         text: the text of the words.
@@ -253,7 +256,10 @@ def spans(
 
 
 def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]]:
-    """Label -> its letter in IOBES, and its kind; see `LabelScheme`. Raises ValueError if a scheme is only meant."""
+    """Splits each label into its letter in IOBES and its kind; see `LabelScheme`. The result is empty without a scheme.
+
+    Raises ValueError if the labels look like those of a scheme, but fit none.
+    """
     prefixed = {name: match.groups() for name in names if (match := _PREFIXED.fullmatch(name))}
     if not prefixed and _is_convincing(bare := {*names} & {*_IOBES}) and all(len(name) > 1 for name in {*names} - bare):
         prefixed = {name: (name, _UNNAMED) for name in sorted(bare)}
@@ -275,18 +281,18 @@ def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]
 
 
 def _is_scheme(letters: Collection[str]) -> bool:
-    """Whether letters may be those of one scheme. L and M never are without others, which they end and continue."""
+    """Checks whether letters may be those of one scheme. L and M need other letters, which begin the entity."""
     return set(letters) <= set("BIES") or letters in ({"U"}, {"W"}, {"M", "E"}) or bool({*letters} & {"B", "I"})
 
 
 def _is_convincing(letters: Collection[str]) -> bool:
-    """Whether these letters can hardly be there by chance: a scheme that marks more than where entities begin."""
+    """Checks whether these letters are hardly there by chance: they mark more than the beginnings of entities."""
     roles = {_IOBES[letter] for letter in letters}
     return {"B", "I"} <= roles or ({"I", "E"} <= roles and "I" in letters) or {"B", "E", "S"} <= roles
 
 
 def _refuse_lookalikes(names: Sequence[str], others: Collection[str]) -> None:
-    """Raises ValueError if other labels than a scheme's mark entities as well: `b-PER`, `B_PER`, `PER-B`."""
+    """Raises ValueError if labels outside of the scheme seem to mark entities as well: `b-PER`, `B_PER`, `PER-B`."""
     for pattern in (_PREFIX_LIKE, _SUFFIX_LIKE):
         alike = {name: match for name in names if (match := pattern.fullmatch(name))}
         strange = [name for name in alike if name in others]

@@ -35,7 +35,7 @@ class Column(NamedTuple):
 
     Attributes:
         packed: the inputs of the encoder, int32 `[batch, seq_length]` each.
-        vectors: packed inputs -> vectors, float32 `[batch, size]`, as in training.
+        vectors: maps packed inputs to vectors, float32 `[batch, size]`, as in training.
         size: the size of a vector.
     """
 
@@ -45,13 +45,16 @@ class Column(NamedTuple):
 
 
 class MiniBatches(TrainingStep):
-    """A step on all rows of the columns of texts, some texts at a time. For `BertTask.training_with`.
+    """A training step on a whole batch that encodes only a few texts at a time. For `BertTask.training_with`.
+
+    Use it for a loss that compares all texts of a batch, if a large batch does not fit in memory. For other losses,
+    accumulate gradients.
 
     Args:
         size: the number of texts of a mini-batch.
 
     Raises:
-        ValueError: the size is below 1; or, for the model, its loss does not compare the texts of a batch.
+        ValueError: `size` is below 1; or `check` gets a model whose loss does not compare the texts of a batch.
 
     Example:
         >>> from keras_bert import BertSentenceEncoder
@@ -94,7 +97,7 @@ class _Passes:
         self._parts = [_Parts(column.packed, mini_batch_size) for column in columns]
 
     def vectors(self) -> tf.Tensor:
-        """The vectors of all texts, float32 `[batch, columns, size]`."""
+        """Computes the vectors of all texts, float32 `[batch, columns, size]`: the first pass."""
         vectors, before = [], 0
         for column, parts in zip(self._columns, self._parts, strict=True):
             # One column after the other, so that only one mini-batch is in memory.
@@ -115,8 +118,9 @@ class _Passes:
         return parts.in_order(vectors.concat())
 
     def gradients(self, cache: tf.Tensor) -> list[tf.Tensor | None]:
-        """The gradients of the loss with respect to the trainable weights; None for weights that the vectors do not
-        use.
+        """Computes the gradients of the loss with respect to the trainable weights: the second pass.
+
+        A weight that the vectors do not depend on gets None.
 
         Args:
             cache: the gradients with respect to the vectors, float32 `[batch, columns, size]`.
@@ -151,13 +155,13 @@ class _Passes:
         return sums
 
     def _drawing(self, number: tf.Tensor) -> keras.StatelessScope:
-        """A scope in which dropout draws the same for a mini-batch in both passes."""
+        """Makes a scope in which a mini-batch draws the same dropout in both passes."""
         seeds = zip(self._seeds, self._first_seeds, strict=True)
         return keras.StatelessScope([(seed, _draws_of(first, number)) for seed, first in seeds])
 
 
 def _draws_of(first: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
-    """The state of a `SeedGenerator` where a mini-batch begins."""
+    """Computes the state of a `SeedGenerator` at the start of a mini-batch."""
     return undocumented.seed_after(first, number * _DRAWS)
 
 
@@ -173,11 +177,11 @@ class _Parts:
         self.count = -(-tf.size(self._order) // mini_batch_size)
 
     def rows(self, number: tf.Tensor) -> tf.Tensor:
-        """The rows of a mini-batch, int32 `[rows]`."""
+        """Selects the row numbers of a mini-batch, int32 `[rows]`."""
         return self._order[number * self._size : (number + 1) * self._size]
 
     def inputs(self, number: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The packed inputs of a mini-batch, int32 `[rows, longest]`."""
+        """Gathers the packed inputs of a mini-batch, int32 `[rows, longest]`."""
         rows = self.rows(number)
         longest = tf.reduce_max(tf.gather(self._lengths, rows))
         return {name: tf.gather(each, rows)[:, :longest] for name, each in self._packed.items()}

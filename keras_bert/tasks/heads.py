@@ -16,7 +16,7 @@ from keras_bert.tensors import Tensor
 
 
 def check_finite(answers: np.ndarray, name: str = "vector", item: str = "text") -> None:
-    """Raises ValueError if the answer to any text, float32 `[texts, ...]`, has NaN or infinity."""
+    """Raises ValueError if the prediction for any text, float32 `[texts, ...]`, has NaN or infinity."""
     is_finite = np.isfinite(answers).all(axis=tuple(range(1, answers.ndim)))
     if not is_finite.all():
         bad = np.flatnonzero(~is_finite)
@@ -30,14 +30,15 @@ _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 
 
 class ClassifierHead(keras.layers.Layer):
-    """`logits = h W + b`, after dropout. Some architectures and tasks have a dense layer with an activation before it.
+    """A linear classifier after dropout: `logits = h W + b`.
 
-    With `config.head_norm`, that layer has no bias, and a normalization layer follows it.
+    Some architectures and tasks put a dense layer with an activation before it. With `config.head_norm`, this dense
+    layer has no bias, and a normalization layer follows it.
 
     Args:
         config: the encoder's config.
-        task: "sequence" (classes of a text, or of a pair), "tokens" (a class for each
-            token), "spans" (start and end of an answer), "next_sentence" (or sentence order), "replaced_tokens".
+        task: "sequence" (classes of a text, or of a pair), "tokens" (a class for each token), "spans" (start and end of
+            an answer), "next_sentence" (or sentence order) or "replaced_tokens".
         units: the number of logits.
         dropout_rate: by default `config.hidden_dropout`.
 
@@ -49,8 +50,8 @@ class ClassifierHead(keras.layers.Layer):
         float `[..., units]`.
 
     Raises:
-        ValueError: there is no such head, or the files of a known family have no place for it; or the head reads the
-            pooler and `config` has none.
+        ValueError: `task` is unknown, the family's files cannot store this head, or the head reads the pooler and
+            `config` has none.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -88,16 +89,17 @@ class ClassifierHead(keras.layers.Layer):
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """`LayerNorm(gelu(h W + b)) E^T + c`: E is the token embedding table, shared with the encoder.
+    """The masked language modeling head: `logits = LayerNorm(gelu(h W + b)) E^T + c`.
 
-    With `config.own_decoder`, a dense layer with its own weights takes the place of all this.
+    E is the token embedding table, shared with the encoder. With `config.own_decoder`, the head is one dense layer with
+    its own weights instead.
 
     Args:
         config: the encoder's config.
 
     Call arguments:
         hidden: float `[..., hidden]`.
-        embeddings: float `[vocab_size, embedding_width]`, the table.
+        embeddings: float `[vocab_size, embedding_width]`, the table E.
 
     Returns:
         float `[..., vocab_size]`: logits over the vocabulary.

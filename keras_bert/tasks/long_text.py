@@ -26,15 +26,22 @@ def classify_texts(
     pooling: str = "mean",
     training: bool | None = None,
 ) -> Tensor:
-    """The logits of texts, float `[batch, units]`.
+    """Computes the logits of texts, float `[batch, units]`.
 
-    With `config.pooling="late"`, the head reads the hidden states of all tokens, and its logits are averaged.
+    ===============  ============  =====================================================================
+    Encoder          Head          The head reads
+    ===============  ============  =====================================================================
+    pooler           linear        `pooled_output`, from the pooler
+    pooler           dense layer   the first token's hidden state: the dense layer replaces the pooler
+    no pooler        any           `pooled_output`, the hidden states pooled by `config.pooling`
+    "late" pooling   any           the hidden states of all tokens; the logits of tokens are averaged
+    ===============  ============  =====================================================================
+
+    RoBERTa's family has a head with a dense layer. `config.pooling="late"` is for encoders without a pooler.
 
     Args:
         encoder: runs on each window separately.
-        head: a `ClassifierHead` of the task "sequence". One with a dense layer replaces the encoder's pooler, as in
-            RoBERTa's family, and reads the first token's hidden state. Without a pooler, `config.pooling` decides what
-            the head reads.
+        head: a `ClassifierHead` of the task "sequence".
         inputs: the encoder's inputs, or with windows: int `[batch, windows, seq_length]`. Windows that hold only
             padding are ignored.
         pooling: "mean" or "max" over a text's windows, elementwise.
@@ -52,7 +59,7 @@ def classify_texts(
 
 
 def _over_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
-    """float `[batch, windows, size]` or, without windows, `[batch, size]` -> `[batch, size]`."""
+    """Pools windows, float `[batch, windows, size]` -> `[batch, size]`; values `[batch, size]` stay as they are."""
     if len(values.shape) == 2:
         return values
     is_window = ops.any(inputs["input_mask"] > 0, axis=-1, keepdims=True)  # [batch, windows, 1]
@@ -64,10 +71,13 @@ def _over_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) ->
 
 
 def sequence_output(encoder: BertEncoder, inputs: Mapping[str, Tensor], training: bool | None = None) -> Tensor:
-    """The encoder's `sequence_output`, float `[batch, seq_length, hidden]`, or `[batch, windows, seq_length, hidden]`.
+    """Computes the encoder's `sequence_output`, of each window separately.
 
     Args:
         encoder, inputs: as for `classify_texts`.
+
+    Returns:
+        float `[batch, seq_length, hidden]`, or with windows `[batch, windows, seq_length, hidden]`.
     """
     return _of_each_row(encoder, inputs, "sequence_output", training)
 
@@ -82,10 +92,10 @@ def _of_each_row(encoder: BertEncoder, inputs: Mapping[str, Tensor], output: str
 
 
 def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """The window in which each token has the most context.
+    """Finds the window in which each token has the most context.
 
-    A token's score in a window is the smaller of the numbers of tokens before and after it, plus a hundredth of the
-    window's length. On a tie the first window wins: `_check_is_max_context` of google-research/bert (run_squad.py).
+    A token's score in a window is `min(tokens before it, tokens after it) + 0.01 * length of the window`. On a tie, the
+    first window wins. This is `_check_is_max_context` of google-research/bert (run_squad.py).
 
     Args:
         rows, starts: int64 `[windows]`, from `Windows`: the row, and the index in it of the window's first token.
@@ -104,7 +114,7 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
     window = within.value_rowids()
     row_lengths = tf.math.segment_max(starts + lengths, rows)
     key = tf.gather(tf.cumsum(row_lengths, exclusive=True), rows) + starts  # of a window's first token
-    key = tf.gather(key, window) + within.values  # one key per token of a row, in all its windows
+    key = tf.gather(key, window) + within.values  # a token of a row has the same key in all its windows
     length = tf.gather(lengths, window)
     score = 100 * tf.minimum(within.values, length - 1 - within.values) + length
     tokens = tf.reduce_sum(row_lengths)
@@ -114,17 +124,17 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
 
 
 def places_of_tokens(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
-    """The position of each token of single texts (not pairs) in their packed rows.
+    """Finds the position of each token of single texts (not pairs) in their packed rows.
 
     Args:
-        preprocessor: the one that packed them.
+        preprocessor: the preprocessor that packed the texts.
         tokens: int32 `[batch, (tokens)]`, before packing.
-        packed: int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`: one of its results.
+        packed: int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`: one of the packed inputs.
 
     Returns:
         bool, of the shape of `packed`: the n-th True position of a text is that of its n-th token. Truncated tokens
-        have none. With windows, nothing is truncated, and a token's position is in the window where it has the most
-        context.
+        have no position. With windows, nothing is truncated, and a token's position is in the window where the token
+        has the most context.
     """
     room = preprocessor.longest - preprocessor.tokenizer.pair_format.special_tokens(1)
     if preprocessor.stride is None:

@@ -19,24 +19,25 @@ from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 _BATCH = 16  # texts
-_LEAST_COSINE = 0.97  # of hidden states to float32, on texts that were not calibrated with
+_LEAST_COSINE = 0.97  # between int8 and float32 hidden states, on texts outside of the calibration
 
 
 def built_in_texts(columns: int) -> Texts:
-    """The built-in sentences; for pairs, each sentence with the next."""
+    """Returns the built-in sentences; for pairs, each sentence with the next."""
     return SAMPLE_TEXTS if columns == 1 else (SAMPLE_TEXTS, [*SAMPLE_TEXTS[1:], SAMPLE_TEXTS[0]])
 
 
 def batches_of(preprocessor: BertPreprocessor | None, x: Texts, names: Sequence[str]) -> Iterator[dict[str, tf.Tensor]]:
-    """The encoder's inputs, int32 `[batch, seq_length]`, for texts.
+    """Yields the encoder's inputs, int32 `[batch, seq_length]` each, for texts.
 
     Args:
-        preprocessor: of the model.
+        preprocessor: the model's preprocessor.
         x: a list of str; for a model that takes pairs, a tuple of two lists.
         names: the names of the texts that the model reads.
 
     Raises:
-        ValueError: there are no texts, the number of lists is not that of the names, or the model has no tokenizer.
+        ValueError: `x` has more or fewer lists than there are names, the lists differ in length, or the model has no
+            tokenizer.
     """
     columns = columns_of(x)
     if preprocessor is None:
@@ -58,7 +59,10 @@ def batches_of(preprocessor: BertPreprocessor | None, x: Texts, names: Sequence[
 
 
 class LowPrecision:
-    """A mixin for models with an encoder and a preprocessor. Their presets hold the int8 ranges."""
+    """A mixin that lets a model with an encoder and a preprocessor run in bfloat16 or int8.
+
+    The model's presets hold the int8 ranges.
+    """
 
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None
@@ -79,19 +83,20 @@ class LowPrecision:
     def set_precision(self, precision: str, x: Texts | None = None) -> None:
         """Sets the precision of inference. In a lower precision, the model cannot be trained.
 
-        The matrix products of the layers, and the table of token embeddings, are bfloat16 or int8; the rest of the
-        layers is bfloat16 (float32 without AVX-512). Sums of embeddings, the pooler and the heads stay float32. The
-        model keeps its float32 weights, which `save_preset` writes.
+        Use it on an x86 processor where bfloat16 or int8 is faster. The matrix products of the layers, and the table of
+        token embeddings, are then bfloat16 or int8; the rest of the layers is bfloat16 (float32 without AVX-512). Sums
+        of embeddings, the pooler and the heads stay float32. The model keeps its float32 weights, which `save_preset`
+        writes.
 
         Args:
             precision: "bfloat16", "int8" or "float32".
             x: for "int8", some hundred typical texts to calibrate with: a list of str, or for a model that takes pairs,
-                a tuple of two lists. Each product's input gets the range that loses least on them. By default, the
-                ranges of the last calibration or of the preset, if they belong to these weights; else those of a few
-                English sentences.
+                a tuple of two lists. The input of each matrix product gets the range that loses least on these texts.
+                Without texts, int8 uses the ranges of the last calibration or of the preset, if they belong to the
+                current weights; else it calibrates with a few English sentences.
 
         Warns:
-            UserWarning: the texts are too few: with their ranges, int8 is far from float32 on other texts.
+            UserWarning: the texts are too few or too similar: on other texts, int8 is far from float32.
 
         Raises:
             ValueError: the precision is unknown; there are no texts, or pairs for a model that takes single texts; the
@@ -121,7 +126,7 @@ class LowPrecision:
         self.retrace()
 
     def _warn_of_ranges(self, batches: Iterator[dict[str, tf.Tensor]]) -> None:
-        """Warns of ranges that are too narrow for other texts than those of the calibration."""
+        """Warns if the ranges are too narrow for texts outside of the calibration."""
         cosine = cosine_to_float32(self.encoder, batches)
         if cosine < _LEAST_COSINE:
             warnings.warn(
@@ -137,7 +142,7 @@ class LowPrecision:
         return known if known is not None and known.weights == digest(self.encoder) else None
 
     def quantize(self, mode: str | None = None, config: object = None, x: Texts | None = None) -> None:
-        """`set_precision("int8", x)` under Keras's name. (Keras's own int8 is slower than float32 on a CPU.)
+        """Calls `set_precision("int8", x)`. The name is Keras's, whose own int8 is slower than float32 on a CPU.
 
         Raises:
             ValueError: `mode` is not "int8".

@@ -35,7 +35,7 @@ class Candidates(NamedTuple):
     """The candidate tokens for the masks of texts.
 
     Attributes:
-        ids: int32 `[batch, masks, top_k]`, most probable first; the first one is filled in.
+        ids: int32 `[batch, masks, top_k]`, most probable first; the first one replaces the mask.
         probabilities: float32 of that shape; 0 where a text has fewer masks.
     """
 
@@ -49,13 +49,13 @@ def fill_masks(
     mask_id: int,
     top_k: int,
 ) -> Candidates:
-    """Fills the masks of each row. Each step fills the mask with the most probable token.
+    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable.
 
     Args:
         predict: maps packed inputs and positions, int32 `[batch, masks]`, to logits `[batch, masks, vocab_size]`.
         packed: the encoder's inputs.
         mask_id: the id of the mask token.
-        top_k: the number of candidates to return for each mask, from the step that fills it.
+        top_k: the number of candidates to return for each mask. They are those of the step that fills the mask.
     """
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
@@ -88,10 +88,10 @@ def fill_masks(
 
 
 class TokenTexts:
-    """Decodes candidate tokens, alone and in place of a mask.
+    """A decoder of candidate tokens, alone or in place of a mask.
 
     Args:
-        tokenizer: the tokenizer of the tokens.
+        tokenizer: the model's tokenizer.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -104,19 +104,19 @@ class TokenTexts:
             self._takes_space = tf.constant([spaced or text.startswith("##") for text in texts])
 
     def of(self, candidates: Candidates) -> tf.Tensor:
-        """string `[batch, masks, top_k]`, "" where there is no mask.
+        """Decodes candidates to string `[batch, masks, top_k]`, "" where there is no mask.
 
         WordPiece tokens keep their `##`, others the space before them.
         """
         return tf.where(candidates.probabilities > 0, tf.gather(self._texts, candidates.ids), "")
 
     def fill(self, texts: tf.Tensor, candidates: Candidates) -> tf.Tensor:
-        """string `[batch]`: the texts with the first candidates in place of the masks, otherwise unchanged."""
+        """Replaces the masks in texts, string `[batch]`, with the first candidates; the rest stays as it is."""
         parts = tf.strings.split(texts, self._mask)  # [batch, (masks in the text + 1)]
         count = parts.row_lengths() - 1
         parts = parts.to_tensor("")  # [batch, most masks + 1]
         most = tf.shape(parts)[1] - 1
-        seen = tf.shape(candidates.ids)[1]  # masks beyond the truncated row stay
+        seen = tf.shape(candidates.ids)[1]  # masks that were truncated stay
         ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, most - seen]])
         is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, most - seen]]) > 0
         is_mask = tf.sequence_mask(count, most)
@@ -135,7 +135,8 @@ def _token_texts(tokenizer: Tokenizer) -> list[str]:
         return [token.replace("▁", " ") for token in tokenizer.vocabulary]
     if isinstance(tokenizer, BytePairTokenizer):
         texts = tokenizer.detokenize(tf.range(tokenizer.vocabulary_size)[:, None]).numpy()
-        # Special tokens decode to "", so their names are shown. A token may begin or end within a character.
+        # Special tokens decode to "", so their names are shown. A token may begin or end within a character, which then
+        # becomes U+FFFD.
         return [text.decode(errors="replace") or name for text, name in zip(texts, tokenizer.vocabulary, strict=True)]
     return tokenizer.vocabulary
 
@@ -165,10 +166,13 @@ _NO_PREPROCESSOR = (
 class BertMaskedLM(BertTask):
     """An encoder with the masked language modeling head on top.
 
+    Use it to fill masks with `fill`, or to train on masked texts that are already packed.
+
     Args:
         encoder: a `BertEncoder`.
-        preprocessor: strings -> ids, for `fill` and `serve`. It must have no stride, and its tokenizer must recognize
-            the mask token in a text (`special_tokens_in_text=True`). Without one, the model takes packed inputs only.
+        preprocessor: maps strings to ids, for `fill` and `serve`. It must have no stride, and its tokenizer must
+            recognize the mask token in a text (`special_tokens_in_text=True`). Without a preprocessor, the model takes
+            packed inputs only.
 
     Call arguments:
         inputs: the encoder's dict, plus `masked_lm_positions`, int `[batch, predictions]`: the positions in each row to
@@ -178,8 +182,8 @@ class BertMaskedLM(BertTask):
         float `[batch, predictions, vocab_size]`: logits over the vocabulary.
 
     Raises:
-        ValueError: as the encoder does, or `masked_lm_positions` is missing or not integer `[batch, predictions]`; or
-            the preprocessor cannot be used.
+        ValueError: as the encoder does; `masked_lm_positions` is missing or not integer `[batch, predictions]`; or the
+            preprocessor has a stride or a tokenizer that does not recognize the mask token.
 
     Example:
         >>> import numpy as np
@@ -218,12 +222,15 @@ class BertMaskedLM(BertTask):
         return self.logits(self.encoder(inputs, training=training)["sequence_output"], positions)
 
     def logits(self, sequence_output: Tensor, positions: Tensor) -> Tensor:
-        """The head's logits, from the encoder's float `[batch, seq_length, hidden]` and the positions."""
+        """Computes the head's logits at positions, int `[batch, predictions]`, of `[batch, seq_length, hidden]`."""
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: mean cross-entropy over a batch's predictions, weighted by `sample_weight`."""
+        """Makes the loss to compile with: mean cross-entropy over a batch's predictions, weighted by `sample_weight`.
+
+        Give the padding of `masked_lm_positions` the weight 0.
+        """
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
     @property
@@ -241,7 +248,8 @@ class BertMaskedLM(BertTask):
     ) -> FilledText | list[FilledText]:
         """Fills the masks in a text, or in many texts.
 
-        Several masks in a text are filled one by one, the most probable token first, so that each sees those before it.
+        Several masks in a text are filled one by one, the most probable token first. Each token is predicted with the
+        earlier ones in place.
 
         Args:
             text: a str, or many, each with at least one mask token: `[MASK]` or `<mask>`, depending on the tokenizer.
@@ -250,9 +258,9 @@ class BertMaskedLM(BertTask):
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            A dict, or for many texts, a list of them: `text`, with the masks filled, and `masks`: for each mask, in the
-            order of the text, a list of `top_k` dicts with `token` and `probability`, 0 to 1, most probable first. A
-            WordPiece token keeps its `##`; others keep the space before them.
+            A dict, or for many texts a list of dicts, with two keys. `text` is the text with its masks filled. `masks`
+            has for each mask, in the order of the text, a list of `top_k` dicts with `token` and `probability`, 0 to 1,
+            most probable first. A WordPiece token keeps its `##`; others keep the space before them.
 
         Raises:
             TypeError: a text is not a str.
@@ -305,7 +313,7 @@ class BertMaskedLM(BertTask):
         ]
 
     def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
-        """float32 `[batch, masks, top_k, 2]`: ids, which float32 holds exactly up to 2^24, and probabilities."""
+        """Stacks ids and probabilities, float32 `[batch, masks, top_k, 2]`; float32 holds ids exactly up to 2^24."""
         candidates = self._candidates(self._packed(segments), top_k)
         return tf.stack([tf.cast(candidates.ids, tf.float32), candidates.probabilities], axis=-1)
 
@@ -324,8 +332,8 @@ class BertMaskedLM(BertTask):
         """The serving signature, for `text`, string `[batch]`; it needs a preprocessor.
 
         It returns, as `fill` does, `filled`, string `[batch]`; `tokens`, string `[batch, masks, 5]`; and
-        `probabilities`, float32 of that shape. If a text has fewer masks, they are padded with "" and 0. Truncated
-        masks stay as they are.
+        `probabilities`, float32 of that shape. For a text with fewer masks, `tokens` are padded with "" and
+        `probabilities` with 0. Truncated masks stay as they are.
         """
         preprocessor, token_texts = self.preprocessor, self._token_texts
         if preprocessor is None or token_texts is None:
@@ -351,7 +359,11 @@ class BertMaskedLM(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
-        """None, with a warning, if the tokenizer cannot be used: the model takes packed inputs only."""
+        """Reads the preprocessor; None, with a warning, if the tokenizer cannot be used.
+
+        It is None without a warning if the preset has no tokenizer, or if the backend is not TensorFlow. Without a
+        preprocessor, the model takes packed inputs only.
+        """
         if keras.backend.backend() != "tensorflow":
             return None
         try:
@@ -385,7 +397,7 @@ def _check_masks(preprocessor: BertPreprocessor, texts: list[str], seen: list[in
 
 
 def _gather_rows(sequences: Tensor, positions: Tensor) -> Tensor:
-    """`[batch, seq_length, hidden]`, int `[batch, n]` -> `[batch, n, hidden]`."""
+    """Gathers hidden states at positions: `[batch, seq_length, hidden]`, int `[batch, n]` -> `[batch, n, hidden]`."""
     batch, seq_length, hidden = ops.shape(sequences)
     first = ops.expand_dims(ops.arange(batch, dtype=positions.dtype) * ops.cast(seq_length, positions.dtype), 1)
     return ops.take(ops.reshape(sequences, (-1, hidden)), positions + first, axis=0)

@@ -1,7 +1,15 @@
-"""Measures of predictions against labels: from 0 to 1, correlations from -1 to 1.
+"""Metrics of predictions against labels.
 
-Most of them need scikit-learn, SciPy or seqeval: `pip install 'keras-bert-models[train]'`. Those of questions are in
-percent, as in SQuAD's official evaluation scripts: `squad_v1` and the functions after it.
+========================  ===================================================
+Metrics                   Range
+========================  ===================================================
+correlations              -1 to 1
+errors                    the unit of the labels
+`squad_v1`, `squad_v2`    percent, as in SQuAD's official evaluation scripts
+all others                0 to 1
+========================  ===================================================
+
+Most of them need scikit-learn, SciPy or seqeval: `pip install 'keras-bert-models[train]'`.
 """
 
 from __future__ import annotations
@@ -22,7 +30,9 @@ if TYPE_CHECKING:
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """The share of predictions that are right.
+    """Computes the share of predictions that are right.
+
+    Use it for balanced classes; if one class is rare, prefer `f1` or `matthews`.
 
     Args:
         labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`: a
@@ -41,12 +51,12 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", positive: int | str = 1) -> dict[str, float]:
-    """Precision, recall, and F1, their harmonic mean. Each is 0 where it would be 0 / 0.
+    """Computes precision, recall, and F1, their harmonic mean. Each is 0 where it would be 0 / 0.
 
     Args:
         labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`.
-        average: "binary", for one of two classes; "macro", the mean over classes; or "micro", over all decisions
-            together, which equals accuracy if each example has one label.
+        average: "binary", for one of two classes; "macro", the mean over classes, whatever their size; or "micro", over
+            all decisions together, which equals accuracy if each example has one label.
         positive: the class to measure with "binary".
 
     Returns:
@@ -78,9 +88,9 @@ def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", posit
 
 
 def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """Matthews correlation, GLUE's measure for CoLA: 1 if all predictions are right, 0 for chance.
+    """Computes Matthews' correlation, GLUE's metric for CoLA: 1 if all predictions are right, 0 for chance.
 
-    It is also 0 if all labels or all predictions are the same.
+    Use it for classes of different size. It is also 0 if all labels or all predictions are the same.
 
     Args:
         labels, predictions: classes `[examples]`.
@@ -104,7 +114,7 @@ def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
 
 
 def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """Pearson's correlation of the numbers, and Spearman's of their ranks: GLUE's measures for STS-B.
+    """Computes Pearson's correlation of the numbers, and Spearman's of their ranks: GLUE's metrics for STS-B.
 
     If one side is constant, the correlation is undefined; here it is 0.
 
@@ -135,13 +145,13 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
-    """Average precision: the mean of the precisions at each right answer, from the highest score down.
+    """Computes average precision: the mean of the precisions at each positive example, from the highest score down.
 
-    Without a right answer it is 0.
+    Use it for scores without a threshold. Without positive examples it is 0.
 
     Args:
-        labels: `[examples]`: whether each is a right answer.
-        scores: numbers `[examples]`.
+        labels: `[examples]`: True for positive examples.
+        scores: numbers `[examples]`; higher for positive examples.
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -157,7 +167,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
 
 
 def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[str]]) -> dict[str, float]:
-    """Precision, recall and F1 of entities. An entity is right if its first word, last word and kind are right.
+    """Computes precision, recall and F1 of entities. An entity is right if its first word, last word and kind are.
 
     Entities are read as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no entity of its kind
     begins one. All labels and predictions together decide the scheme, such as IOB2, IOBES, BILOU or BMES; see
@@ -168,7 +178,8 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
 
     Raises:
         ImportError: seqeval is not installed.
-        ValueError: a sentence has more or fewer predictions than labels, a label has another form, or there are none.
+        ValueError: a sentence has more or fewer predictions than labels, a label has another form, or there are no
+            sentences.
 
     Example:
         >>> entity_f1([["B-person", "I-person", "O", "B-group"]], [["B-person", "I-person", "O", "O"]])
@@ -187,7 +198,7 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
 
 
 def _in_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
-    """Labels of words in IOBES, whose prefixes seqeval reads as conlleval does."""
+    """Converts labels of words to IOBES, whose prefixes seqeval reads as conlleval does."""
     given = {label for column in columns for sentence in column for label in sentence}
     scheme = LabelScheme.of([*given, OUTSIDE])
     if strange := sorted(given - {OUTSIDE, *scheme.parts}):
@@ -199,9 +210,9 @@ def _in_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
 
 
 def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[str]]) -> dict[str, float]:
-    """Macro averages, and precision, recall, F1 and support of each kind of entity, as seqeval reports them.
+    """Computes macro averages, and precision, recall, F1 and support of each kind of entity, as seqeval reports them.
 
-    Arguments and errors are those of `entity_f1`, names of the measures those of `by_class`.
+    Arguments and errors are those of `entity_f1`; the keys of the result are those of `by_class`.
 
     Example:
         >>> measured = entities_by_kind([["B-person", "O", "B-group"]], [["B-person", "O", "O"]])
@@ -212,7 +223,7 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
     entity_f1(labels, predictions)  # raises
     columns = _in_iobes(labels, predictions)
     if not any(label != OUTSIDE for column in columns for sentence in column for label in sentence):
-        return {}  # of no kinds, seqeval has no averages
+        return {}  # seqeval cannot average over no kinds
     report = needed("seqeval.metrics", "seqeval").classification_report(*columns, output_dict=True, zero_division=0)
     rows = {name: list(row.values()) for name, row in report.items()}  # precision, recall, F1 and support
     _, macro, _ = rows.pop("micro avg"), rows.pop("macro avg"), rows.pop("weighted avg")
@@ -221,16 +232,16 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
 
 
 def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) -> dict[str, float]:
-    """Macro averages, and precision, recall, F1 and support of each class, 0 where it would be 0 / 0.
+    """Computes macro averages, and precision, recall, F1 and support of each class. Each is 0 where it would be 0 / 0.
 
     Args:
         labels, predictions: names of classes `[examples]`; or, for several labels per example, 0 or 1
             `[examples, classes]`.
-        classes: all of them, in the order of the result.
+        classes: all classes, in the order of the result.
 
     Returns:
-        `macro_precision`, `macro_recall` and `macro_f1`, the means over the classes in `labels` or `predictions` (with
-        several labels per example, over all classes), as in scikit-learn's `classification_report`; then, for each
+        The means `macro_precision`, `macro_recall` and `macro_f1`, as in scikit-learn's `classification_report`: over
+        the classes in `labels` or `predictions`, or with several labels per example over all classes. Then, for each
         class, `precision of NAME`, `recall of NAME`, `f1 of NAME`, and `support of NAME`, an int: the number of
         examples with this label.
 
@@ -255,7 +266,7 @@ _KINDS = ("precision", "recall", "f1", "support")
 
 
 def _of_classes(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Names the measures of classes: `values` has a list for each of `_KINDS`."""
+    """Names the metrics of classes: `values` has a list for each of `_KINDS`."""
     return {
         f"{kind} of {name}": int(each[i]) if kind == "support" else float(each[i])
         for i, name in enumerate(names)
@@ -264,7 +275,7 @@ def _of_classes(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict
 
 
 def errors(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """The mean absolute error and the root of the mean squared error.
+    """Computes the mean absolute error and the root of the mean squared error, in the unit of the labels.
 
     Example:
         >>> errors([1.0, 2.0], [1.0, 4.0])
@@ -303,7 +314,7 @@ def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequenc
 
 
 def _alike(labels: ArrayLike, predictions: ArrayLike, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and predictions as arrays. Raises ValueError if they cannot be compared or are empty."""
+    """Converts labels and predictions to arrays. Raises ValueError if they cannot be compared or are empty."""
     labels, predictions = np.asarray(labels, dtype), np.asarray(predictions, dtype)
     if labels.shape != predictions.shape:
         raise ValueError(f"labels {list(labels.shape)} and predictions {list(predictions.shape)} differ in shape")
@@ -320,13 +331,14 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_v1(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
-    """Exact match and F1 of version 1.1, where every question has an answer.
+    """Computes exact match and F1 of SQuAD 1.1, where every question has an answer.
 
-    Both ignore case, punctuation and articles. Each prediction is compared with the answer that fits best.
+    Both ignore case, punctuation and articles. Of the reference answers to a question, the one with the highest score
+    counts.
 
     Args:
-        answers: for each question, one or more answers by people.
-        predictions: for each question the predicted answer.
+        answers: for each question, one or more reference answers.
+        predictions: for each question, the predicted answer.
 
     Returns:
         `exact_match`, the percentage of predictions that equal an answer; `f1`, the mean F1 of the predictions' words,
@@ -357,18 +369,27 @@ def squad_v2(
     no_answer_scores: Sequence[float] | None = None,
     threshold: float = 1.0,
 ) -> dict[str, float]:
-    """Exact match and F1 of version 2.0, where some questions have no answer.
+    """Computes exact match and F1 of SQuAD 2.0, where some questions have no answer.
 
     Args:
-        answers: for each question, the answers by people; empty if it has no answer.
+        answers: for each question, the reference answers; empty if the question has no answer.
         predictions: for each question, the predicted answer; an empty string for no answer.
         no_answer_scores: for each question, the probability that it has no answer, or a score that grows with it.
         threshold: if a question's score is higher, its prediction counts as no answer.
 
     Returns:
-        The names of the official script: `exact` and `f1`, in percent, and `total`, the number of questions; the same
-        with the prefixes `HasAns_` and `NoAns_`, for questions with and without answers, if there are any. With scores
-        also `best_exact` and `best_f1`, in percent, and their thresholds, `best_exact_thresh` and `best_f1_thresh`.
+        A dict with the keys of the official script. Those with "best" are there only with `no_answer_scores`.
+
+        =======================================  ======================================================
+        Key                                      Value
+        =======================================  ======================================================
+        `exact`, `f1`                            percent
+        `total`                                  the number of questions
+        `HasAns_exact`, and `_f1` and `_total`   the same for questions with an answer, if there are any
+        `NoAns_exact`, and `_f1` and `_total`    the same for questions without one, if there are any
+        `best_exact`, `best_f1`                  percent, each at its best threshold
+        `best_exact_thresh`, `best_f1_thresh`    these thresholds
+        =======================================  ======================================================
 
     Raises:
         ValueError: there are more or fewer predictions, or scores, than questions, or no questions.
@@ -416,7 +437,7 @@ def squad_v2(
 def _best_threshold(
     values: list[float], predictions: Sequence[str], no_answer_scores: Sequence[float], answerable: list[bool]
 ) -> tuple[float, float]:
-    """The best score over all thresholds, in percent, and its threshold: 0.0 if answering no question is best."""
+    """Finds the best score over all thresholds, in percent, and its threshold: 0.0 if answering no question is best."""
     current = best = float(answerable.count(False))  # the threshold is below all scores: no question is answered
     threshold = 0.0
     for place in sorted(range(len(values)), key=lambda place: no_answer_scores[place]):
@@ -438,7 +459,7 @@ def _check(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> None
 def _best(
     measure: Callable[[list[str], list[str]], float], answers: Sequence[Sequence[str]], predictions: Sequence[str]
 ) -> list[float]:
-    """For each prediction, the highest `measure` over the answers to its question."""
+    """Computes, for each prediction, the highest `measure` over the reference answers to its question."""
     return [
         max(measure(_words(answer), _words(prediction)) for answer in given)
         for given, prediction in zip(answers, predictions, strict=True)
@@ -446,7 +467,10 @@ def _best(
 
 
 def _words(text: str) -> list[str]:
-    """Words in lower case, without punctuation and articles. Punctuation goes first, so "the-a" is one word."""
+    """Splits a text into words in lower case, without punctuation and articles.
+
+    Punctuation is removed first, so "the-a" is one word.
+    """
     return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_PUNCTUATION)).split()
 
 
@@ -455,14 +479,14 @@ def _exact(answer: list[str], prediction: list[str]) -> float:
 
 
 def _overlap(answer: list[str], prediction: list[str]) -> float:
-    """F1 of words; 0 if no word is in both, or both are empty."""
+    """Computes F1 of words; 0 if no word is in both, or both are empty."""
     common = sum((Counter(answer) & Counter(prediction)).values())
     # 2 / (1 / precision + 1 / recall), with precision = common / len(prediction) and recall = common / len(answer)
     return 2 * common / (len(answer) + len(prediction)) if common else 0.0
 
 
 def _f1(answer: list[str], prediction: list[str]) -> float:
-    """F1 of words for version 2.0: an empty prediction is right if the answer is empty."""
+    """Computes F1 of words for SQuAD 2.0: an empty prediction is right if the answer is empty."""
     return _overlap(answer, prediction) if answer and prediction else _exact(answer, prediction)
 
 
