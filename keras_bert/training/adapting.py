@@ -20,11 +20,13 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
     Keras's `fit`, call `compile` inside the block. In a Keras model of your own, pass the encoder as `model`; the other
     layers stay as they are.
 
-    | argument | frozen | trainable |
-    |---|---|---|
-    | `frozen_layers=N` | the embeddings, the lowest N layers | the layers above, the pooler, the head |
-    | `lora_rank=r` | the embeddings, all layers | `A` and `B` of each layer, the pooler, the head |
-    | both | the embeddings, all layers | `A` and `B` of the layers above N, the pooler, the head |
+    =================  ===============================  =======================================================
+    argument           frozen                           trainable
+    =================  ===============================  =======================================================
+    `frozen_layers=N`  the embeddings, the lowest N     the layers above N, the pooler, the head
+    `lora_rank=r`      the embeddings, all layers       `A` and `B` of each layer, the pooler, the head
+    both               the embeddings, all layers       `A` and `B` of the layers above N, the pooler, the head
+    =================  ===============================  =======================================================
 
     LoRA replaces the kernel `W` of each layer's query, key and value projection by `W + A B`, with `A [hidden, rank]`
     and `B [rank, 3 * hidden]` (Hu et al. 2021, section 4.1, with alpha = rank; the paper has separate products for

@@ -75,11 +75,13 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     with the temperature `T`. With several labels per text, each label is a binary decision of its own; for regression,
     the loss is the squared difference. The weights are those of DistilBERT for a masked language model:
 
-    | loss | classifier | masked language model |
-    |---|---|---|
-    | the student's own, on the labels | 1/2 | 1/4 |
-    | the distillation loss | 1/2 | 5/8, at the masked positions |
-    | `1 - cos(teacher, student)` of the last hidden states, mean over all tokens | | 1/8 |
+    ===============================================================  ==========  ============================
+    loss                                                             classifier  masked language model
+    ===============================================================  ==========  ============================
+    the student's own, on the labels                                 1/2         1/4
+    the distillation loss                                            1/2         5/8, at the masked positions
+    `1 - cos(teacher, student)`, mean over all last hidden states    none        1/8
+    ===============================================================  ==========  ============================
 
     Args:
         teacher: the teacher, which is not trained; None: the student learns from the labels alone.

@@ -71,9 +71,9 @@ def fine_tune_files(
 ) -> dict[str, float]:
     """Fine-tunes a model on files of examples, and writes it into a directory with its report.
 
-    Use it when the examples are in files; `fine_tune` is for examples in memory, and for callbacks. `keras-bert
-    finetune` and `keras-bert distill classify` call this function. The same call resumes an interrupted run, which ends
-    with the same weights. After the end of the run, the same call returns the measures again.
+    Use it when the examples are in files; `fine_tune` is for examples in memory, and for callbacks.
+    `keras-bert finetune` and `keras-bert distill classify` call this function. The same call resumes an interrupted
+    run, which ends with the same weights. After the end of the run, the same call returns the measures again.
 
     Args:
         task: "classify", "tag", "answer", "rank" or "embed".
