@@ -184,7 +184,7 @@ def evaluate(
                 mistakes = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
                 streams.RowWriter(wrong, errors_format).write(mistakes)
             if page is not None:
-                assert y is not None  # it was measured with
+                assert y is not None  # the model was measured with labels
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
                 streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
@@ -229,7 +229,7 @@ def _row(
     (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
     row = {} if place is None else {"file" if isinstance(place, str) else "line": place}
     row |= {"id": examples.ids[number]} if isinstance(examples, QuestionExamples) else {}
-    assert y is not None  # it was measured with
+    assert y is not None  # the model was measured with labels
     row |= {**_read(task, x, number), "label": y[number], **task.answer_columns(answer)}
     return {**row, **streams.renamed(others, row)}
 

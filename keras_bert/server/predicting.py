@@ -81,7 +81,7 @@ class Batcher:
         job = _Job(model, signature, inputs, rows, deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
         self._count += 1
-        asyncio.get_running_loop().call_soon(self._start_runs)  # after all requests that are here are queued
+        asyncio.get_running_loop().call_soon(self._start_runs)  # later, when all arrived requests are queued
         try:
             return await asyncio.wait_for(outputs, deadline - time.monotonic())
         except (asyncio.CancelledError, asyncio.TimeoutError):

@@ -234,7 +234,7 @@ def _to_bytes(value: str | dict[str, str]) -> bytes:
         except UnicodeEncodeError:
             raise invalid_argument("a string has half of a surrogate pair, \\ud800 to \\udfff") from None
     try:
-        digits = value["b64"].rstrip("=")  # TF Serving takes base64 without padding too
+        digits = value["b64"].rstrip("=")  # TF Serving accepts base64 without padding, too
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise invalid_argument(f"not base64: {_brief(value['b64'])}") from None

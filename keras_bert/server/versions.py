@@ -149,7 +149,7 @@ class Versions:
     async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
         """Loads the highest version if it is not the served one, and returns the listings of all versions.
 
-        If the files of a version differ from those in `seen`, they may still be copied: it waits for the next look.
+        A version whose files differ from those in `seen` may still be copied. It is loaded at a later look.
         """
         paths = complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():

@@ -113,7 +113,7 @@ class Distillation(TrainingStep):
     def __init__(self, teacher: BertTask, temperature: float) -> None:
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; expected a number above 0")
-        self.teacher = teacher  # here: as an attribute of the student, it would be saved and trained with it
+        self.teacher = teacher  # not an attribute of the student, which would save and train it
         self.temperature = temperature
 
     def check(self, model: BertTask) -> None:

@@ -158,7 +158,7 @@ def train_on(
     for warning in model.target_warnings(examples.targets):
         warnings.warn(warning, stacklevel=3)
 
-    assert recipe.epochs is not None  # since `split`
+    assert recipe.epochs is not None  # `split` has set it
     plan = [
         batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
         for number in range(recipe.epochs)
@@ -214,7 +214,7 @@ def checked_examples(name: str, given: object, model: BertTask) -> Labelled:
             "for the model's fit"
         )
     x, y = given
-    columns_of(x, None)  # raises
+    columns_of(x, None)  # raises TypeError or ValueError
     return plain(x), plain_labels(y, model.label_columns)
 
 

@@ -194,7 +194,7 @@ class TensorBoardLog:
 
     def _write(self, values: Mapping[str, float | Tensor]) -> None:
         """Writes values; their step is the number of updates so far."""
-        assert self._writer is not None  # the callers ask
+        assert self._writer is not None  # the callers have checked it
         with self._writer.as_default(int(self._model.optimizer.iterations.numpy())):
             for name, value in values.items():
                 tf.summary.scalar(name, value)

@@ -109,7 +109,7 @@ def pretrain(
     chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
-        dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both
+        dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
     found = [Records(phase.records) for phase in phases]
     measured_by = [Records(phase.validation) if phase.validation else None for phase in phases]
     for each in filter(None, (*found, *measured_by)):
@@ -139,7 +139,7 @@ def pretrain(
     with learning_from(teacher, model, chosen.temperature):
         updates = sum(-(-phase.steps // chosen.accumulate) for phase in phases)
         compile_model(model, chosen, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
-        # Keras makes a metric's variables at its first use. The state holds them, so they must exist before it is read.
+        # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
         model.evaluate(_in_order(found[0], chosen.batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds)

@@ -133,7 +133,7 @@ class RunDirectory:
             raise ValueError(f"{error.problem}; {_ADVICE}") from error
 
     def finish(self, measures: Mapping[str, float]) -> dict[str, float]:
-        """Removes the run's state, so that only the model stays, and returns the model's measures as floats."""
+        """Replaces the run's state by a note that it is finished, and returns the model's measures as floats."""
         measures = {name: float(value) for name, value in measures.items()}
         run_files.seal(self.run, measures)
         files.remove_left_over(self.path)

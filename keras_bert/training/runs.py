@@ -149,7 +149,7 @@ def fine_tune_files(
         learned.check_can_be_learned(train)
         by_default = recipe.epochs is None
         examples, measured, recipe = split(learned.xy, measured, recipe)
-        assert recipe.epochs is not None  # since `split`
+        assert recipe.epochs is not None  # `split` has set it
         told = {name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"}
         run.begin(told, recipe.epochs)
         keras.utils.set_random_seed(recipe.seed)
