@@ -11,7 +11,7 @@ import keras_bert
 from keras_bert.cli.terminal import ARGUMENTS, Misuse, end_the_command, one_line, python_warnings
 from keras_bert.extras import needing_tensorflow_text
 
-# Each is a command in the module of its name.
+# The module `keras_bert.cli.<name>` defines the command <name>.
 _COMMANDS = (
     *("encode", "embed", "project", "tokenize", "detokenize", "similarity", "senses", "attention"),
     *("index", "search", "duplicates", "mine"),
@@ -21,10 +21,10 @@ _COMMANDS = (
 
 
 class _Commands(click.Group):
-    """Commands that end with one line, not with a traceback, after a file error or Ctrl-C."""
+    """A group of commands that print one line, not a traceback, after a file error or Ctrl-C."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[ARGUMENTS] = list(args)  # subcommands share it
+        ctx.meta[ARGUMENTS] = list(args)  # subcommands have the same `meta`
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -59,9 +59,9 @@ def main(ctx: click.Context) -> None:
       $ keras-bert tokenize --format ids "I love pizza" | keras-bert detokenize
       i love pizza
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # not Keras's own setting
-    # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage: looking for it as often as
-    # Python does takes a tenth of a short command's time.
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # over the setting in Keras's configuration file
+    # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage. With Python's default
+    # threshold, garbage collection takes a tenth of a short command's time.
     gc.set_threshold(50_000, 10, 10)
     ctx.with_resource(python_warnings())
 

@@ -1,4 +1,4 @@
-"""keras-bert attention: a page or a picture of the attention between the tokens of a text."""
+"""keras-bert attention: draws a page or a picture of the attention between the tokens of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""keras-bert convert: a checkpoint -> the same checkpoint in another format."""
+"""keras-bert convert: writes a checkpoint in another format."""
 
 from __future__ import annotations
 

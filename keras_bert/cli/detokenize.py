@@ -1,4 +1,4 @@
-"""keras-bert detokenize: ids -> text."""
+"""keras-bert detokenize: turns token ids back into text."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""keras-bert distill: a smaller model in a directory, trained on the answers of a larger one."""
+"""keras-bert distill: trains a smaller model on the predictions of a larger one."""
 
 from __future__ import annotations
 

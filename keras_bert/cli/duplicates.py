@@ -1,4 +1,4 @@
-"""keras-bert duplicates: a corpus -> the pairs of its texts that say almost the same."""
+"""keras-bert duplicates: finds the pairs of texts in a corpus that say almost the same."""
 
 from __future__ import annotations
 

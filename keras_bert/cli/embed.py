@@ -1,4 +1,4 @@
-"""keras-bert embed: files of texts -> the same files with a vector in each row."""
+"""keras-bert embed: copies files of texts, with a vector in each row."""
 
 from __future__ import annotations
 

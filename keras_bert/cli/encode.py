@@ -1,4 +1,4 @@
-"""keras-bert encode: texts -> a sentence vector for each."""
+"""keras-bert encode: computes a sentence vector for each text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""keras-bert evaluate: the measures of a fine-tuned model on the examples in a file."""
+"""keras-bert evaluate: measures a fine-tuned model on the examples in a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Columns(NamedTuple):
-    """What to compare: the values of `options`."""
+    """The columns, prompts and corpus that a sentence encoder is measured on: the values of `options`."""
 
     query: str
     positive: str
@@ -54,7 +54,7 @@ _OPTIONS = together(
 
 
 def options(command: Callable) -> Callable:
-    """Adds the options; the command gets `columns`, None if there is no query column."""
+    """Adds the options of `Columns`. The command gets them as `columns`, None if there is no query column."""
 
     @functools.wraps(command)
     def with_columns(
@@ -83,12 +83,12 @@ def options(command: Callable) -> Callable:
 
 
 def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) -> dict[str, float]:
-    """The measures of a sentence encoder on the texts in a file.
+    """Measures a sentence encoder on the texts in a file.
 
     Args:
         model: the directory of the encoder.
-        file: the examples.
-        columns: what to compare.
+        file: the path of the examples.
+        columns: the columns to compare.
         options: the other options of `evaluate`.
     """
     check_prompts(model, columns.query_prompt, columns.positive_prompt)
@@ -108,12 +108,12 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
         encoder.check_examples(x, y)
         answers = encoder.answers(x)
         measures, details = encoder.measures(answers, y), encoder.details(answers, y, corpus)
-    if columns.corpus:  # the measures without it are of an easier search
+    if columns.corpus:  # drops measures of the search without the corpus, which is easier
         measures = {name: value for name, value in measures.items() if name not in details}
     return {**measures, **details}
 
 
-_SHOWN = 100  # worst answers in a report
+_SHOWN = 100  # the number of worst answers in a report
 
 
 @click.command()
@@ -184,7 +184,7 @@ def evaluate(
                 mistakes = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
                 streams.RowWriter(wrong, errors_format).write(mistakes)
             if page is not None:
-                assert y is not None  # it was measured with
+                assert y is not None  # the model was measured with labels
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
                 streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
@@ -225,16 +225,16 @@ def _other_columns(
 def _row(
     task: BertTask, examples: Labelled, number: int, answer: Any, others: Mapping[str, object]
 ) -> dict[str, object]:
-    """A row of --errors."""
+    """Builds a row of --errors."""
     (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
     row = {} if place is None else {"file" if isinstance(place, str) else "line": place}
     row |= {"id": examples.ids[number]} if isinstance(examples, QuestionExamples) else {}
-    assert y is not None  # it was measured with
+    assert y is not None  # the model was measured with labels
     row |= {**_read(task, x, number), "label": y[number], **task.answer_columns(answer)}
     return {**row, **streams.renamed(others, row)}
 
 
 def _read(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:
-    """What the model read of an example, by name."""
+    """Picks the texts of an example, by the names of the model's inputs."""
     columns = x if isinstance(x, tuple) else (x,)
     return {name: column[number] for name, column in zip(task.text_names, columns, strict=True)}

@@ -1,4 +1,4 @@
-"""keras-bert export: a preset -> SavedModels for TF Hub and TF Serving, and models for other runtimes."""
+"""keras-bert export: writes SavedModels for TF Hub and TF Serving, and models for other runtimes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports, written
 
-_SAVED_MODEL = "saved_model.pb"  # a file of every SavedModel
+_SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
 _PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
 options = together(
     click.option(
@@ -38,7 +38,7 @@ options = together(
 def _export_runtime(
     runtime: str, output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any
 ) -> None:
-    """Calls a function of `keras_bert.runtimes`, and prints how far its answers are from Keras's."""
+    """Exports with a function of `keras_bert.runtimes`, and prints how far the outputs differ from Keras's."""
     _check_output(output, RUNTIMES[runtime], overwrite)
     with quiet_imports():
         from keras_bert import BertEncoder, BertPreprocessor, runtimes
@@ -58,7 +58,7 @@ def _export_runtime(
     _export(write, output)
 
 
-_options = together(  # of all exports
+_options = together(  # for all exports
     click.option("--output", metavar="DIR", required=True, help="Write into DIR; an error leaves no files."),
     click.option("--overwrite", is_flag=True, help="Replace an earlier export in DIR."),
 )
@@ -223,14 +223,14 @@ def litert(output: str, **settings: Any) -> None:
 
 
 def _check_output(output: str, mark: str, overwrite: bool) -> None:
-    """Raises Misuse if an export cannot be written: if there is something else, without the file `mark`."""
+    """Raises Misuse if an export cannot be written, or would replace a directory that lacks the file `mark`."""
     with misuse(OSError):
         files.check_writable(output)
         files.refuse_to_replace(Path(output), mark, overwrite)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
-    """Runs an export and prints its path and size."""
+    """Runs an export, and prints its path and size."""
     with written(output):
         path = Path(write() or output)
     size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())

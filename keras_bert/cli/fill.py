@@ -1,4 +1,4 @@
-"""keras-bert fill: texts with masks -> the likeliest tokens for each mask."""
+"""keras-bert fill: predicts the most probable tokens for each mask in a text."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def _line(answer: FilledText) -> str:
 
 
 def _shown(token: str) -> str:
-    """A token without the space before it; in quotes if it is only white space."""
+    """Removes the spaces around a token; quotes a token of white space."""
     return " ".join(token.split()) or json.dumps(token)

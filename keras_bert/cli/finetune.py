@@ -1,4 +1,4 @@
-"""keras-bert finetune: examples -> a fine-tuned model in a directory, with a report."""
+"""keras-bert finetune: fine-tunes a model on examples, and writes it into a directory, with a report."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def embed(**options: Any) -> None:
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
-    """The whole numbers in a list with commas. Raises Misuse for anything else."""
+    """Parses positive whole numbers with commas between them. Raises Misuse for anything else."""
     try:
         numbers = tuple(int(each) for each in text.split(",")) if text else ()
     except ValueError:

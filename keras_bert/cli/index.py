@@ -1,4 +1,4 @@
-"""keras-bert index: a corpus -> an index to search by meaning."""
+"""keras-bert index: builds an index of a corpus, to search it by meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""keras-bert inspect: the contents of a checkpoint."""
+"""keras-bert inspect: describes the contents of a checkpoint."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def inspect(source: Path) -> None:
 
 
 def _vocabulary(source: Path) -> str:
-    """The size of the vocabulary; or, because the weights may be of use without it, why it cannot be read."""
+    """Describes the vocabulary. If it cannot be read, returns the reason: the weights may be of use without it."""
     try:
         tokenizer = tokenizer_of(source)
     except (ValueError, OSError) as error:
@@ -67,7 +67,7 @@ def _vocabulary(source: Path) -> str:
 
 
 def _size(config: BertConfig) -> str:
-    """The dimensions, after the name of a published size with these dimensions if there is one."""
+    """Lists the dimensions, after the name of the published size that has them, if there is one."""
     from keras_bert import BertConfig
     from keras_bert.config import SIZES
 

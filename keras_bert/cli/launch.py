@@ -1,4 +1,4 @@
-"""keras-bert launch: a training command in several processes that train one model."""
+"""keras-bert launch: runs a training command in several processes, which train one model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import click
 
 from keras_bert.cli.terminal import Misuse, end_the_command, resumable
 
-_MISUSE = 2  # an exit code: the command would fail again
+_MISUSE = 2  # an exit code: the command would fail again if it were restarted
 _SECONDS_TO_END = 10
 _PR_SET_PDEATHSIG = 1  # Linux: a process gets a signal when its parent ends
 _TRAIN = ("finetune", "pretrain", "distill")
@@ -45,7 +45,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
         raise Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
     for attempt in range(restarts + 1):
         failed = _run(workers, command)
-        command = tuple(each for each in command if each != "--overwrite")  # which would start again each time
+        command = tuple(each for each in command if each != "--overwrite")  # it would remove the run at each restart
         if failed is None:
             return
         number, code = failed
@@ -57,7 +57,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
-    """Runs the command. Returns the number and the exit code of the first worker that failed, or None."""
+    """Runs the command. Returns the number and the exit code of the first worker that failed; None if all succeed."""
     started: list[subprocess.Popen] = []
     with end_the_command(
         clean_up=lambda: _end(started), message=resumable("the run", "add --overwrite", ", all workers ended")
@@ -71,7 +71,7 @@ def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
 
 
 def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Popen]) -> list[threading.Thread]:
-    """Starts the processes, and threads that pass on their output."""
+    """Starts the processes, and the threads that copy their output to this process's."""
     cluster = {"worker": [f"localhost:{port}" for port in _free_ports(workers)]}
     tellers = []
     for i in range(workers):
@@ -84,7 +84,7 @@ def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Pope
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C reaches this process only, which ends the workers
+            start_new_session=True,  # Ctrl-C reaches only this process, which ends the workers
             preexec_fn=_end_with_parent,
         )
         started.append(process)
@@ -113,12 +113,12 @@ def _tell(prefix: str, source: IO[str], target: IO[str]) -> None:
 
 
 def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
-    """Waits until one process fails (its number and exit code) or all succeed (None)."""
+    """Waits until a process fails, and returns its number and exit code, or until all succeed, and returns None."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [(i, code) for i, code in enumerate(codes) if code]
         if failed:
-            # A killed process (with a negative code) comes first: it makes the others fail.
+            # A killed process, which has a negative code, comes first: its end made the others fail.
             return min(failed, key=lambda each: each[1])
         if all(code == 0 for code in codes):
             return None
@@ -126,7 +126,7 @@ def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
 
 
 def _end(processes: list[subprocess.Popen]) -> None:
-    """Ends the running processes."""
+    """Terminates the running processes, and kills those that take longer than `_SECONDS_TO_END`."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

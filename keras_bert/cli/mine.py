@@ -1,4 +1,4 @@
-"""keras-bert mine: pairs and a corpus -> triplets with hard negatives."""
+"""keras-bert mine: finds hard negatives for pairs in a corpus, and writes triplets."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def mine(
         streams.open_output(output, overwrite) as results,
     ):
         with quiet_imports():
-            import tensorflow  # noqa: F401  not at its first use, with its logs
+            import tensorflow  # noqa: F401  here, so that its logs are silenced
 
             from keras_bert.tasks.table import load_reranker
         reranker = None if rerank is None else load_reranker(rerank)

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they name: models, their precision, and files of examples."""
+"""Options of several commands, and the functions that load what they name: models, and files of examples."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Model = TypeVar("Model", bound="BertTask")
 
 
 def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str | None) -> Path | None:
-    """A callback of click: the directory of a model's handle, with a configuration that can be read."""
+    """Finds the directory of a model's handle, as a callback of click. Raises Misuse like `directory_of`."""
     return None if handle is None else directory_of(handle)
 
 
 def directory_of(handle: str) -> Path:
-    """The directory of a model's handle. Raises Misuse if its configuration cannot be read."""
+    """Finds the directory of a model's handle. Raises Misuse if its configuration cannot be read."""
     from keras_bert.formats import Preset
 
     with misuse(OSError):
@@ -46,13 +46,13 @@ def directory_of(handle: str) -> Path:
 
 
 def _check_handle(ctx: click.Context, parameter: click.Parameter, handle: str) -> str:
-    """The same, but the handle itself."""
+    """Checks a model's handle as `find_preset` does, but returns the handle itself."""
     find_preset(ctx, parameter, handle)
     return handle
 
 
 def _find_tokenizer(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
-    """A callback of click: the directory of a tokenizer's handle."""
+    """Finds the directory of a tokenizer's handle, as a callback of click. Raises Misuse without a vocabulary."""
     from keras_bert.formats import Preset
 
     with misuse(OSError):
@@ -71,13 +71,13 @@ def check_prompts(preset: Path, *names: str | None) -> None:
 
 
 def load_model(from_preset: Callable[..., T], preset: Path, **arguments: Any) -> T:
-    """`from_preset(preset, **arguments)`. Raises Misuse if files are missing or damaged, or an argument is bad."""
+    """Calls `from_preset(preset, **arguments)`. Raises Misuse for missing or damaged files, or a bad argument."""
     with misuse(OSError):
         return from_preset(preset, **arguments)
 
 
 def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
-    """A checkpoint's tokenizer; None if it has no vocabulary."""
+    """Loads a checkpoint's tokenizer; returns None if it has no vocabulary."""
     from keras_bert.text import load_tokenizer
 
     try:
@@ -89,7 +89,7 @@ def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
 def encoded(
     model: BertSentenceEncoder, lines: streams.Lines, batch_tokens: int
 ) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Chunks of texts with their vectors."""
+    """Encodes input lines in chunks, and yields each chunk's texts and their vectors `[texts, size]`."""
     with lines.progress() as bar:
         for texts in lines.chunks():
             with misuse():
@@ -111,7 +111,7 @@ _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://
 
 file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
-# The name of a preset, and its directory.
+# --preset in three forms: the command gets the handle of a model, its directory, or the directory of a tokenizer.
 handle_option, preset_option, tokenizer_option = (
     click.option("--preset", default="all-MiniLM-L6-v2", callback=callback, metavar="MODEL", help=_MODEL_HELP)
     for callback in (_check_handle, find_preset, _find_tokenizer)
@@ -136,7 +136,7 @@ prompt_option = click.option(
 
 
 def values_by_column(_: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, list[str]]:
-    """Parses COLUMN=VALUE, which may be repeated: the values of each column."""
+    """Parses repeated COLUMN=VALUE into the values of each column, as a callback of click."""
     columns: dict[str, list[str]] = {}
     for each in pairs:
         column, sign, value = each.partition("=")
@@ -157,9 +157,10 @@ texts_argument = click.argument("text", nargs=-1)
 def texts_to(
     *formats: str, preset: Callable | None = preset_option, texts: Callable = texts_argument
 ) -> Callable[[Callable], Callable]:
-    """The arguments and options of a command that reads texts and writes one of these formats, by default the first.
+    """Adds the arguments and options of a command that reads texts and writes one of `formats`, by default the first.
 
-    The command gets the input `lines`, the open output `results`, the `output_format`, and the preset, if any.
+    The command gets the input `lines`, the open output `results`, the `output_format`, and the `preset` unless the
+    option is None.
     """
     options = together(texts, file_option, *([preset] if preset else []), output_options(*formats))
 
@@ -176,7 +177,7 @@ def texts_to(
 
 
 def output_options(*formats: str) -> Callable[[Callable], Callable]:
-    """The options for an output in one of these formats: `output_format`, `output` and `overwrite`."""
+    """Adds the options of an output in one of `formats`: `output_format`, `output` and `overwrite`."""
     formats_help = f"The format to write. By default that of the name of FILE in --output, else {formats[0]}."
     return together(
         click.option(
@@ -198,7 +199,7 @@ def output_option(is_eager: bool = False, required: bool = False) -> Callable[[C
 
 
 def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
-    output = ctx.params.get("output")  # --output is eager: it is known by now
+    output = ctx.params.get("output")  # --output is eager, so click has parsed it already
     assert isinstance(parameter.type, click.Choice)
     formats = parameter.type.choices
     chosen = given or streams.format_of(output, formats, f"choose --format {' or '.join(formats)}")
@@ -211,7 +212,7 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
 
 
 def recipe_options(kind: type, without: str = "", **defaults: object) -> Callable[[Callable], Callable]:
-    """An option for each field of a recipe, except `without`. Its values are checked before the command starts."""
+    """Adds an option for each field of a recipe, except `without`. Checks the values before the command starts."""
     fields = [field for field in dataclasses.fields(kind) if field.name != without]
 
     def add_to(command: Callable) -> Callable:
@@ -276,7 +277,7 @@ _CALIBRATION = together(
 
 
 def precision_options(command: Callable) -> Callable:
-    """The precision of inference, and its calibration. The file of texts is checked before the command starts."""
+    """Adds the options --precision and --calibration. Checks the file of texts before the command starts."""
 
     @functools.wraps(command)
     def checked(precision: str, calibration: str | None, **options: Any) -> None:
@@ -293,7 +294,7 @@ def precision_options(command: Callable) -> Callable:
 def load_in_precision(
     from_preset: Callable[[Path], Model], preset: Path, precision: str, calibration: str | None
 ) -> Model:
-    """`from_preset(preset)` in a precision. Raises Misuse if that cannot be had."""
+    """Calls `from_preset(preset)`, and sets the model's precision. Raises Misuse if either is impossible."""
     with misuse(OSError):
         model = from_preset(preset)
         if calibration is not None:
@@ -307,7 +308,7 @@ def load_in_precision(
 
 
 def _calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
-    """The texts in a file; for a model of pairs, both columns. Raises ValueError or Misuse."""
+    """Reads calibration texts from a file; for a model of pairs, both columns. Raises ValueError or OSError."""
     if tables.format_of(path) is not None:
         found = [row for _, row in tables.text_rows(path, names)]
         columns = [[row[name] for row in found] for name in names]
@@ -329,7 +330,7 @@ format_options = together(
     ),
     click.option("--no-header", is_flag=True, help="The first line is an example; choose columns by number, from 1."),
 )
-# The columns of a table, by name, or by number from 1.
+# Columns of a table are chosen by name, or by number from 1.
 text_options = together(
     click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
     click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
@@ -344,7 +345,7 @@ column_options = together(
 
 
 def read_example_file(kind: type | None, path: str, *, no_header: bool = False, **settings: Any) -> Labelled:
-    """`read_examples`, with the values of `column_options`. Raises Misuse if the file cannot be used."""
+    """Calls `read_examples` with the values of `column_options`. Raises Misuse if the file cannot be used."""
     with quiet_imports():
         from keras_bert.tasks.table import read_examples
     with misuse(OSError):
@@ -352,6 +353,6 @@ def read_example_file(kind: type | None, path: str, *, no_header: bool = False, 
 
 
 def read_columns(path: str, **settings: Any) -> data.ColumnExamples:
-    """Texts to compare, see `keras_bert.data.read_columns`. Raises Misuse if the file cannot be used."""
+    """Calls `keras_bert.data.read_columns`. Raises Misuse if the file cannot be used."""
     with misuse(OSError):
         return data.read_columns(path, **settings)

@@ -1,4 +1,4 @@
-"""keras-bert predict: texts -> the answers of a fine-tuned model, as JSON lines, CSV or TSV."""
+"""keras-bert predict: applies a fine-tuned model to texts, and writes JSON lines, CSV or TSV."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def predict(
             )
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
-            import tensorflow  # noqa: F401  not at its first use, with its logs
+            import tensorflow  # noqa: F401  here, so that its logs are silenced
             from tqdm import tqdm
         task = load_in_precision(load_task, model, options["precision"], calibration)
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
-        columns = {name: columns[name] or name for name in names}  # of the model's texts
+        columns = {name: columns[name] or name for name in names}  # the file's column for each text of the model
         count = None
         if isinstance(source, str):
             count, chunks = _of_table(source, columns, options)
@@ -99,13 +99,13 @@ def predict(
 def _of_table(
     file: str, columns: dict[str, str], options: dict[str, Any]
 ) -> tuple[int, Iterator[list[dict[str, Any]]]]:
-    """The number of rows of a table, all of them checked, and the rows in chunks, by column."""
+    """Checks all rows of a table. Returns their number, and an iterator over chunks of rows, by column."""
     read = functools.partial(text_rows, file, list(columns.values()), skip_bad=options["skip_bad"], **_rows(options))
     with misuse(OSError):
         count = sum(1 for _ in read())
 
     def chunks() -> Iterator[list[dict[str, Any]]]:
-        with warnings.catch_warnings():  # said at the first reading
+        with warnings.catch_warnings():  # the first reading has shown them
             warnings.simplefilter("ignore", UserWarning)
             rows = (row for _, row in read())
             while chunk := list(itertools.islice(rows, streams.TEXTS_AT_A_TIME)):
@@ -115,12 +115,12 @@ def _of_table(
 
 
 def _rows(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the readers of tables."""
+    """Translates the command's options into arguments of the functions that read tables."""
     return {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
 
 
 def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:
-    """An input line, by column. Raises ValueError if the model cannot read it."""
+    """Parses an input line into a row, by column. Raises ValueError if the model cannot read it."""
     if not is_json:
         if len(columns) > 1:
             raise ValueError(f"this model reads {' and '.join(columns)}: give a table, or JSON lines (--format jsonl)")

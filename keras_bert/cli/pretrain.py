@@ -1,4 +1,4 @@
-"""keras-bert pretrain: text -> a pre-trained model and a report."""
+"""keras-bert pretrain: pre-trains a model on text, and writes it with a report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_bert.recipe import PretrainingRecipe, RowsRecipe, SecondPhase
 
 
 def options(kind: type[PretrainingRecipe], **defaults: str) -> Callable[[Callable], Callable]:
-    """The options of a command that trains on text."""
+    """Makes the options of a command that trains on text; `defaults` are those of `RowsRecipe`."""
     return together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
         click.option(

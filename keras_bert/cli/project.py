@@ -1,4 +1,4 @@
-"""keras-bert project: texts -> files of vectors for TensorBoard's Embedding Projector."""
+"""keras-bert project: writes vectors of texts for TensorBoard's Embedding Projector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training runs in the command: their options, their lines on standard error, and how they end."""
+"""Training runs of the command: their options, the checks before them, and their output and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CANNOT_BE_USED = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADi
 
 
 def options(*recipes: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
-    """The options of every training run, with those of its recipes between."""
+    """Combines the options of all training runs with those of `recipes`."""
     return together(
         click.option("--output", required=True, metavar="DIR", help="Write the model into DIR, or resume its run."),
         click.option("--overwrite", is_flag=True, help="Remove the run or the model in DIR first, and start again."),
@@ -40,7 +40,7 @@ def options(*recipes: Callable[[Callable], Callable]) -> Callable[[Callable], Ca
 
 
 def fine_tuning_options(kind: type, without: str = "") -> Callable[[Callable], Callable]:
-    """The options of every command that fine-tunes; see `recipe_options`."""
+    """Combines the options of all commands that fine-tune with those of a recipe, see `recipe_options`."""
     return together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
         click.option(
@@ -63,7 +63,7 @@ def fine_tuning_options(kind: type, without: str = "") -> Callable[[Callable], C
 
 
 def fine_tune(task: str, *, preset: Path | None = None, no_header: bool | None = None, **options: Any) -> None:
-    """Fine-tunes for a task. Its options and files are checked before TensorFlow is imported."""
+    """Fine-tunes a model for a task. Checks options and files before it imports TensorFlow."""
     from keras_bert.tasks.table import learned_from
 
     options |= {} if no_header is None else {"header": not no_header}
@@ -82,7 +82,7 @@ def fine_tune(task: str, *, preset: Path | None = None, no_header: bool | None =
 
 
 def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
-    """Pre-trains a model. Its files are checked before TensorFlow is imported."""
+    """Pre-trains a model. Checks the files before it imports TensorFlow."""
     vocab, size, validation = (options.get(name) for name in ("vocab", "size", "validation"))
     with misuse(OSError):
         for path in filter(None, (*corpus, validation)):
@@ -98,9 +98,9 @@ def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
 
 
 def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
-    """Calls a function of `keras_bert.training`, and writes the measures.
+    """Calls a function of `keras_bert.training.runs`, and prints the measures.
 
-    An error that the user can correct, an interruption, and the end of another process of the run each give one line.
+    Turns an error that the user can correct, an interruption, or a dead worker into a one-line error.
     """
     with quiet_imports():
         import tensorflow as tf

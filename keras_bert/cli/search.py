@@ -1,4 +1,4 @@
-"""keras-bert search: queries -> the texts of an index that are closest in meaning."""
+"""keras-bert search: finds the texts of an index that are closest to queries in meaning."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def search(
 
 
 def _query(line: str) -> str:
-    """A line of the queries. Raises ValueError if it is blank."""
+    """Checks a line of the queries. Raises ValueError if it is blank."""
     if not line.strip():
         raise ValueError("query is empty")
     return line

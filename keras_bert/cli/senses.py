@@ -1,4 +1,4 @@
-"""keras-bert senses: a plot of the vectors of a word's occurrences in a text."""
+"""keras-bert senses: plots the vectors of a word's occurrences in a text."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def serve(directory: Path, model_name: str | None, no_batching: bool, **options:
         check_versions(directory)
     except FileNotFoundError as error:
         raise click.ClickException(str(error)) from error
-    # oneDNN compiles a kernel for each shape and keeps the last 1,024: too few for batches of all sizes.
+    # oneDNN compiles a kernel for each shape. By default it keeps 1,024, too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     with quiet_imports():
         try:

@@ -1,4 +1,4 @@
-"""keras-bert similarity: texts -> the similarity of each pair."""
+"""keras-bert similarity: computes the similarity of each pair of texts."""
 
 import itertools
 import math
@@ -12,8 +12,8 @@ from keras_bert.cli import streams
 from keras_bert.cli.options import check_prompts, load_model, prompt_option, texts_to
 from keras_bert.cli.terminal import Misuse, quiet_imports
 
-_MOST_TEXTS = 1000  # all pairs of more texts are written only as a matrix
-_BIG = 1e9  # bytes of a matrix from which on there is a warning
+_MOST_TEXTS = 1000  # for more texts, all pairs are written only as a matrix
+_BIG = 1e9  # bytes: a larger matrix gets a warning
 
 
 @click.command()

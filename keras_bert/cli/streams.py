@@ -1,4 +1,4 @@
-"""Input and output of the commands: texts from arguments, a file or a pipe; files written whole or not at all."""
+"""Input and output of the commands: reads texts from arguments, a file or a pipe; writes whole files or none."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ _FORMAT_OF_EXTENSION = {
     **{".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".xlsx": "xlsx", ".gz": "gz"},
 }
 _BYTES_AT_A_TIME = 1 << 16  # the capacity of a pipe
-_MOMENT = 0.02  # seconds
+_MOMENT = 0.02  # seconds to wait for input before a chunk is computed
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Input lines that are not decoded yet."""
+    """Input lines, which are decoded when they are read."""
 
     raw: Iterable[bytes]  # UTF-8, with or without line ends
-    place: str  # in messages, the text before a line's number: "reviews.txt, line"
+    place: str  # the text before a line's number in messages, such as "reviews.txt, line"
     would_wait: Callable[[], bool] = lambda: False  # whether the next line has not arrived yet
     count: Callable[[], int | None] = lambda: None  # the number of lines; None if it is unknown
 
     def progress(self) -> tqdm:
-        """A progress bar that counts texts, on a terminal; with the time left if their number is known."""
+        """Makes a progress bar of texts, shown only on a terminal; with the time left if their number is known."""
         from tqdm import tqdm
 
         total = self.count() if sys.stderr.isatty() else None
         return tqdm(total=total, unit=" texts", delay=1, disable=None)  # None: only on a terminal
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
-        """Decodes and parses each line. Raises Misuse, with the line's number, for bad UTF-8 or a ValueError."""
+        """Decodes and parses the lines. Raises Misuse, with the line's number, for bad UTF-8 or a ValueError."""
         for number, line in enumerate(self.raw, start=1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of Windows editors
@@ -72,7 +72,7 @@ class Lines:
                 raise Misuse(f"{self.place} {number}: {error}") from None
 
     def chunks(self, parse: Callable[[str], T] = str) -> Iterator[list[T]]:
-        """The parsed lines in lists of up to `TEXTS_AT_A_TIME`; a list ends early if the next line has not arrived."""
+        """Yields lists of up to `TEXTS_AT_A_TIME` parsed lines. A list ends early if the next line has not arrived."""
         chunk = []
         for each in self.parsed(parse):
             chunk.append(each)
@@ -84,7 +84,7 @@ class Lines:
 
 
 class Arriving:
-    """The lines of a file, or of a pipe that may still be written to."""
+    """The lines of a file, or of a pipe whose writer may still be running."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self.file = file
@@ -92,7 +92,7 @@ class Arriving:
 
     def __iter__(self) -> Iterator[bytes]:
         begun: list[bytes] = []  # parts of an unfinished line
-        ends = b"\r"  # as of old Macs, in a file without a line feed
+        ends = b"\r"  # the line end of old Macs, in a file without a line feed
         while came := self.file.read1(_BYTES_AT_A_TIME):
             first, *others = came.split(b"\n")
             begun.append(first)
@@ -106,7 +106,7 @@ class Arriving:
             yield from last.removesuffix(ends).split(ends)
 
     def would_wait(self) -> bool:
-        """Whether the next line has not arrived, and nothing arrives in a moment."""
+        """Checks whether no further line is here, and none arrives within `_MOMENT`."""
         try:
             return not self._lines and not select.select([self.file], [], [], _MOMENT)[0]
         except ValueError:  # in memory, without a file descriptor
@@ -114,11 +114,11 @@ class Arriving:
 
 
 def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
-    """The input: arguments, a file, or a pipe. Raises Misuse if there is none."""
+    """Opens the input: arguments, a file, or a pipe. Raises Misuse if there is none."""
     if arguments and file:
         raise Misuse("give texts as arguments or in --file, not both")
     if arguments:
-        # Python makes surrogates of bytes that are not UTF-8; this restores the bytes.
+        # Python turns bytes that are not UTF-8 into surrogates; `surrogateescape` turns them back.
         raw = (argument.encode("utf-8", "surrogateescape") for argument in arguments)
         return Lines(raw, "argument", count=lambda: len(arguments))
     if file and file != "-":
@@ -155,9 +155,10 @@ def _closing(lines: Arriving) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
-    """Opens standard output, or a file that exists only if the block ends without an exception.
+    """Opens standard output, or a file that appears only if the block ends without an exception.
 
-    Raises Misuse if the file exists and `overwrite` is False, or if it cannot be created.
+    Raises:
+        Misuse: the file exists and `overwrite` is False, or it cannot be created.
     """
     if output in (None, "-"):
         stdout = sys.stdout.buffer
@@ -182,10 +183,10 @@ def _check_output(output: str, path: Path, overwrite: bool) -> None:
 
 
 def format_of(output: str | None, formats: Sequence[str], advice: str = "", must_be_known: bool = False) -> str:
-    """The format of an output, by its extension; the first of `formats` for standard output and other extensions.
+    """Finds the format of an output by its extension; the first of `formats` for standard output or others.
 
     Raises:
-        Misuse: the extension is that of another format; or, if it `must_be_known`, that of none.
+        Misuse: the extension belongs to a format that is not in `formats`, or is unknown although it `must_be_known`.
     """
     suffix = Path(output or "").suffix.lower()
     found = _FORMAT_OF_EXTENSION.get(suffix, suffix if must_be_known else formats[0])
@@ -198,22 +199,22 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
 
 
 class RowWriter:
-    """Writes rows, values by column, as JSON lines, CSV or TSV.
+    """A writer of rows, values by column, as JSON lines, CSV or TSV.
 
     In CSV and TSV, lists and objects are JSON in a cell, and a missing value is an empty cell. TSV has no quotes.
 
     Args:
-        file: the file.
+        file: the open file.
         format: one of `ROWS`.
     """
 
     def __init__(self, file: BinaryIO, format: str) -> None:
         self._file = file
         self._format = format
-        self._columns: list[str] = []  # of CSV and TSV
+        self._columns: list[str] = []  # the header of CSV and TSV
 
     def write(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Writes rows. In CSV and TSV, their columns are those of the first; Misuse is raised for others."""
+        """Writes rows. CSV and TSV have the columns of the first chunk; raises Misuse if a later row has others."""
         if self._format == "jsonl":
             write_lines(self._file, (json_line(**row) for row in rows))
             return
@@ -235,7 +236,7 @@ class RowWriter:
                 raise Misuse(f"{bad[0]!r:.60} has a tab or a line end, which TSV cannot hold; write .csv or .jsonl")
             return "\t".join(cells)
         line = io.StringIO()
-        csv.writer(line, lineterminator="\r\n").writerow(cells)  # quotes cells with either of them
+        csv.writer(line, lineterminator="\r\n").writerow(cells)  # quotes cells that contain \r or \n
         return line.getvalue().removesuffix("\r\n")
 
 
@@ -246,7 +247,7 @@ def _cell(value: object) -> str:
 
 
 def renamed(row: Mapping[str, object], taken: Collection[str]) -> dict[str, object]:
-    """Returns a row of a file, in which no column has a name that is taken: `label` becomes `given_label`."""
+    """Renames the columns of a row whose names are taken: `label` becomes `given_label`."""
     free: dict[str, object] = {}
     for name, value in row.items():
         shown = name
@@ -264,7 +265,7 @@ def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
 
 
 def shown(text: str) -> str:
-    """A text in one line, for people."""
+    """Formats a text as one printable line."""
     return visible(" ".join(text.split()))
 
 

@@ -1,4 +1,4 @@
-"""keras-bert summary: the parts of a model, and the memory and operations to run and to train it."""
+"""keras-bert summary: lists a model's parts, and the memory and operations to run and train it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
 
 
 def _architecture(preset: Path | None, size: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
-    """The configuration of a preset, or of a size, and the shapes of the weights of its heads."""
+    """Reads the configuration of a preset, or of a size, and the shapes of its heads' weights."""
     from keras_bert import formats
 
     if preset is None:
@@ -100,7 +100,7 @@ def _find(handle: str) -> Path:
 
 
 def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:
-    """The ranges that the preset keeps, or that calibration finds."""
+    """Reads the int8 ranges of a preset; in int8, calibrates if it has none. Returns None without ranges."""
     from keras_bert.inference import read_ranges
     from keras_bert.tasks.table import task_of
 

@@ -1,4 +1,4 @@
-"""What a command shows at a terminal: errors and warnings in one line each, no logs; and how Ctrl-C ends it."""
+"""Keeps a command's terminal quiet: errors and warnings in one line each, no logs, a clean end at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Misuse(click.ClickException):
     exit_code = 2
 
     def format_message(self) -> str:
-        return visible(self.message)  # it may quote a file
+        return visible(self.message)  # it may quote control characters of a file
 
 
 @contextlib.contextmanager
 def misuse(*more: type[Exception]) -> Iterator[None]:
-    """In this block, ImportError, ValueError and `more` become Misuse, with the message in one line."""
+    """Turns ImportError, ValueError and `more`, in this block, into Misuse with a one-line message."""
     try:
         yield
     except (ImportError, ValueError, *more) as error:
@@ -39,14 +39,14 @@ def misuse(*more: type[Exception]) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
-    """An exception's message in one line; an error of the system with the file's name."""
+    """Formats an exception's message as one line; an error of the system gets the file's name."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
 
 
 def visible(text: str) -> str:
-    """A text whose control characters, which a terminal would obey, are spelled out as in JSON; tabs stay."""
+    """Escapes control characters, which a terminal would obey, as in JSON. Tabs and line ends stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -56,7 +56,7 @@ def visible(text: str) -> str:
 
 @contextlib.contextmanager
 def written(output: str | Path) -> Iterator[None]:
-    """Around the writing of a directory: errors become one line, with its name."""
+    """Turns errors while a directory is written, in this block, into one line with the directory's name."""
     import tensorflow as tf
 
     with misuse(OSError):
@@ -92,14 +92,14 @@ def quiet_imports() -> Iterator[None]:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow without its logs, once the command has checked what it can check without."""
+    """Imports TensorFlow without its logs. Call it after all checks that do not need TensorFlow."""
     with quiet_imports():
         import tensorflow  # noqa: F401
 
 
 @contextlib.contextmanager
 def python_warnings() -> Iterator[None]:
-    """Shows each warning of this package in one line, and hides those of other packages."""
+    """Shows warnings of this package in one line each, and hides those of other packages, in this block."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("always", category=UserWarning, module=r"keras_bert\.")
@@ -114,16 +114,16 @@ def _show_warning(message: Warning | str, *_: object) -> None:
         click.echo(f"Warning: {visible(str(message))}", err=True)
 
 
-ARGUMENTS = "keras_bert.arguments"  # in the context of click: the words of the command line
+ARGUMENTS = "keras_bert.arguments"  # the key of the command line's words in click's `Context.meta`
 
 
 def resumable(unfinished: str, anew: str, after: str = "") -> str:
-    """Says that something is unfinished, how to begin it anew, and the command line that resumes it.
+    """Formats the message of an interruption, with the command line that resumes the work.
 
     Args:
-        unfinished: what an interruption leaves.
-        anew: what to do to begin anew.
-        after: the last saved place.
+        unfinished: the unfinished work, such as "the run in my-model".
+        anew: the advice for starting from the beginning, such as "add --overwrite".
+        after: the last saved position, such as " after epoch 1 of 3".
     """
     words = click.get_current_context().meta[ARGUMENTS]
     command = shlex.join(["keras-bert", *(word for word in words if word != "--overwrite")])
@@ -134,12 +134,12 @@ def resumable(unfinished: str, anew: str, after: str = "") -> str:
 def end_the_command(
     clean_up: Callable[[], None] = lambda: None, message: str = "Interrupted; no file was written."
 ) -> Iterator[None]:
-    """In this block SIGINT and SIGTERM end the process, with exit code 128 + the signal's number.
+    """Ends the process at SIGINT or SIGTERM in this block, with exit code 128 + the signal's number.
 
-    Not by KeyboardInterrupt, which TensorFlow ignores while it is imported or traces a function.
+    Exits from the signal handler, because TensorFlow swallows KeyboardInterrupt while it imports or traces.
 
     Args:
-        clean_up: called first. Incomplete files of `keras_bert.files` are always removed.
+        clean_up: called first, before incomplete files of `keras_bert.files` are removed.
         message: the line on standard error.
     """
     stderr = os.dup(2)  # `quiet_imports` redirects 2 to /dev/null
@@ -151,7 +151,7 @@ def end_the_command(
     old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         for number, handler in old.items():
-            if handler is not signal.SIG_IGN:  # as under nohup
+            if handler is not signal.SIG_IGN:  # it is ignored under nohup
                 signal.signal(number, handle)
         yield
     finally:
@@ -162,7 +162,7 @@ def end_the_command(
 
 @contextlib.contextmanager
 def killed_processes() -> Iterator[None]:
-    """In this block, the error of `in_processes` for a killed process becomes one line, without logs."""
+    """Turns KilledError, raised in this block for a killed process, into one line, without that process's logs."""
     try:
         yield
     except KilledError as error:
@@ -170,7 +170,7 @@ def killed_processes() -> Iterator[None]:
 
 
 def end(number: int, message: str, stderr: int = 2) -> NoReturn:
-    """Ends the process after a signal, with a line on the file descriptor `stderr`."""
+    """Ends the process after a signal: removes temporary files, and writes a line to the file descriptor `stderr`."""
     files.remove_temporary()
     after_progress_bar = "\n" if os.isatty(stderr) else ""
     os.write(stderr, f"{after_progress_bar}{message}\n".encode())

@@ -1,4 +1,4 @@
-"""keras-bert tokenize: a text -> the tokens of the model's vocabulary."""
+"""keras-bert tokenize: splits texts into tokens of the model's vocabulary."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) 
     """Writes each text (coloured on a terminal) and the table of its tokens."""
     from keras_bert.text.explanation import explain
 
-    between: list[str] = []  # an empty line before each text but the first
+    between: list[str] = []  # an empty line goes before each text except the first
     for chunk in chunks:
         for text, tokens in zip(chunk, explain(tokenizer, chunk), strict=True):
             line = _coloured(text, tokens) if results.isatty() else _shown(text)
-            results.writelines(f"{each}\n".encode() for each in (*between, line))  # colours stay
+            results.writelines(f"{each}\n".encode() for each in (*between, line))  # `write_lines` escapes colours
             streams.write_lines(results, _table(tokens))
             between = [""]
 
@@ -67,12 +67,12 @@ def _row(token: ExplainedToken) -> tuple[str, ...]:
 
 
 def _shown(text: str) -> str:
-    """A text with code points in place of line ends and control characters."""
+    """Replaces line ends and control characters by their code points, such as <U+000A>."""
     return "".join(each if each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
 
 
 def _width(text: str) -> int:
-    """The number of columns of a text in a terminal."""
+    """Counts the columns that a text takes in a terminal: 2 for wide characters, 0 for combining ones."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
     )

@@ -1,4 +1,4 @@
-"""keras-bert vocab: a corpus -> a vocabulary."""
+"""keras-bert vocab: learns a vocabulary from a corpus."""
 
 from __future__ import annotations
 

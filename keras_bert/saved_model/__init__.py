@@ -1,4 +1,4 @@
-"""Exports SavedModels for TF Hub and TF Serving; HubLayer calls SavedModels of TF Hub."""
+"""SavedModels: exports for TF Hub and TF Serving, and HubLayer, which calls TF Hub's SavedModels."""
 
 from keras_bert.saved_model.hub_export import export_encoder, export_preprocessor
 from keras_bert.saved_model.hub_layer import HubLayer

@@ -30,25 +30,26 @@ _TEXT_OPS = {
     "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits", "UnicodeScriptTokenizeWithOffsets",
     "WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets",
 }  # fmt: skip
-_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that made them
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that defined them
 
 
 def check_serving(directory: str | Path) -> list[str]:
-    """Checks an export of `export_serving` or `export_encoder`, before it is deployed.
+    """Checks an export of `export_serving` or `export_encoder`. Use it before you deploy the export.
 
-    It looks for operations that TF Serving lacks and for variables that are stored twice, and a fresh process answers
-    the warm-up requests.
+    There are three checks: TF Serving has all operations; no variable is stored twice; and a fresh process, which does
+    not import this package, answers the warm-up requests.
 
     Args:
-        directory: a version directory, `.../<version>/`; its parent, for the highest version; or the directory of an
-            encoder.
+        directory: a version directory, `.../<version>/`; the parent of versions, to check the highest one; or the
+            directory of an encoder.
 
     Returns:
         One line for each check.
 
     Raises:
         FileNotFoundError: there is no SavedModel.
-        ValueError: it is damaged, has no warm-up requests, or cannot be served; the message lists all problems.
+        ValueError: the SavedModel is damaged, has no warm-up requests, or cannot be served; the message lists all
+            problems.
 
     Example:
         >>> import tempfile
@@ -101,7 +102,7 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     tensors = {name: np.asarray(file.read(name)) for name in names}
     same = defaultdict(list)
     for name, value in sorted(tensors.items()):
-        # Constant values, such as those of new biases, may be equal by chance; random or learned values may not.
+        # Variables with one repeated value, such as new biases, may be equal by chance. Random or learned ones are not.
         if value.size > 1 and np.any(value != value.flat[0]):
             same[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
     if twice := ", ".join(" = ".join(names) for names in same.values() if len(names) > 1):
@@ -113,8 +114,8 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     if not (directory / WARMUP_FILE).is_file() and not _takes_ids(saved):
         raise ValueError(f"there are no warm-up requests ({WARMUP_FILE})")
-    # A fresh process loads the model as TF Serving does. The script is passed as text, because a file would import the
-    # modules beside it.
+    # A fresh process loads the model as TF Serving does. It gets the script as text, because a script in a file
+    # could import the modules beside it.
     script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")
     command = [sys.executable, "-c", script, str(directory.absolute())]
     result = subprocess.run(command, capture_output=True, text=True, cwd=directory)

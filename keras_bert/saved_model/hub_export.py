@@ -23,7 +23,7 @@ from keras_bert.text.packing import pack, truncate
 from keras_bert.text.strings import require
 from keras_bert.text.tokenizer import Tokenizer
 
-Nest: TypeAlias = "tf.Tensor | list[tf.Tensor]"  # an output
+Nest: TypeAlias = "tf.Tensor | list[tf.Tensor]"  # one of the outputs of an encoder
 
 
 def export_encoder(
@@ -54,7 +54,7 @@ def export_encoder(
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
-        TypeError: `model` is neither.
+        TypeError: `model` is neither an encoder nor a `BertMaskedLM`.
         ValueError: `dtype` is unknown, or cannot hold a weight.
 
     Example:
@@ -80,7 +80,8 @@ def export_encoder(
             tokens = tf.shape(inputs[NAMES[0]])[1]
             message = f"the model has {positions} positions, but the sequence tokens:"
             checks = [tf.debugging.Assert(tokens <= positions, [message, tokens])]
-            # A lookup past the end of a table reads zeros on GPUs; on CPUs, its error could come first.
+            # Cuts off tokens without a position: a GPU would look up zeros for them, and a CPU could raise its own
+            # error before the assertion does.
             inputs = {name: values[:, :positions] for name, values in inputs.items()}
             if training and not trains:
                 message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
@@ -91,7 +92,7 @@ def export_encoder(
         def predict(inputs: Mapping[str, tf.Tensor], training: bool) -> dict[str, Nest]:
             inputs = dict(inputs)
             masked = inputs.pop(POSITIONS)
-            outputs = root.__call__(inputs, training)  # the encoder itself would be traced again
+            outputs = root.__call__(inputs, training)  # `encode` would be traced again
             with weights.in_place():
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
@@ -101,7 +102,7 @@ def export_encoder(
 
         @tf.function(input_signature=[_specs(NAMES)], autograph=False)
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            outputs = root.__call__(inputs, False)  # not `root(...)`: the class has no __call__
+            outputs = root.__call__(inputs, False)  # not `root(...)`: Python looks for `__call__` in the class
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
@@ -118,7 +119,7 @@ def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
 def _part(
     compute: Callable[..., Mapping[str, Nest]], names: tuple[str, ...], variables: list[tf.Variable], trains: bool
 ) -> tf.train.Checkpoint:
-    """Makes an object of TF Hub's interface that calls `compute(inputs, training)`."""
+    """Makes an object with TF Hub's interface that calls `compute(inputs, training)`."""
 
     @tf.function(autograph=False)
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Nest]:
@@ -143,16 +144,17 @@ _GROUPED_TOKENS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=
 def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, overwrite: bool = False) -> None:
     """Writes a SavedModel that turns strings into an encoder's inputs, for `hub.KerasLayer` and `tf.saved_model.load`.
 
-    It follows TF Hub's common API for text (common_saved_model_apis/text). The loaded `model` has:
+    Use it together with `export_encoder`, for programs without this package. It follows TF Hub's common API for text
+    (common_saved_model_apis/text). The loaded `model` has:
         `model(sentences)`: string `[batch]` -> the output of `preprocessor`, a dict of int32 `[batch, seq_length]`;
         `model.tokenize(sentences)`: ragged int32 `[batch, (words), (tokens)]`;
         `model.tokenize_with_offsets(sentences)`: the same, and int64 starts and ends of the tokens, in bytes;
         `model.tokenize.get_special_tokens_dict()`: int32 scalars `vocab_size`, `padding_id`, `start_of_sequence_id`,
             `end_of_segment_id`, `mask_id`;
         `model.bert_pack_inputs([segments], seq_length=128)`: one or two ragged tensors of ids, with or without the
-        dimension of words -> a dict of int32 `[batch, seq_length]`, truncated in the preprocessor's way;
+            dimension of words -> a dict of int32 `[batch, seq_length]`, truncated as `preprocessor` truncates;
         `model.vocab_file`: the vocabulary, one token per line.
-    A process that loads it must `import tensorflow_text`, for its operations, and needs nothing else.
+    A process that loads the SavedModel must `import tensorflow_text`, which registers its operations.
 
     Args:
         preprocessor: the preprocessor.

@@ -23,7 +23,7 @@ from keras_bert.tensors import Tensor
 
 @dataclasses.dataclass
 class _Description:
-    """Rebuilds a layer before its SavedModel is loaded. It is part of the `.keras` file's configuration."""
+    """The part of a `.keras` file's configuration that rebuilds a layer before its SavedModel is loaded."""
 
     supports_jit: bool
     weights: list[dict[str, Any]]  # path inside the SavedModel, name, shape, dtype, trainable
@@ -32,16 +32,17 @@ class _Description:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class HubLayer(keras.layers.Layer):
-    """Calls and trains a reusable SavedModel of TF Hub's interface: hub.KerasLayer for Keras 3.
+    """A layer that calls and trains a reusable SavedModel with TF Hub's interface: hub.KerasLayer for Keras 3.
 
-    A model's `.keras` file holds the SavedModel. A SavedModel is a program, so the file needs
+    Use it for models of TF Hub, and for exports of `export_encoder` and `export_preprocessor`. A model's `.keras` file
+    holds the SavedModel. A SavedModel is a program, so the file needs
     `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change the SavedModel's dtypes. With a
-    `tf.distribute` strategy, create an encoder in the strategy's scope, and use a preprocessor in `Dataset.map`:
-    Keras's `fit` fails on strings there.
+    `tf.distribute` strategy, create an encoder in the strategy's scope, and use a preprocessor in `Dataset.map`,
+    because Keras's `fit` fails on strings there.
 
     Args:
         handle: the directory of a SavedModel, or any handle of `tensorflow_hub.resolve` (with the extra `hub`).
-        trainable: whether to train the SavedModel's trainable variables. It can be set later, as for any layer. If
+        trainable: whether to train the SavedModel's trainable variables. It can be changed later, as for any layer. If
             False, dropout is off, and batch normalization is not updated, even in training.
         arguments: more keyword arguments for every call, such as `{"seq_length": 64}` for `bert_pack_inputs`.
         endpoint: a part of the SavedModel to call instead of the whole, such as `"mlm"` or `"tokenize"`.
@@ -155,7 +156,7 @@ class HubLayer(keras.layers.Layer):
     def __call__(self, inputs: Nest, **kwargs: Any) -> Nest:
         if not self.built:
             self.build()
-        # Here and not in `call`, because Keras takes only tensors as positional arguments.
+        # Not in `call`: Keras accepts only tensors as positional arguments, and `converted` also takes lists of str.
         if self._saved_model is not None or not _is_symbolic(inputs):
             inputs = self._loaded().converted(inputs)
         return super().__call__(inputs, **kwargs)
@@ -190,9 +191,10 @@ class HubLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HubLayer:
-        """Makes a layer that loads its SavedModel when it is built, or from a `.keras` file.
+        """Makes a layer without its SavedModel, which `build` loads from the handle, or `load_assets` from a file.
 
-        Raises ValueError if a model is loaded without `safe_mode=False`.
+        Raises:
+            ValueError: a model is loaded without `safe_mode=False`.
         """
         if undocumented.in_safe_mode():
             raise ValueError(

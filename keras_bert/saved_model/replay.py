@@ -1,4 +1,4 @@
-"""Answers a SavedModel's warm-up requests in a session, as TF Serving does. `check` runs it in a fresh process."""
+"""Answers a SavedModel's warm-up requests in a session, as TF Serving does. `check.py` runs it in a fresh process."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ _REQUESTS = "assets.extra/tf_serving_warmup_requests"
 
 
 def replay(directory: str) -> int:
-    """Answers the requests and returns their number. A wrong answer ends the process."""
+    """Runs the requests and returns their number. Ends the process with a message if an output is wrong."""
     answered = 0
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
@@ -33,7 +33,7 @@ def replay(directory: str) -> int:
 
 
 def _requests(directory: str, graph: tf.compat.v1.MetaGraphDef) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Signatures and their inputs: the warm-up requests, or ids for an encoder, which has none."""
+    """Yields the signature and the inputs of each warm-up request; for an encoder, which has none, a batch of ids."""
     path = f"{directory}/{_REQUESTS}"
     if not os.path.exists(path):
         names = graph.signature_def["serving_default"].inputs

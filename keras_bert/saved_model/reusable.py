@@ -22,12 +22,12 @@ Specs: TypeAlias = Any  # a nest of tf.TypeSpec
 
 
 class ReusableSavedModel:
-    """A callable part of a SavedModel of TF Hub's interface (tensorflow/hub docs, `reusable_saved_models`).
+    """A SavedModel with TF Hub's interface, or a callable part of one (tensorflow/hub docs, `reusable_saved_models`).
 
     Args:
         directory: the SavedModel's directory.
         endpoint: the name of a callable part, such as `"mlm"`; None for the whole SavedModel.
-        variables: path -> tf.Variable that replaces the SavedModel's variable and its value.
+        variables: for a path inside the SavedModel, the tf.Variable that replaces its variable and value.
 
     Attributes:
         root: the object that TensorFlow loaded.
@@ -35,11 +35,11 @@ class ReusableSavedModel:
         trained: the paths of the trainable variables.
         regularization_losses: functions without arguments that return a scalar.
         parameters: the names of the endpoint's arguments; the inputs come first.
-        supports_jit: whether XLA can probably compile it.
+        supports_jit: whether XLA can probably compile the endpoint.
 
     Raises:
         FileNotFoundError: `directory` is not a SavedModel, or a part of it is missing.
-        ValueError: it is damaged, does not follow the interface, or has no such endpoint.
+        ValueError: the SavedModel is damaged, does not follow the interface, or has no such endpoint.
     """
 
     def __init__(self, directory: str, endpoint: str | None = None, variables: Mapping[str, tf.Variable] | None = None):
@@ -59,14 +59,14 @@ class ReusableSavedModel:
         self.parameters = list(concrete[0].function_type.parameters)
         self._takes = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)
-        # All files except the variables. They are read now, because the directory may be replaced or removed later.
+        # Read now, without the variables, because the directory may be replaced or removed before `write`.
         self._files = _read_files(directory)
 
     def __call__(self, inputs: Nest, **arguments: Any) -> Nest:
         return self._function(inputs, **arguments)
 
     def with_dense_gradients(self, inputs: Nest, **arguments: Any) -> Nest:
-        """Calls it with dense gradients of embedding tables, not `tf.IndexedSlices`.
+        """Calls the endpoint so that embedding tables get dense gradients, not `tf.IndexedSlices`.
 
         `tf.IndexedSlices` hold a row for each occurrence of a token in the batch. Keras 3's optimizers treat these as
         different rows: Adam adds the squares of their gradients instead of squaring the sum.
@@ -76,8 +76,9 @@ class ReusableSavedModel:
         outputs = self._function(inputs, **arguments)
         if not self._tables:
             return outputs
-        # TensorFlow sums the gradients of a variable's uses, and the sum with a tensor is a tensor. (TensorFlow would
-        # never free the graph of a `custom_gradient`, nor the model.)
+        # TensorFlow sums the gradients of all uses of a variable, and IndexedSlices + tensor = tensor. `nothing` uses
+        # an empty slice of each table, and so adds a dense gradient of zeros. (TensorFlow would never free the graph of
+        # a `custom_gradient`, nor the model.)
         nothing = tf.add_n([tf.cast(tf.reduce_sum(tf.reshape(each, [-1])[:0]), tf.float32) for each in self._tables])
         add = lambda output: output + tf.cast(nothing, output.dtype) if output.dtype.is_floating else output  # noqa: E731
         return tf.nest.map_structure(add, outputs, expand_composites=True)
@@ -109,7 +110,8 @@ class ReusableSavedModel:
     def converted(self, inputs: object) -> Nest:
         """Converts a call's inputs to tensors for the endpoint; Keras's symbolic tensors stay as they are.
 
-        Raises TypeError or ValueError if a key is missing or unknown, or a dtype or shape is wrong.
+        Raises:
+            TypeError, ValueError: a key is missing or unknown, or a dtype or shape is wrong.
         """
         errors = []
         for specs in self._takes:
@@ -118,7 +120,7 @@ class ReusableSavedModel:
             except (TypeError, ValueError) as error:
                 errors.append(error)
         takes = ", or ".join(_describe(specs) for specs in self._takes)
-        # With several choices, the single errors would not help.
+        # If the endpoint takes several structures, the errors of each would not help.
         reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
         raise type(errors[0])(f"{reason}; {self.title} takes {takes}")
 
@@ -126,7 +128,9 @@ class ReusableSavedModel:
 def resolve(handle: str) -> str:
     """Finds the directory of a handle: the handle itself, or tensorflow_hub's cached download.
 
-    Raises FileNotFoundError if there is no such directory, and ImportError for a URL without tensorflow_hub.
+    Raises:
+        FileNotFoundError: there is no such directory.
+        ImportError: the handle is a URL, and tensorflow_hub is not installed.
     """
     if tf.io.gfile.isdir(handle):
         return handle
@@ -156,7 +160,7 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
 
 
 def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
-    """Finds the object to call: the SavedModel's root, or one of its parts."""
+    """Finds the object to call: the SavedModel's root, or its part of this name."""
     parts = {
         key: value
         for key, value in vars(root).items()
@@ -177,12 +181,12 @@ def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
 
 
 def _is_reusable(value: object) -> bool:
-    """Checks for a restored `__call__`; plain functions and lists of layers have none."""
+    """Checks whether an object has a restored `__call__`; plain functions and lists of layers have none."""
     return bool(getattr(getattr(value, "__call__", None), "concrete_functions", ()))  # noqa: B004
 
 
 def _compiles(function: Any) -> bool:
-    """Checks whether XLA can probably compile a function: no strings, ragged tensors or TF Text operations."""
+    """Guesses whether XLA can compile a function: it must have no strings, ragged tensors or TF Text operations."""
     specs = keras.tree.flatten((function.structured_input_signature, function.structured_outputs))
     if any(isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec) for spec in specs):
         return False
@@ -197,7 +201,7 @@ def _compiles(function: Any) -> bool:
 
 
 def _read_files(directory: str) -> dict[str, bytes]:
-    """Reads all files, by name, except the variables and the fingerprint, which includes them."""
+    """Reads all files, by name, except the variables and the fingerprint, which depends on the variables."""
     contents = {}
     for folder, _, names in tf.io.gfile.walk(directory):
         inside = folder[len(directory) :].strip("/")
@@ -211,7 +215,7 @@ def _read_files(directory: str) -> dict[str, bytes]:
 
 
 def _distinct(structures: list[Specs]) -> list[Specs]:
-    """Removes repeated nests of specs, without regard to the names of tensors."""
+    """Removes nests of specs that differ only in the names of tensors."""
     return list({_describe(specs): specs for specs in structures}.values())
 
 

@@ -1,4 +1,4 @@
-"""What all exports share: a new directory, callable objects, stored weights, and the README of low precision."""
+"""Parts that all exports share: a new directory, callable objects, stored weights, the README of low precision."""
 
 from __future__ import annotations
 
@@ -37,22 +37,23 @@ is in bfloat16, and it must be served on a processor with AVX-512, too: without 
 
 
 def write_card(directory: Path, precision: str) -> None:
-    """Writes the README of a SavedModel in "bfloat16" or "int8": the processors that it needs."""
+    """Writes the README of a SavedModel in "bfloat16" or "int8", which lists the processors that it needs."""
     (directory / "README.md").write_text(_CARDS[precision], encoding="utf-8")
 
 
 def callable_object(function: Callable[..., object], **attributes: object) -> tf.train.Checkpoint:
-    """Makes an object that can be called after loading, and has attributes: the building block of TF Hub's interface.
+    """Makes an object that can be called after loading, with attributes: the building block of TF Hub's interface.
 
-    `function` is a tf.function that has been traced for every kind of input.
+    `function` must be a tf.function that has been traced for every kind of input.
     """
     return tf.train.Checkpoint(**attributes, __call__=function)
 
 
 def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextManager[Path]:
-    """Makes a directory for a SavedModel. It moves to `directory` when the block ends without an exception.
+    """Makes a temporary directory for a SavedModel, and moves it to `directory` if the block raises no exception.
 
-    Raises FileExistsError if `directory` exists, and it is not a SavedModel or `overwrite` is False.
+    Raises:
+        FileExistsError: `directory` exists, and it is not a SavedModel or `overwrite` is False.
     """
     return files.directory_written_whole(Path(directory), MODEL, overwrite)
 
@@ -61,14 +62,14 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 class StoredWeights:
-    """Copies a Keras model's weights. The copies replace the originals while a function is traced.
+    """Copies of a Keras model's weights, which replace the originals while a function is traced.
 
-    The SavedModel has no Keras objects, and no variables for random seeds, because a variable that every call changes
-    can neither be mirrored on devices nor serve several clients at a time. An operation gives dropout its seeds.
+    The SavedModel has no Keras objects, and no variables for random seeds: a variable that every call changes can
+    neither be mirrored on devices nor serve several clients at a time. An operation draws the seeds of dropout instead.
 
     Args:
         model: a Keras model or layer that has been built.
-        dtype: the dtype to store float weights in, "float16" or "bfloat16"; calls cast them back to their own dtype.
+        dtype: the dtype to store float weights in, "float16" or "bfloat16"; None: their own. Calls cast them back.
         root: a part of the model. The names of its variables leave out the part's name, which Keras may have numbered.
 
     Attributes:
@@ -86,12 +87,12 @@ class StoredWeights:
         }
         self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
         self._weights = model.weights
-        # `variables` are weights, and the states of seeds and metrics.
+        # `model.weights` lacks the states of seeds, which `in_place` must replace, too.
         self._seeds = undocumented.seed_states(model)
         self.variables = self.copies(model)
 
     def copies(self, part: keras.Layer) -> list[tf.Variable]:
-        """Finds the copies of the weights of a part of the model."""
+        """Finds the copies of the weights of one part of the model."""
         return [self._copies[id(weight)] for weight in part.weights]
 
     @contextlib.contextmanager
@@ -120,6 +121,6 @@ def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
 
 
 def variables_read(function: Any, variables: list[tf.Variable]) -> list[tf.Variable]:
-    """Leaves out variables that a traced function does not read: in low precision, most weights are constants."""
+    """Drops variables that a traced function does not read. In low precision, most weights are constants."""
     read = {id(variable) for variable in function.variables}
     return [variable for variable in variables if id(variable) in read]

@@ -14,7 +14,7 @@ from keras_bert.saved_model.saving import StoredWeights, callable_object, new_di
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
-# A short text, and a batch with a long one, so that memory is allocated in advance.
+# A short text, and a batch with a long text, which makes the server allocate memory in advance.
 _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
 
 
@@ -24,7 +24,7 @@ def messages() -> ModuleType:
 
 
 def write_warmup(directory: Path, names: tuple[str, ...]) -> None:
-    """Writes requests for both signatures of `export_serving` into a SavedModel with these names of input texts."""
+    """Writes warm-up requests for both signatures of `export_serving` into a SavedModel; `names` are its inputs."""
     (directory / WARMUP_FILE).parent.mkdir()
     with tf.io.TFRecordWriter(str(directory / WARMUP_FILE)) as file:
         for texts in _BATCHES:
@@ -53,20 +53,21 @@ def export_serving(
 ) -> Path:
     """Writes `directory/<version>/`, a SavedModel that TF Serving and `keras-bert serve` serve from raw strings.
 
-    It has two signatures with the same named outputs, for batches of any size:
+    Use it for a server; `export_encoder` is for programs that embed an encoder in their own model. The SavedModel has
+    two signatures with the same named outputs, for batches of any size:
         `serving_default`: a string tensor `[batch]` for each text of the model, by name;
         `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names.
-    The version includes warm-up requests, which a server runs before it takes traffic. A server that watches
-    `directory` sees only complete versions.
+    The version includes warm-up requests, which a server runs before it accepts traffic. A server that watches
+    `directory` sees only complete versions. Check the version with `check_serving`.
 
     A model in bfloat16 or int8 (`set_precision`) keeps its precision, without its float weights. The `README.md` in its
     directory says which builds of TensorFlow and which processors can serve it.
 
     Args:
-        model: a task of this package (it has `serve`), or a functional Keras model with the inputs
+        model: a task model of this package, or a functional Keras model with the inputs
             `keras.Input(shape=(), dtype="string", name=...)`.
         directory: the directory of the versions; created if missing.
-        version: by default the highest existing version plus 1, or 1.
+        version: a positive number; by default, the highest existing version plus 1, or 1.
         dtype: "float16" or "bfloat16" halves the size of the stored weights; see `export_encoder`.
         overwrite: whether to replace an existing version.
 
@@ -107,7 +108,7 @@ def export_serving(
         def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             with weights.in_place():
                 outputs = serve(*(texts[name] for name in names))
-            # Clients need not know the dtype of the computation.
+            # Clients get float32 and need not know the dtype of the computation.
             return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
@@ -126,7 +127,7 @@ def export_serving(
 
 
 def versions(directory: Path) -> list[int]:
-    """Lists the versions in a directory, in ascending order: all names that are numbers."""
+    """Lists the versions in a directory, the names that are numbers, in ascending order."""
     if not directory.is_dir():
         return []
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())

@@ -1,12 +1,12 @@
 """A small local server that speaks TF Serving's protocols, for any SavedModel with signatures.
 
     run.py              starts and drains the server
-    rest.py             answers HTTP; JSON <-> arrays
+    rest.py             answers HTTP; converts JSON to arrays and back
     grpc_service.py     answers gRPC
     versions.py         finds, loads, swaps and drains the versions of a model; metadata and status
     predicting.py       runs the model on named arrays, for both protocols; merges waiting requests into batches
     model.py            one version: a SavedModel in a session, its signatures, and its warm-up requests
-    errors.py           errors, a canonical status code and a message; the largest size of a request
+    errors.py           errors, each with a status code of gRPC and a message; the limits of requests
 
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and
 tf.Example. Neither the server nor a served model uses the rest of the package.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def complete_versions(directory: Path) -> dict[int, Path]:
-    """Finds the directories of SavedModels by version number, an int64."""
+    """Finds the directories of SavedModels whose name is a version number, a positive int64."""
     names = (path.name for path in directory.iterdir())
     numbers = {int(name): name for name in names if re.fullmatch(r"[0-9]{1,19}", name)}
     paths = {number: directory / name for number, name in numbers.items() if 0 < number < 2**63}
@@ -29,7 +29,7 @@ def _is_saved_model(directory: Path) -> bool:
 
 
 def check_versions(directory: Path) -> None:
-    """Raises FileNotFoundError, with advice, if a directory has no version to serve."""
+    """Raises FileNotFoundError, with advice, if a directory holds no version to serve."""
     if complete_versions(directory):
         return
     if _is_saved_model(directory):

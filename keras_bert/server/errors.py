@@ -1,4 +1,4 @@
-"""The server's exception, and the largest size of a request."""
+"""The server's exception, and the limits of requests."""
 
 import functools
 
@@ -8,7 +8,7 @@ _MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
 
 
 class ServingError(Exception):
-    """An error for the client: one of gRPC's status codes, which REST translates into HTTP's, and a message."""
+    """An error for the client: a message, and a status code of gRPC, which REST translates into a code of HTTP."""
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
         if len(message) > _MAX_CHARACTERS:
@@ -23,7 +23,7 @@ not_found = functools.partial(ServingError, grpc.StatusCode.NOT_FOUND)
 failed_precondition = functools.partial(ServingError, grpc.StatusCode.FAILED_PRECONDITION)
 
 
-# -- Limits. Larger requests are refused early, before they take time or memory from others.
+# -- Limits. Larger requests are refused early, before they take time or memory from other requests.
 
 MAX_BYTES = 16 * 2**20  # of a message, of a decompressed body, and of each tensor
 MAX_ROWS = 2**16

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Interceptor(grpc.aio.ServerInterceptor):
-    """Parses every request, and turns exceptions into gRPC's status codes. gRPC itself would answer UNKNOWN."""
+    """Parses every request, and turns exceptions into gRPC's status codes, where gRPC itself would answer UNKNOWN."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
@@ -59,7 +59,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                 _log.exception("%s failed", details.method)
                 await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
 
-        # Handlers are named tuples, which grpc's types do not say.
+        # Handlers are named tuples, although grpc's types do not show it.
         return handler._replace(request_deserializer=None, **{kind: answer})  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -93,7 +93,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
 
 
 def new_server(versions: Versions, predictor: Predictor) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
-    """Makes a server of all services, not yet started, and its health service."""
+    """Makes a server with all services, which is not started, and returns it with its health service."""
     server = grpc.aio.server(
         interceptors=[_Interceptor(predictor)],
         options=[

@@ -25,7 +25,7 @@ from keras_bert.server.errors import MAX_BYTES, MAX_ROWS, ServingError, failed_p
 
 _log = logging.getLogger(__name__)
 
-# Predict answers signatures made for any of these.
+# The kinds of signatures that Predict can call.
 _METHODS = frozenset(f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
 DEFAULT = "serving_default"
 
@@ -34,7 +34,7 @@ Arrays = dict[str, np.ndarray]  # strings are arrays of bytes objects
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output."""
+    """An input or output of a signature."""
 
     tensor: str  # its name in the graph
     dtype: tf.DType
@@ -46,16 +46,16 @@ class Signature:
     """A signature of a SavedModel."""
 
     name: str  # in requests
-    inputs: dict[str, TensorSpec]  # in alphabetical order, as the outputs
+    inputs: dict[str, TensorSpec]  # in alphabetical order; the outputs, too
     outputs: dict[str, TensorSpec]
     defaults: Arrays = field(default_factory=dict)  # values of inputs that a request may leave out
 
     @functools.cached_property
     def batchable(self) -> bool:
-        """Checks whether rows of different requests can share a run.
+        """Whether rows of different requests can share a run.
 
-        They can if every first dimension is free, and the other dimensions of the outputs are fixed: an output as long
-        as the longest text of the batch would depend on the texts of other clients.
+        They can if the first dimension of every input and output is free, and all other dimensions of the outputs are
+        fixed. An output as long as the longest text of the batch would depend on the texts of other clients.
         """
         shapes = [spec.shape for spec in (*self.inputs.values(), *self.outputs.values())]
         return all(shape.rank and shape[0] is None for shape in shapes) and all(
@@ -121,8 +121,8 @@ def _specs(infos: Mapping[str, TensorInfo]) -> dict[str, TensorSpec]:
 
 # -- gRPC's message TensorProto <-> arrays.
 
-# The field for the values of each type. As TF Serving, we fill these fields, which clients read, and not the denser
-# tensor_content.
+# The field for the values of each type. TF Serving fills these fields, so clients read them. We do the same, although
+# `tensor_content` is denser.
 _FIELDS = {
     tf.float32: "float_val",
     tf.float64: "double_val",
@@ -135,7 +135,7 @@ _FIELDS = {
 
 
 def to_arrays(protos: Mapping[str, TensorProto], signature: Signature) -> Arrays:
-    """Converts protos by name. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
+    """Converts a request's inputs. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
     return {name: _to_array(name, protos[name], signature.input(name)) for name in protos}
 
 
@@ -146,7 +146,7 @@ def _to_array(name: str, proto: TensorProto, spec: TensorSpec) -> np.ndarray:
     sizes = [dimension.size for dimension in proto.tensor_shape.dim]
     if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
         raise invalid_argument(f"the input {name} has no shape")
-    # The last value is repeated for missing ones: a few bytes can make an array of any size.
+    # The last value is repeated for missing ones, so a few bytes can make an array of any size.
     number, last = math.prod(sizes), proto.string_val[-1:]
     repeated = (number - len(proto.string_val)) * len(last[0]) if last else 0
     if number * np.dtype(spec.dtype.as_numpy_dtype).itemsize + repeated > MAX_BYTES:
@@ -158,7 +158,7 @@ def _to_array(name: str, proto: TensorProto, spec: TensorSpec) -> np.ndarray:
 
 
 def from_array(array: np.ndarray) -> TensorProto:
-    """Makes a proto with the values in the field of their type."""
+    """Converts an array to a proto, with the values in the field of their type."""
     dtype = tf.as_dtype(array.dtype)
     if dtype not in _FIELDS:
         return tf.make_tensor_proto(array)
@@ -178,19 +178,19 @@ _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Model:
-    """A SavedModel in memory. If it is damaged, TensorFlow raises any kind of exception.
+    """A SavedModel in memory. If the SavedModel is damaged, TensorFlow raises any kind of exception.
 
-    It runs in a session, not by tf.saved_model.load: TF Serving uses a session, a session also runs SavedModels of
-    TensorFlow 1, and closing it frees all memory.
+    The model runs in a session, and not with `tf.saved_model.load`: TF Serving uses a session, a session also runs
+    SavedModels of TensorFlow 1, and closing a session frees all memory.
 
-    Each run has one thread for its operations, which follow one another: most are too short to be handed between
-    threads. Large operations use more threads inside.
+    Each run executes its operations one after another in one thread, because most are too short to be worth a change of
+    threads. Large operations use several threads inside.
     """
 
     def __init__(self, directory: Path) -> None:
         cores = os.cpu_count() or 1
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME))
-        self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # first the one used last
+        self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # the thread used last comes first
         for number in range(RUNS_AT_A_TIME):
             config.session_inter_op_thread_pool.add(num_threads=1)
             self._free_threads.put(number)
@@ -215,9 +215,10 @@ class Model:
         return signature
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """Computes all outputs of a signature from all its inputs. RUNS_AT_A_TIME threads may call it; more wait.
+        """Computes all outputs of a signature from all its inputs. RUNS_AT_A_TIME threads may call it, and others wait.
 
-        Raises ServingError, with the code of TensorFlow's error: DEADLINE_EXCEEDED after `seconds`.
+        Raises:
+            ServingError: the run fails, with the code of TensorFlow's error, such as DEADLINE_EXCEEDED after `seconds`.
         """
         fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
         feeds = {signature.inputs[name].tensor: value for name, value in inputs.items()}
@@ -239,11 +240,11 @@ class Model:
 
 
 def _first_line(message: str) -> str:
-    """Cuts TensorFlow's message: a list of graph nodes follows the first line."""
+    """Keeps the first line of TensorFlow's message; a list of graph nodes follows it."""
     return message.removeprefix("Graph execution error:").strip().partition("\n")[0]
 
 
-# Warm-up requests spare the first client the wait for what TensorFlow initializes when it is first used.
+# -- Warm-up requests: TensorFlow initializes much at its first use, and the first client should not wait for that.
 
 WARMUP_FILE = Path("assets.extra/tf_serving_warmup_requests")
 MAX_WARMUP_REQUESTS = 1000
@@ -252,7 +253,9 @@ MAX_WARMUP_REQUESTS = 1000
 def replay_warmup(model: Model, directory: Path) -> int:
     """Runs the warm-up requests (a TFRecord of PredictionLogs) in a SavedModel's directory, and returns their number.
 
-    Raises ServingError if a request fails or cannot be parsed, and tf.errors.DataLossError if the file is damaged.
+    Raises:
+        ServingError: a request fails or cannot be parsed, or there are too many.
+        tf.errors.DataLossError: the file is damaged.
     """
     path = directory / WARMUP_FILE
     if not path.is_file():

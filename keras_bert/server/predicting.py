@@ -1,4 +1,4 @@
-"""Predicts named arrays from named arrays, for both protocols.
+"""Computes predictions, named arrays from named arrays, for both protocols.
 
 Waiting requests are merged into batches, because a batch costs little more than one row.
 """
@@ -20,7 +20,7 @@ import numpy as np
 from keras_bert.server.errors import ServingError
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
 
-_SECONDS_TO_SPARE = 0.1  # from a deadline to the end of its run: by then the client has its error message
+_SECONDS_TO_SPARE = 0.1  # TensorFlow stops a run this long after its deadline: the client has its error by then
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class _Job:
     deadline: float  # by the clock of time.monotonic
     outputs: asyncio.Future[Arrays]  # receives the result
     key: Hashable = field(init=False)  # jobs with equal keys may be merged
-    width: int = field(init=False)  # bytes of the longest text; shorter ones may be padded to it
+    width: int = field(init=False)  # bytes of the longest text, to which shorter ones may be padded
 
     def __post_init__(self) -> None:
         inner_shapes = tuple(array.shape[1:] for array in self.inputs.values())
@@ -46,7 +46,7 @@ class _Job:
 class Batcher:
     """Merges jobs of the same signature along the first dimension, and splits their outputs.
 
-    It never waits for more jobs: jobs that arrive during a run, or together, form the next batch.
+    It never delays a job to wait for others: jobs that arrive together, or during a run, form the next batch.
 
     Args:
         max_rows: the largest number of rows in a batch; None runs every job alone.
@@ -65,11 +65,12 @@ class Batcher:
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         """Queues a job and waits for its outputs. If the caller is cancelled, the job leaves the queue.
 
-        Raises asyncio.TimeoutError at `deadline`, by the clock of time.monotonic, and ServingError if too many jobs
-        wait, or if the model fails.
+        Raises:
+            asyncio.TimeoutError: there are no outputs at `deadline`, by the clock of time.monotonic.
+            ServingError: too many jobs are waiting, or the model fails.
         """
         if self._count >= self._max_waiting:
-            self._start_runs()  # perhaps some have only just arrived
+            self._start_runs()  # takes jobs from the queue, if a run is free
         if self._count >= self._max_waiting:
             raise ServingError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -80,7 +81,7 @@ class Batcher:
         job = _Job(model, signature, inputs, rows, deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
         self._count += 1
-        asyncio.get_running_loop().call_soon(self._start_runs)  # when all that have arrived by now are in the queue
+        asyncio.get_running_loop().call_soon(self._start_runs)  # later, when all arrived requests are queued
         try:
             return await asyncio.wait_for(outputs, deadline - time.monotonic())
         except (asyncio.CancelledError, asyncio.TimeoutError):
@@ -100,7 +101,7 @@ class Batcher:
             batch = _choose(jobs, self._max_rows)
             chosen = set(batch)
             if left := [job for job in jobs if job not in chosen]:
-                self._waiting[key] = left  # behind the others
+                self._waiting[key] = left  # behind jobs with other keys
             self._count -= len(batch)
             self._free_runs -= 1
             run = asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
@@ -135,13 +136,13 @@ def _number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
 
 
 def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
-    """Takes the oldest job, and as many others as fit; first those of similar width, which need the least padding."""
+    """Takes the oldest job and as many others as fit. Those of similar width come first: they need least padding."""
     oldest = jobs[0]
     if oldest.rows is None or max_rows is None:
         return [oldest]
     batch, rows = [], 0
     for job in sorted(jobs, key=lambda job: abs(job.width - oldest.width) if job is not oldest else -1):
-        assert job.rows is not None  # as the oldest's, or their keys would differ
+        assert job.rows is not None  # else the key would differ from the oldest's
         if rows + job.rows <= max_rows or not batch:
             batch.append(job)
             rows += job.rows
@@ -181,7 +182,7 @@ T = TypeVar("T")
 
 
 class Predictor:
-    """Answers requests.
+    """Computes predictions for requests within a time limit, and refuses requests while the server stops.
 
     Args:
         batcher: runs the model.
@@ -217,8 +218,9 @@ class Predictor:
     async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
         """Computes all outputs of a signature.
 
-        Raises ServingError if the inputs are wrong, the model fails, the queue is full, or there is no answer within
-        the server's timeout and the client's `timeout`, in seconds.
+        Raises:
+            ServingError: the inputs are wrong, the model fails, the queue is full, or the outputs take longer than the
+                server's timeout or the client's `timeout`, in seconds.
         """
         inputs = signature.complete(inputs)
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
@@ -241,18 +243,18 @@ class Predictor:
                 part = {name: array[start : start + self._max_rows] for name, array in inputs.items()}
                 parts[start] = await self._batcher.run(model, signature, part, deadline)
 
-        # Only as many as run at a time, so that requests of other clients can run in between.
+        # Queues only RUNS_AT_A_TIME parts at a time, so that requests of other clients can run in between.
         runners = [asyncio.ensure_future(run_parts()) for _ in range(RUNS_AT_A_TIME)]
         try:
             await asyncio.gather(*runners)
         finally:
             for runner in runners:
-                runner.cancel()  # one has failed, or time is up
+                runner.cancel()  # if one part has failed, or time is up
         return {name: np.concatenate([parts[start][name] for start in sorted(parts)]) for name in signature.outputs}
 
 
 async def within(seconds: float, work: Awaitable[T]) -> T:
-    """Waits for `work`. Raises ServingError, and cancels the work, if it takes longer."""
+    """Waits for `work`. If it takes longer than `seconds`, cancels it and raises ServingError."""
     try:
         return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError:

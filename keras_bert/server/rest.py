@@ -56,22 +56,22 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
 }  # all others: 500
 
-# Bodies up to this many bytes, and answers up to this many elements, take a few milliseconds: they need no thread.
+# Bodies up to this many bytes, and answers up to this many elements, take only milliseconds, so they need no thread.
 _LITTLE = 2**13
 
 
 class RestService:
-    """Answers TF Serving's URLs within `timeout` seconds, counted from the headers of a request."""
+    """Answers TF Serving's URLs, each within `timeout` seconds after the headers of its request."""
 
     def __init__(self, versions: Versions, predictor: Predictor, timeout: float) -> None:
         self._versions = versions
         self._predictor = predictor
         self._timeout = timeout
-        # Only one thread, so that large bodies take at most half of Python's time.
+        # One thread only, so that parsing large bodies takes at most half of Python's time.
         self._thread = ThreadPoolExecutor(1, "json")
 
     async def handle(self, request: web.Request) -> web.Response:
-        # Without a write buffer, a finished response has been sent, and is not lost if the process ends.
+        # Without a write buffer, a finished response is a sent one, which is not lost if the process ends.
         if request.transport is not None:
             request.transport.set_write_buffer_limits(0)
         try:
@@ -127,10 +127,10 @@ class RestService:
 
 
 def new_runner(service: RestService, drain_seconds: float) -> web.AppRunner:
-    """Makes an HTTP server, not yet started. When it is stopped, it waits up to `drain_seconds` for answers."""
+    """Makes an HTTP server, which is not started. When it stops, it waits up to `drain_seconds` for answers."""
     application = web.Application(client_max_size=MAX_BYTES)
     application.router.add_route("*", "/{path:.*}", service.handle)
-    # No auto_decompress: aiohttp would go on to decompress a refused body.
+    # No auto_decompress, because aiohttp would continue to decompress a refused body.
     return web.AppRunner(application, access_log=None, shutdown_timeout=drain_seconds, auto_decompress=False)
 
 
@@ -209,7 +209,7 @@ def _parse_json(body: bytes) -> dict[str, Any]:
 
 
 def _to_arrays(columns: Any, signature: Signature) -> Arrays:
-    """Converts columns with names, or the only column."""
+    """Converts columns to arrays. They have names, unless the signature has only one input."""
     if not _is_named(columns):
         if len(signature.inputs) != 1:
             names = ", ".join(signature.inputs)
@@ -223,7 +223,7 @@ def _to_arrays(columns: Any, signature: Signature) -> Arrays:
 
 
 def _is_bytes(value: object) -> bool:
-    """Checks for {"b64": "..."}, bytes in base64."""
+    """Checks whether a JSON value is {"b64": "..."}, bytes in base64."""
     return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
 
 
@@ -234,7 +234,7 @@ def _to_bytes(value: str | dict[str, str]) -> bytes:
         except UnicodeEncodeError:
             raise invalid_argument("a string has half of a surrogate pair, \\ud800 to \\udfff") from None
     try:
-        digits = value["b64"].rstrip("=")  # TF Serving takes base64 without padding too
+        digits = value["b64"].rstrip("=")  # TF Serving accepts base64 without padding, too
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise invalid_argument(f"not base64: {_brief(value['b64'])}") from None
@@ -249,7 +249,7 @@ def _brief(value: object) -> str:
 
 
 def _to_json(outputs: Arrays, rows: bool) -> bytes:
-    """Writes the body of a response, in rows or in columns as the request. A single output has no name."""
+    """Writes the body of a response, in rows or in columns, as in the request. A single output has no name."""
     sizes = {array.shape[:1] for array in outputs.values()}
     if rows and (len(sizes) > 1 or () in sizes):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
@@ -265,7 +265,7 @@ def _to_json(outputs: Arrays, rows: bool) -> bytes:
 
 
 def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
-    """Converts an array to nested lists for JSON: bytes as UTF-8, or as {"b64": "..."}; floats with few digits."""
+    """Converts an array to nested lists for JSON: bytes become str or {"b64": "..."}, floats get few digits."""
     if array.dtype.kind in "biu" or array.dtype == np.float64:
         return array.tolist()
     if array.dtype != object:
@@ -282,7 +282,7 @@ def _shortest(array: np.ndarray) -> np.ndarray:
 
     Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
     """
-    with np.errstate(all="ignore"):  # zeros, infinities and NaN give NaN below, and stay as they are
+    with np.errstate(all="ignore"):  # zeros, infinities and NaN become NaN below, never equal, and stay as they are
         found = exact = array.astype(np.float64)
         exponents = np.floor(np.log10(np.abs(exact)))
         for digits in range(9, 0, -1):  # 9 are enough for float32
@@ -291,7 +291,7 @@ def _shortest(array: np.ndarray) -> np.ndarray:
             rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
             same = rounded.astype(array.dtype) == array
             if not same.any():
-                break  # with fewer digits none would be
+                break  # with fewer digits none would be the same
             found = np.where(same, rounded, found)
     return found
 
@@ -301,7 +301,7 @@ def _dump(document: Mapping[str, object], indent: int | None = None) -> bytes:
 
 
 def _columns(rows: object, signature: Signature) -> dict[str, list[object]] | list[object]:
-    """Turns rows with names into columns with names; rows without names stay as they are."""
+    """Turns rows with names into columns with names. Rows without names are the only column, and stay as they are."""
     if not isinstance(rows, list) or not rows:
         raise invalid_argument('"instances" is not a list of at least one row')
     check_rows(len(rows))
@@ -319,7 +319,7 @@ def _is_named(value: object) -> bool:
 
 
 def _array(value: object, name: str, spec: TensorSpec) -> np.ndarray:
-    """Converts nested lists; strings become bytes objects."""
+    """Converts nested lists to the array of an input. Strings become bytes objects."""
     array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
     leaves = array.ravel().tolist()
     accepts = _accepting(spec.dtype)

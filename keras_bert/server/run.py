@@ -21,8 +21,8 @@ from keras_bert.server import grpc_service, rest
 from keras_bert.server.predicting import Batcher, Predictor
 from keras_bert.server.versions import Versions
 
-# A gRPC server that stops cancels calls that arrive at that moment. Before it stops, it answers new calls with
-# UNAVAILABLE for this long: their clients turn to another server.
+# A gRPC server cancels calls that arrive while it stops. Before that, it answers new calls with UNAVAILABLE for this
+# long, so that their clients turn to another server.
 _SECONDS_TO_REFUSE = 0.5
 
 _log = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ _log = logging.getLogger(__name__)
 class Settings:
     """The options of `keras-bert serve`."""
 
-    directory: Path  # holds the versions
+    directory: Path  # the directory of the versions
     model_name: str  # in requests
     host: str  # a name or an address of this machine
-    port: int  # of gRPC; 0 for any free port
-    rest_port: int  # the same for REST
+    port: int  # the port of gRPC; 0: any free port
+    rest_port: int  # the port of REST; 0: any free port
     max_batch: int  # the largest number of rows in a run
     batching: bool  # whether to merge requests into one run
     queue: int  # the largest number of waiting requests
@@ -44,7 +44,7 @@ class Settings:
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serves until SIGTERM or SIGINT, then answers accepted requests and returns. A second signal ends at once.
+    """Serves until SIGTERM or SIGINT, then answers accepted requests and returns. A second signal ends the process.
 
     Args:
         settings: the model and the addresses.
@@ -52,11 +52,11 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
     Raises:
         FileNotFoundError: there is no version that can be loaded.
-        OSError: a port is not free.
+        OSError: a port is not free, or the host is not an address of this machine.
     """
     tf.get_logger().setLevel("ERROR")
     gc.collect()
-    gc.freeze()  # collections, which also run while requests are parsed, skip the modules loaded so far
+    gc.freeze()  # garbage collection, which may run during a request, then skips the modules loaded so far
     asyncio.run(_serve(settings, announce))
 
 
@@ -67,7 +67,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     drain_seconds = settings.timeout + 5  # by then every request has its answer or its timeout
     rpc_server, health = grpc_service.new_server(versions, predictor)
     http_server = rest.new_runner(rest.RestService(versions, predictor, settings.timeout), drain_seconds)
-    # Ports before the model, which takes time to load: a port in use is an error at once.
+    # Binds the ports before the slow load of the model, so that a port in use is an error at once.
     port = _bind(rpc_server, settings.host, settings.port)
     rest_socket = _bound_socket(settings.host, settings.rest_port)
     try:
@@ -135,6 +135,6 @@ def _stop_signal() -> asyncio.Event:
         stopped.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # it is ignored under nohup
             loop.add_signal_handler(number, stop, number)
     return stopped

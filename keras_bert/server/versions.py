@@ -1,4 +1,4 @@
-"""The versions of a model: finds them, loads the highest, and swaps versions without a lost request."""
+"""Finds the versions of a model, loads the highest, and swaps versions without losing a request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class VersionStatus:
     """The status of a version, for GetModelStatus."""
 
     state: str  # LOADING, AVAILABLE, UNLOADING or END
-    error: ServingError | None = None  # of a failed load
+    error: ServingError | None = None  # the error of a failed load
 
 
 @dataclass(eq=False)
@@ -48,13 +48,13 @@ class Versions:
     """The versions of one model.
 
     Args:
-        directory: holds `<version>/saved_model.pb`; names that are not numbers are ignored.
+        directory: the directory with `<version>/saved_model.pb`. Names that are not numbers are ignored.
         name: the model's name in requests.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
-        self.statuses: dict[int, VersionStatus] = {}  # of every version in memory, or tried and in the directory
+        self.statuses: dict[int, VersionStatus] = {}  # of all versions in memory, and of failed ones still on disk
         self._directory = directory
         self._current: LoadedVersion | None = None
         self._failed: dict[int, _Listing] = {}
@@ -81,7 +81,7 @@ class Versions:
                 _log.exception("%s could not be read; the loaded version stays", self._directory)
 
     async def close(self) -> None:
-        """Unloads all versions when their requests are answered."""
+        """Unloads all versions after their requests are answered."""
         if self._current is not None:
             self._retire(self._current)
             self._current = None
@@ -90,9 +90,10 @@ class Versions:
 
     @contextlib.contextmanager
     def lease(self, spec: ModelSpec) -> Iterator[LoadedVersion]:
-        """Finds the requested version, by default the served one, which stays loaded inside the block.
+        """Finds the requested version, by default the served one, and keeps it loaded inside the block.
 
-        Raises ServingError if the requested version is not served.
+        Raises:
+            ServingError: the requested version is not served.
         """
         wanted, version = self._wanted(spec), self._current
         if version is None or wanted not in (None, version.number):
@@ -110,7 +111,7 @@ class Versions:
         return spec
 
     def metadata(self, spec: ModelSpec, fields: Sequence[str]) -> GetModelMetadataResponse:
-        """Answers GetModelMetadata: the signatures of a version. Raises ServingError for other metadata."""
+        """Builds the response to GetModelMetadata: a version's signatures. Raises ServingError for other metadata."""
         if set(fields) != {SIGNATURES}:
             raise invalid_argument(f"metadata_field is {', '.join(fields[:10]) or 'empty'}; expected {SIGNATURES}")
         with self.lease(spec) as version:
@@ -119,9 +120,10 @@ class Versions:
         return response
 
     def status(self, spec: ModelSpec) -> GetModelStatusResponse:
-        """Answers GetModelStatus: the states of the requested version, by default of all, the highest first.
+        """Builds the response to GetModelStatus: the state of the requested version, by default of all, highest first.
 
-        Raises ServingError if there is no such version.
+        Raises:
+            ServingError: there is no such version.
         """
         wanted = self._wanted(spec)
         if wanted is not None and wanted not in self.statuses:
@@ -135,7 +137,7 @@ class Versions:
         return response
 
     def _wanted(self, spec: ModelSpec) -> int | None:
-        """Reads the version number of a request, or None."""
+        """Reads the version number of a request; None: any. Raises ServingError for another model, or a label."""
         if not spec.name:
             raise invalid_argument("the request names no model")
         if spec.name != self.name:
@@ -147,7 +149,7 @@ class Versions:
     async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
         """Loads the highest version if it is not the served one, and returns the listings of all versions.
 
-        A version with other files than in `seen` may be a copy in progress, and waits for the next look.
+        A version whose files differ from those in `seen` may still be copied. It is loaded at a later look.
         """
         paths = complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():

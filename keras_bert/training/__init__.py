@@ -1,4 +1,4 @@
-"""Training: optimizers, learning rate schedule, batches by length, evaluation, and resumable runs."""
+"""Training: optimizers, a learning rate schedule, batches by length, distillation, evaluation, resumable runs."""
 
 import keras
 

@@ -1,4 +1,4 @@
-"""Trains a part of an encoder: with the lowest layers frozen, or with LoRA."""
+"""Trains only a part of an encoder: freezes its lowest layers, or adds LoRA."""
 
 from __future__ import annotations
 
@@ -16,26 +16,33 @@ from keras_bert.tasks.task import BertTask
 def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: int | None = None) -> Iterator[None]:
     """Makes only a part of a model's weights trainable, inside its block.
 
-    `fine_tune` does this by itself. For Keras's `fit`, call `compile` inside the block. In a Keras model of your own,
-    `model` is the encoder; the model's other layers stay as they are.
+    Use it to train with less memory, or to keep a large model from overfitting few examples. `fine_tune` calls it. For
+    Keras's `fit`, call `compile` inside the block. In a Keras model of your own, pass the encoder as `model`; the other
+    layers stay as they are.
 
-    `frozen_layers` freezes the embeddings and the lowest N layers. `lora_rank` freezes the embeddings and all layers,
-    and adds the product of two trainable matrices, `A [hidden, rank]` and `B [rank, 3 * hidden]`, to the kernel of each
-    dense layer for query, key and value (Hu et al. 2021, section 4.1, with alpha = rank; the paper has separate
-    products for query and value). With both, only layers above the frozen ones have LoRA. The pooler and the head are
-    always trainable.
+    =================  ===============================  =======================================================
+    argument           frozen                           trainable
+    =================  ===============================  =======================================================
+    `frozen_layers=N`  the embeddings, the lowest N     the layers above N, the pooler, the head
+    `lora_rank=r`      the embeddings, all layers       `A` and `B` of each layer, the pooler, the head
+    both               the embeddings, all layers       `A` and `B` of the layers above N, the pooler, the head
+    =================  ===============================  =======================================================
 
-    After the block, the products are merged into the kernels, and the frozen weights are trainable again: call
-    `compile` once more before you train them with `fit`. Files that are written inside the block have the sums, too.
+    LoRA replaces the kernel `W` of each layer's query, key and value projection by `W + A B`, with `A [hidden, rank]`
+    and `B [rank, 3 * hidden]` (Hu et al. 2021, section 4.1, with alpha = rank; the paper has separate products for
+    query and value).
+
+    When the block ends, `A B` is merged into the kernels, and the frozen weights are trainable again: call `compile`
+    once more before you train them with `fit`. Files that are written inside the block hold the sums `W + A B`, too.
 
     Args:
         model: a task model, or the `BertEncoder` in a Keras model of your own.
         frozen_layers: the number of layers to freeze, from the lowest.
-        lora_rank: the rank of the products; by default, there is no LoRA.
+        lora_rank: the rank of `A` and `B`; None: no LoRA.
 
     Raises:
-        TypeError: `model` is neither of them.
-        ValueError: there are fewer layers, a frozen layer would share weights with a trainable one, or LoRA has no
+        TypeError: `model` is neither a task model nor an encoder.
+        ValueError: the model has fewer layers, a frozen layer would share weights with a trainable one, or LoRA has no
             layer to change or is enabled already.
 
     Example:
@@ -62,7 +69,7 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
     with contextlib.ExitStack() as afterwards:
         afterwards.callback(retrace)
         for variable in (variable for layer in frozen for variable in layer.trainable_variables):
-            variable.trainable = False  # not on the layer: that would set all variables in it
+            variable.trainable = False  # a layer's `trainable` would set all variables in it
             afterwards.callback(setattr, variable, "trainable", True)
         for dense in adapted:
             dense.enable_lora(lora_rank)
@@ -72,7 +79,7 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
 
 
 def _lowest_blocks(encoder: BertEncoder, layers: int) -> int:
-    """The number of blocks that make up the lowest `layers` layers."""
+    """Counts the blocks that make up the lowest `layers` layers; with shared weights, a block is several layers."""
     config = encoder.config
     if not 0 <= layers <= config.num_layers:
         raise ValueError(f"frozen_layers is {layers}, but this model has {config.num_layers} layers; 0 freezes nothing")

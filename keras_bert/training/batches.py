@@ -1,4 +1,4 @@
-"""Batches of examples of similar length, in another order every epoch; and the examples held out for validation."""
+"""Makes batches of examples of similar length, in another order every epoch, and holds out validation examples."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ Labelled: TypeAlias = "tuple[Texts, Labels | None]"  # examples and their labels
 def batches_of_epoch(
     lengths: np.ndarray, seed: int, epoch: int, batch_size: int | None = None, batch_tokens: int | None = None
 ) -> list[np.ndarray]:
-    """The batches of one epoch; every row is in exactly one. The same arguments always give the same batches.
+    """Divides examples into the batches of one epoch. The same arguments always give the same batches.
+
+    Every row is in exactly one batch. Rows of a batch have similar lengths, so that little is padded.
 
     Args:
         lengths: int `[examples]`, in tokens.
         seed: the seed of the run.
         epoch: the number of the epoch, from 0.
-        batch_size: rows per batch; give this or `batch_tokens`.
-        batch_tokens: the most tokens in a batch, padding included; a longer row is a batch of its own.
+        batch_size: rows per batch. Pass either this or `batch_tokens`.
+        batch_tokens: the most tokens in a batch, with padding; a longer row is a batch of its own.
 
     Returns:
         The row numbers of each batch, int64 `[rows]`.
+
+    Raises:
+        ValueError: neither or both of `batch_size` and `batch_tokens` are passed.
 
     Example:
         >>> batches = batches_of_epoch(np.array([3, 9, 3, 9]), seed=0, epoch=0, batch_size=2)
@@ -58,7 +63,7 @@ def batches_of_epoch(
 
 
 def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
-    """The share of padding among the tokens of all batches: 0 to 1."""
+    """Computes the share of padding among the tokens of all batches: 0 to 1."""
     padded = sum(len(rows) * int(lengths[rows].max()) for rows in batches)
     return 1 - sum(int(lengths[rows].sum()) for rows in batches) / padded
 
@@ -67,18 +72,18 @@ def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
 
 
 def hold_out(examples: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
-    """Splits examples at random; the same arguments always give the same split.
+    """Splits examples at random into two parts. The same arguments always give the same split.
 
     Args:
         examples: `(x, y)`, as `fine_tune` takes them.
-        share: between 0 and 1: the share of the examples to hold out.
+        share: the share of the examples to hold out, between 0 and 1.
         seed: the seed of the split.
 
     Returns:
-        The examples to train on and the held-out examples, both in the given order.
+        The examples to train on and the held-out examples, both in their original order.
 
     Raises:
-        ValueError: one of the two would be empty, or the numbers of examples and labels differ.
+        ValueError: one of the two parts would be empty, or the numbers of examples and labels differ.
 
     Example:
         >>> hold_out((["a", "b", "c", "d"], [1, 2, 3, 4]), share=0.25, seed=1)
@@ -102,7 +107,7 @@ def hold_out(examples: Labelled, share: float, seed: int) -> tuple[Labelled, Lab
 
 
 def _chosen(column: Any, rows: np.ndarray) -> Any:
-    """Some rows of texts, pairs (a tuple of two columns) or labels."""
+    """Selects rows of texts, pairs (a tuple of two columns) or labels."""
     if column is None:  # there are no labels
         return None
     if isinstance(column, tuple):

@@ -1,4 +1,4 @@
-"""Distillation: a smaller model learns the answers of a larger one (Sanh et al. 2019, "DistilBERT")."""
+"""Distillation: a smaller model learns the predictions of a larger one (Sanh et al. 2019, "DistilBERT")."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ Model = TypeVar("Model", bound=BertTask)
 
 
 def student_of(teacher: Model, num_layers: int) -> Model:
-    """A model like the teacher, with fewer layers and the teacher's weights.
+    """Makes a smaller model of the teacher's task from some of the teacher's layers, with their weights.
 
-    Its layers are the teacher's first and last, and others evenly between them: for 6 of 12, these are 0, 2, 4, 7, 9,
-    11.
+    Use it for the student of `learning_from`; DistilBERT starts its student from layers of the teacher, too. The layers
+    are the teacher's first and last, and others spaced evenly between them; for 6 of 12: 0, 2, 4, 7, 9, 11.
 
     Args:
         teacher: a model of any task.
         num_layers: the number of layers of the student.
+
+    Returns:
+        The student. Its embeddings, pooler and head are copies of the teacher's.
 
     Raises:
         ValueError: the teacher has fewer layers, or its layers share weights in several groups.
@@ -62,23 +65,28 @@ def _beside_blocks(model: BertTask) -> list[keras.Variable]:
 
 @contextlib.contextmanager
 def learning_from(teacher: Model | None, student: Model, temperature: float = 2.0) -> Iterator[None]:
-    """Inside this block, a student is trained on a weighted sum of two or three losses.
+    """Trains a student on a weighted sum of two or three losses, inside this block.
 
-    The first is its own loss on the labels. The second is the distance of its answers from the teacher's answers,
+    Use it for a model that must be smaller or faster than the teacher. Compile the student inside the block.
+    `fine_tune` and `pretrain` do both if they get a teacher. With the logits of both, the distillation loss is
 
         `T^2 KL(softmax(teacher / T) || softmax(student / T))`
 
-    with the temperature `T`. With several labels per text, each label counts by itself; for regression, it is the
-    squared difference. A masked language model answers at the masked positions, and has a third loss: `1 - cos` between
-    the last hidden states of both, the mean over all tokens. The weights are 1/4, 5/8 and 1/8, as in DistilBERT; for a
-    classifier, one half each.
+    with the temperature `T`. With several labels per text, each label is a binary decision of its own; for regression,
+    the loss is the squared difference. The weights are those of DistilBERT for a masked language model:
 
-    Compile the student inside the block. `fine_tune` and `pretrain` do all of this if they get a teacher.
+    ===============================================================  ==========  ============================
+    loss                                                             classifier  masked language model
+    ===============================================================  ==========  ============================
+    the student's own, on the labels                                 1/2         1/4
+    the distillation loss                                            1/2         5/8, at the masked positions
+    `1 - cos(teacher, student)`, mean over all last hidden states    none        1/8
+    ===============================================================  ==========  ============================
 
     Args:
-        teacher: the teacher, which is not trained. None: the student learns from the labels alone.
-        student: a `BertPretrainer` or a `BertClassifier`, like the teacher.
-        temperature: at a higher temperature, small probabilities count more.
+        teacher: the teacher, which is not trained; None: the student learns from the labels alone.
+        student: a `BertPretrainer` or a `BertClassifier`, as the teacher is.
+        temperature: `T`, above 0. The higher it is, the more small probabilities count.
 
     Raises:
         ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size, or the
@@ -100,12 +108,12 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
 
 
 class Distillation(TrainingStep):
-    """A step on the labels and on a teacher's answers; see `learning_from`."""
+    """A training step on the labels and on a teacher's predictions; see `learning_from`."""
 
     def __init__(self, teacher: BertTask, temperature: float) -> None:
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; expected a number above 0")
-        self.teacher = teacher  # not a layer of the student, as it would be as an attribute of the student
+        self.teacher = teacher  # not an attribute of the student, which would save and train it
         self.temperature = temperature
 
     def check(self, model: BertTask) -> None:
@@ -117,7 +125,7 @@ class Distillation(TrainingStep):
 
 
 def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run with a digest of its teacher; without a teacher, the temperature is None."""
+    """Adds a digest of the teacher to the settings of a run. Without a teacher, sets the temperature to None."""
     if teacher is None:
         return {run_files.TEACHER: None, **settings, "temperature": None}
     return {run_files.TEACHER: run_files.of_weights(teacher.weights), **settings}

@@ -1,4 +1,4 @@
-"""Chooses a `tf.distribute.Strategy`, the devices and machines that train a model, and coordinates its processes."""
+"""Chooses the `tf.distribute.Strategy` of a run, its devices and machines, and coordinates its processes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _, _ONE, _MIRRORED, _MULTI_WORKER, _TPU = STRATEGIES
 
 
 def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
-    """A strategy for the available devices. Prints its name on standard error.
+    """Chooses a strategy for the available devices, and prints its name on standard error.
 
-    All replicas train a model that is made and compiled in its `scope()`. With several processes, call this function
-    before anything else of TensorFlow. It sets the same random seed in all processes, because each shuffles all
-    examples and takes its part of each batch.
+    Use it to train on several GPUs, machines or TPU cores. Make and compile the model in the strategy's `scope()`: then
+    all replicas train it. With several processes, call this function before anything else of TensorFlow. It sets the
+    same random seed in all of them, because each process shuffles all examples and takes its part of each batch.
 
     Args:
         kind:
 
             - "one": one device, a GPU if there is one;
-            - "mirrored": all GPUs of this machine, or all of its logical CPUs;
-            - "multi_worker": the devices of several processes that run the same program, each with the environment
-              variable `TF_CONFIG`, as Kubernetes' training operators set it, or in a step of Slurm;
+            - "mirrored": all GPUs of this machine, or all of its logical CPUs if it has none;
+            - "multi_worker": the devices of several processes that run the same program, in a step of Slurm or with
+              the environment variable `TF_CONFIG`, as Kubernetes' training operators set it;
             - "tpu": the cores of a TPU;
             - "auto": the first that is available: several processes, a TPU (in the variable `TPU_NAME`), several GPUs,
               one device.
@@ -53,7 +53,7 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
 
 
 def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.Strategy, str]:
-    """The strategy that `strategy` returns, and its description."""
+    """Chooses a strategy as `strategy` does, and returns it with a description; prints nothing."""
     if kind not in STRATEGIES:
         raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(STRATEGIES)}{_why_not(kind)}")
     workers = _workers()
@@ -92,7 +92,7 @@ def _tpu_name(given: str | None) -> str | None:
 
 
 def _workers() -> int:
-    """The number of processes that `TF_CONFIG` or Slurm names; 0 if there is no cluster."""
+    """Counts the processes that `TF_CONFIG` or Slurm names; 0 if there is no cluster."""
     if "TF_CONFIG" not in os.environ:
         tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 0))
         return tasks if tasks > 1 else 0
@@ -126,7 +126,7 @@ def _multi_worker(workers: int) -> tf.distribute.Strategy:
 
 
 def _resolver(workers: int) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """A resolver of the addresses of the other processes."""
+    """Makes a resolver of the addresses of the other processes, from `TF_CONFIG` or Slurm."""
     if "TF_CONFIG" in os.environ:
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
     # TensorFlow's resolver gives each task its share of a node's GPUs, but fails on a node without GPUs.
@@ -136,25 +136,25 @@ def _resolver(workers: int) -> tf.distribute.cluster_resolver.ClusterResolver:
 
 # -- Coordinates several processes that train one model.
 
-# Options of training datasets. Batches are global: every process reads all batches, and takes its part of each.
+# Options of training datasets. Batches are global: every process reads all of them, and takes its part of each.
 DATA_OPTIONS = UNTUNED.merge(tf.data.Options())
 undocumented.split_rows_between_workers(DATA_OPTIONS)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes the common files, as a single process does."""
+    """Checks whether this process writes the common files; a single process does."""
     return strategy.extended.should_checkpoint
 
 
 def are_several(strategy: tf.distribute.Strategy) -> bool:
-    """Whether other processes take part."""
+    """Checks whether several processes train the model."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and strategy.num_replicas_in_sync > len(
         strategy.extended.worker_devices
     )
 
 
 def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
-    """Whether `here` is true in any of the processes. Waits for all of them."""
+    """Checks whether `here` is true in any process. Waits for all processes."""
     if not are_several(strategy):
         return here
 
@@ -163,7 +163,7 @@ def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
 
 @contextlib.contextmanager
 def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """A block that the chief leaves before the others enter it, so that they find the files it wrote."""
+    """Lets the chief run the block first, so that the other processes find the files that it writes."""
     if not is_chief(strategy):
         any_of(strategy, True)
     yield

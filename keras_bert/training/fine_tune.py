@@ -30,7 +30,7 @@ from keras_bert.training.run_files import Run
 if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs, Targets
 
-Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor]]"  # row numbers -> a batch for `fit`
+Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor]]"  # int64 [batch], row numbers -> a batch for `fit`
 
 
 @takes(FineTuningWithTeacher)
@@ -48,34 +48,34 @@ def fine_tune(
     checkpoint_seconds: float = 60,
     **recipe: Any,
 ) -> list[dict[str, float]]:
-    """Trains a model and leaves it with the weights of its best epoch on the validation examples.
+    """Trains a model, and leaves it with the weights of the epoch that is best on the validation examples.
 
-    The recipe: AdamW (biases and layer normalization do not decay), linear warmup and linear decay of the learning
-    rate, gradients clipped by their norm, and batches of similar length. By default, there are three epochs; for few
-    examples, as many as make 200 updates, but at most 20. For regression, the bias of a new head starts at the mean of
-    the labels, and its kernel starts and learns in units of their standard deviation: stars from 1 to 5 and percent are
-    learned alike.
+    Use it for examples in memory; `fine_tune_files` is for examples in files. The recipe is AdamW (biases and layer
+    normalization do not decay), linear warmup and linear decay of the learning rate, gradients clipped by their norm,
+    and batches of similar length. By default, there are three epochs. Few examples get as many epochs as make 200
+    updates, but at most 20. For regression, the bias of a new head starts at the mean of the labels, and its kernel
+    starts and learns in units of their standard deviation, so that the scale of the labels does not matter.
 
     Args:
         model: a task model. It is compiled here.
         train: examples and their labels, `(x, y)`, as the model's `fit` takes them. For sentence vectors, `x` is a
-            tuple of columns, `(anchors, positives)`, maybe with negatives, and `y` is None, or scores for two columns.
+            tuple of columns, `(anchors, positives)`, optionally followed by negatives, and `y` is None, or scores for
+            two columns.
         validation: examples of the same form, to choose the best epoch. Without it, and without `validation_split`, the
-            last epoch is kept. `validation_split` draws single examples: questions about one context may be on both
-            sides.
+            last epoch is kept. `validation_split` draws single examples, so it may separate questions about one
+            context; pass `validation` if that matters.
         directory: the directory of the run's state. An interrupted run is resumed from it, and ends with the same
-            weights as without the interruption. It must start with the same encoder; new weights, such as a head's, may
-            differ. After the run, only the weights stay. TensorBoard's logs go there too, if `tensorboard` is
-            installed.
+            weights as without the interruption. The call that resumes it must pass the same encoder; new weights, such
+            as a head's, may differ. After the run, only the weights stay. If `tensorboard` is installed, its logs go
+            there, too.
         loss: by default, the task's loss for such examples, such as cross-entropy for classes; for sentence vectors,
             see `keras_bert.tasks.sentence_losses`.
-        teacher: a fine-tuned model of the same task; the model also learns from its answers. See `learning_from`.
-        mini_batch_size: for sentence vectors, the number of texts that a step computes at a time, such as 64: a batch
-            of thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default, the whole
-            batch.
-        callbacks: further Keras callbacks. For them, each epoch is a `fit` of its own.
-        progress: whether to show a progress bar; by default on a terminal.
-        checkpoint_seconds: seconds between saves of the state; it is also saved after every epoch.
+        teacher: a fine-tuned model of the same task; the model also learns from its predictions. See `learning_from`.
+        mini_batch_size: for sentence vectors, the number of texts that are computed at a time, such as 64: a batch of
+            thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default, the whole batch.
+        callbacks: further Keras callbacks. Each epoch is one call of `fit`.
+        progress: whether to show a progress bar; by default only on a terminal.
+        checkpoint_seconds: seconds between saves of the state, which is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
 
     `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. After training, LoRA's matrices
@@ -86,14 +86,13 @@ def fine_tune(
             padding among its tokens; and the measures on the validation examples.
 
     Raises:
-        TypeError, ValueError: an argument is bad, the examples cannot be used, nothing can be learned from them (a
-            single text, equal texts or equal scores in each batch of a loss that compares them), the loss is not
-            finite, or the directory holds a run that is damaged or has other settings, examples, validation examples or
-            preset.
+        TypeError, ValueError: an argument is bad, the examples cannot be used, the loss compares the texts of a batch
+            but each batch has a single text, equal texts or equal scores, the loss is not finite, or the directory
+            holds a run that is damaged or has other settings, examples, validation examples or preset.
 
     Warns:
-        UserWarning: the number of truncated examples; a label has very few examples; all labels are numbers; there are
-            so few updates that the model may learn nothing.
+        UserWarning: examples are truncated; a label has very few examples; all labels are numbers; there are so few
+            updates that the model may learn nothing.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -116,7 +115,14 @@ def fine_tune(
 def split(
     train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
-    """The examples to train on, those to measure with, and the recipe with a number of epochs."""
+    """Holds out validation examples if the recipe says so, and sets the recipe's number of epochs.
+
+    Returns:
+        The training examples, the validation examples (None if there are none) and the recipe.
+
+    Raises:
+        ValueError: both `validation` and `validation_split` are set, or `hold_out` raises it.
+    """
     if recipe.validation_split is not None:
         if validation is not None:
             raise ValueError("validation and validation_split are both given; give only one of them")
@@ -152,7 +158,7 @@ def train_on(
     for warning in model.target_warnings(examples.targets):
         warnings.warn(warning, stacklevel=3)
 
-    assert recipe.epochs is not None  # since `split`
+    assert recipe.epochs is not None  # `split` has set it
     plan = [
         batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
         for number in range(recipe.epochs)
@@ -201,21 +207,21 @@ def train_on(
 
 
 def checked_examples(name: str, given: object, model: BertTask) -> Labelled:
-    """The examples and their labels, as lists or arrays. Raises TypeError or ValueError if they are neither."""
+    """Converts examples and their labels to lists or arrays. Raises TypeError or ValueError if that is impossible."""
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise TypeError(
             f"{name} is a {type(given).__name__}; expected a tuple of two, (examples, labels); a tf.data.Dataset is "
             "for the model's fit"
         )
     x, y = given
-    columns_of(x, None)  # raises
+    columns_of(x, None)  # raises TypeError or ValueError
     return plain(x), plain_labels(y, model.label_columns)
 
 
 def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
-    """int64 `[examples]`: the number of tokens of each packed row; with windows, roughly the sum over the windows."""
+    """Counts the tokens of each packed row, int64 `[examples]`; with windows, roughly the sum over the windows."""
     preprocessor = model.preprocessor
-    assert preprocessor is not None  # it made the examples
+    assert preprocessor is not None  # the preprocessor made the examples
     if preprocessor.stride is not None:
         return examples.lengths
     longest = preprocessor.longest
@@ -226,7 +232,7 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
 
 
 def _few_updates(recipe: FineTuningWithTeacher, updates: int) -> str:
-    """A warning if a run has too few updates to change a model much; else an empty string."""
+    """Returns a warning if a run has too few updates to change a model much; else an empty string."""
     if updates >= ENOUGH_UPDATES:
         return ""
     return (
@@ -238,7 +244,7 @@ def _few_updates(recipe: FineTuningWithTeacher, updates: int) -> str:
 def _check_contrast(
     loss: keras.losses.Loss, targets: Targets, plan: list[list[np.ndarray]], recipe: FineTuningWithTeacher
 ) -> None:
-    """Raises ValueError if a loss compares what is in a batch, and no batch of a run has anything to compare."""
+    """Raises ValueError if a loss compares the rows of a batch, and no batch of a run has rows that differ."""
     if not hasattr(loss, "has_contrast"):
         return
     targets, batches = np.asarray(targets), [batch for epoch in plan for batch in epoch]
@@ -256,7 +262,7 @@ def _size_of_batches(recipe: FineTuningWithTeacher) -> str:
 
 
 def packing(model: BertTask, examples: TokenizedExamples) -> Pack:
-    """Row numbers of a batch, int64 `[batch]` -> the batch for `fit`. Traced once for all epochs."""
+    """Makes a function from row numbers, int64 `[batch]`, to a batch for `fit`. It is traced once for all epochs."""
     segments, targets = examples.segments, examples.targets
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
@@ -267,7 +273,7 @@ def packing(model: BertTask, examples: TokenizedExamples) -> Pack:
 
 
 def dataset_of(pack: Pack, batches: list[np.ndarray]) -> tf.data.Dataset:
-    """A dataset of the batches; they are packed ahead of the training step."""
+    """Makes a dataset of batches, which are packed while the model trains on earlier ones."""
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
     dataset = undocumented.with_cardinality(rows, len(batches))
     packed = dataset.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)

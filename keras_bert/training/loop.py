@@ -1,4 +1,4 @@
-"""The training loop: a `fit` per epoch. A run can be interrupted between any two batches."""
+"""The training loop: calls `fit` once per epoch. A run can be interrupted between any two batches."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Epoch(NamedTuple):
 
     Attributes:
         batches: the number of batches.
-        dataset: the index of a batch -> a dataset for `fit` of this batch and those after it.
+        dataset: maps the index of a batch to a dataset for `fit` that starts with this batch.
         measure: returns the model's measures after the epoch, by name; `{}` without validation examples.
-        ends_window: whether an update ends with the epoch, though fewer batches than `accumulate` are left for it.
+        ends_window: whether the epoch ends with an update, even if it accumulates fewer than `accumulate` batches.
         notes: further values for the epoch's entry in the history.
     """
 
@@ -52,13 +52,13 @@ def compile_model(
     metrics: Callable[[], list | dict[str, list]] = list,
     **settings: Any,
 ) -> None:
-    """Compiles a model with the optimizer of a recipe. The learning rate is 0 again at the end of the run.
+    """Compiles a model with the optimizer of a recipe. The learning rate decays to 0 at the end of the run.
 
     Args:
         updates: the number of updates of the run.
-        loss: by default the model's `training_loss()`.
+        loss: None: the model's `training_loss()`.
         kind: the class of the optimizer.
-        metrics: returns the metrics of training.
+        metrics: returns the training metrics. It is called in the scope of the model's strategy.
         settings: further arguments of the optimizer.
     """
     accumulate = recipe.accumulate
@@ -91,14 +91,15 @@ def train_epochs(
         epochs: all epochs of the run. Each gets an entry in its history.
         callbacks, progress, checkpoint_seconds: see `fine_tune`.
         keep_best: whether to keep the weights of the best epoch, the one with the highest first measure.
-        patience: the run stops after this many epochs without a better one.
-        class_weight: as for `fit`.
+        patience: the run stops after this many epochs without a better one; None: it never stops early.
+        class_weight: as for Keras's `fit`.
 
     Raises:
         BlockingIOError: another process trains in the directory.
         ValueError: the directory holds a run with other settings, or the loss is not finite.
-        Interrupted: a KeyboardInterrupt. The first Ctrl-C or SIGTERM ends the run after the batch, with its state saved
-            if it has a directory; the second one ends it at once.
+        Interrupted: a KeyboardInterrupt, at SIGINT (Ctrl-C) or SIGTERM. In a run with a directory, the first signal
+            ends the run after the current batch, with its state saved. The second signal, or the first without a
+            directory, has its usual effect.
     """
     with run.only_writer(), signals_noticed(run.directory is not None) as noticed:
         run.resume()
@@ -111,7 +112,7 @@ def train_epochs(
             saved_at = time.monotonic()
 
         def begin_epoch(epoch: int, logs: Mapping[str, float]) -> None:
-            run.restore_loss()  # Keras has just reset it, but a run may be resumed within an epoch
+            run.restore_loss()  # Keras has just reset the loss, but a run may be resumed within an epoch
             bar.begin_epoch(epoch)
 
         def end_batch(batch: int, logs: dict[str, float]) -> None:
@@ -122,7 +123,7 @@ def train_epochs(
                     "recover; train with a lower learning_rate, or a longer warmup, in a new directory"
                 )
             run.step += 1
-            # After the last batch, `end_epoch` saves, when the model is measured. `is_time` asks all processes.
+            # After the last batch, `end_epoch` measures the model and then saves. `is_time` asks all processes.
             is_due = noticed() > 0 or time.monotonic() - saved_at >= checkpoint_seconds
             if run.directory is not None and run.step < run.batches and run.is_time(is_due):
                 save()
@@ -141,7 +142,7 @@ def train_epochs(
                 if best == epoch:
                     run.keep_best()
                 run.stopped = patience is not None and epoch - best >= patience
-            # Before the state is saved, so that a run resumed after this epoch does not log it again.
+            # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
             log.end_epoch(logs)
             save()
             bar.end_epoch(run.history[-1])
@@ -150,8 +151,8 @@ def train_epochs(
             if run.signal:
                 raise Interrupted(run.position(), run.signal)
 
-        # Keras calls the callbacks in this order, after each batch and after each epoch. If the user's raise, the batch
-        # is already counted, and the state saved.
+        # Keras calls the callbacks in this order, after each batch and after each epoch. If a user's callback raises an
+        # error, the batch is already counted, and the state saved if that was due.
         in_order = [
             LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=end_batch, on_epoch_end=end_epoch),
             *callbacks,
@@ -174,7 +175,7 @@ def train_epochs(
 
 
 class TensorBoardLog:
-    """Scalars for TensorBoard, in the run's `logs`; nothing without a directory, or without `tensorboard`."""
+    """Scalars for TensorBoard, in the run's `logs`. Writes nothing without a directory, or without `tensorboard`."""
 
     def __init__(self, model: keras.Model, run: Run) -> None:
         self._writer = None
@@ -192,20 +193,20 @@ class TensorBoardLog:
             self._writer.flush()
 
     def _write(self, values: Mapping[str, float | Tensor]) -> None:
-        """Writes values at the number of updates so far."""
-        assert self._writer is not None  # the callers ask
+        """Writes values; their step is the number of updates so far."""
+        assert self._writer is not None  # the callers have checked it
         with self._writer.as_default(int(self._model.optimizer.iterations.numpy())):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
 
 
 class ProgressBar:
-    """A progress bar for each epoch, on standard error. At the end of the epoch it shows the loss and the measures.
+    """A progress bar for each epoch, on standard error. The finished bar shows the loss and the measures.
 
     Args:
         run: the run.
         epochs: the number of epochs.
-        progress: whether to show it; by default on a terminal.
+        progress: whether to show the bar; None: only on a terminal.
     """
 
     def __init__(self, run: Run, epochs: int, progress: bool | None) -> None:
@@ -238,12 +239,12 @@ class Interrupted(KeyboardInterrupt):
     """A run was ended by a signal, after its state was saved.
 
     Args:
-        position: where the run stands.
+        position: the position of the run.
         number: the signal's number.
 
     Attributes:
         position, number: as above.
-        place: where the run stands, in words, if it is a run of files.
+        place: the position in words, for `fine_tune_files` and `pretrain_files`; otherwise empty.
     """
 
     def __init__(self, position: Position, number: int) -> None:
@@ -255,13 +256,13 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def signals_noticed(here: bool) -> Iterator[Callable[[], int]]:
-    """In this block the first SIGINT or SIGTERM is only noticed, and the next one has its usual effect.
+    """Notes the first SIGINT or SIGTERM in this block, and does nothing else; the next one has its usual effect.
 
     Args:
-        here: whether to notice signals. Outside of the main thread, signals always have their usual effect.
+        here: whether to do so. Outside of the main thread, signals always have their usual effect.
 
     Yields:
-        A function that returns the number of the noticed signal, or 0.
+        A function that returns the number of the noted signal, or 0.
     """
     noticed = [0]
     old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -26,7 +26,7 @@ from keras_bert.training.run_files import Run
 
 
 class Phase(NamedTuple):
-    """A part of a run, with sequences of one length.
+    """A part of a pre-training, with sequences of one length. Pass the second one as `then` to `pretrain`.
 
     Attributes:
         records: a directory written by `write_records`, or files.
@@ -60,30 +60,32 @@ def pretrain(
 ) -> list[dict[str, float]]:
     """Trains a model on records for a number of steps.
 
+    Use it for records of `write_records`; `pretrain_files` starts from text files, and writes the records, too.
+
     Args:
-        model: the model. It is compiled here.
+        model: a model with the heads of pre-training. It is compiled here.
         records: a directory written by `write_records`, or files.
         steps: the number of batches of these records.
         directory: the directory of the run's state. An interrupted run is resumed from it, and ends with the same
-            weights as without the interruption. After the run, only the weights stay. TensorBoard's logs go there too,
-            if `tensorboard` is installed.
+            weights as without the interruption. After the run, only the weights stay. If `tensorboard` is installed,
+            its logs go there, too.
         validation: records to measure the model on.
-        masking: draws new masks each time a record is seen (dynamic masking, Liu et al. 2019, section 4.1). None: the
-            masks in the records.
+        masking: draws new masks each time a record is read (dynamic masking, Liu et al. 2019, section 4.1). None: uses
+            the masks in the records.
         then: a second phase with its own records, masks and batch size, such as longer sequences in smaller batches. In
-            the paper, sequences have 512 tokens in the last tenth of all steps, and 128 before. Both phases share one
-            learning rate schedule.
-        teacher: a model; the student also learns its predictions and hidden states. See `learning_from`.
-        callbacks: further Keras callbacks. For them, `measure_every` steps are an epoch.
-        progress: whether to show a progress bar; by default on a terminal.
+            the paper, sequences have 128 tokens in the first nine tenths of all steps, and 512 in the last tenth. Both
+            phases share one learning rate schedule.
+        teacher: a larger model; `model` also learns its predictions and hidden states. See `learning_from`.
+        callbacks: further Keras callbacks. An epoch is `measure_every` steps.
+        progress: whether to show a progress bar; by default only on a terminal.
         checkpoint_seconds: seconds between saves of the state.
         **recipe: the fields of `PretrainingWithTeacher`.
 
     Returns:
         For each `measure_every` steps: `epoch`, from 1; `loss`; and the measures of the validation records:
         `masked_lm_loss`, `masked_lm_accuracy`, `masked_lm_perplexity`, and for pairs `next_sentence_loss` and
-        `next_sentence_accuracy`. The last entry of each phase also has the measures of always giving the most frequent
-        answer, `masked_lm_accuracy_baseline` and so on; see `pretraining.baselines`.
+        `next_sentence_accuracy`. The last entry of each phase also has the measures of always predicting the most
+        frequent label, `masked_lm_accuracy_baseline` and so on; see `pretraining.baselines`.
 
     Raises:
         FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the loss is not finite, or the
@@ -107,7 +109,7 @@ def pretrain(
     chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
-        dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both
+        dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
     found = [Records(phase.records) for phase in phases]
     measured_by = [Records(phase.validation) if phase.validation else None for phase in phases]
     for each in filter(None, (*found, *measured_by)):
@@ -137,7 +139,7 @@ def pretrain(
     with learning_from(teacher, model, chosen.temperature):
         updates = sum(-(-phase.steps // chosen.accumulate) for phase in phases)
         compile_model(model, chosen, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
-        # Keras makes a metric's variables at its first use, and they are part of the state.
+        # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
         model.evaluate(_in_order(found[0], chosen.batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds)
@@ -149,14 +151,14 @@ def _in_order(records: Records, batch_size: int) -> tf.data.Dataset:
 
 
 def _to_learn(records: Records, phase: Phase, recipe: PretrainingRecipe, start: int) -> tf.data.Dataset:
-    """Training batches, from batch `start` on; with several batches an update, to the end of the phase."""
+    """Makes a dataset of training batches from batch `start` on; with accumulation, it ends with the phase."""
 
     def example(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
         if phase.masking is not None:
             batch = phase.masking(unmasked(batch), [recipe.seed, tf.cast(step, tf.int32)])
         return _example(batch)
 
-    first = start - start % recipe.accumulate  # of the batches of its update
+    first = start - start % recipe.accumulate  # the first batch of the update that `start` belongs to
     batches = records.shuffled(phase.batch_size, recipe.seed, first).enumerate(first)
     masked = batches.map(as_written(example), tf.data.AUTOTUNE, deterministic=True)
     if recipe.accumulate > 1:
@@ -168,7 +170,7 @@ def _to_learn(records: Records, phase: Phase, recipe: PretrainingRecipe, start: 
 def _with_totals(
     inputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
 ) -> tuple[dict[str, tf.Tensor], ...]:
-    """The batches of an update, `[batches, batch, ...]` -> the same with the totals that the model divides by."""
+    """Adds to the batches of an update, `[batches, batch, ...]`, the totals that the model divides its losses by."""
     rows = tf.shape(inputs["input_mask"])[:2]
     counts = (weights[MASKED_LM], tf.ones(rows), inputs["input_mask"])  # in the order of `UNITS`
     totals = tf.stack([tf.reduce_sum(tf.cast(each, tf.float32)) for each in counts])
@@ -176,7 +178,7 @@ def _with_totals(
 
 
 def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
-    """A batch of records -> inputs, targets and weights for `fit`."""
+    """Splits a batch of records into inputs, targets and weights for `fit`."""
     inputs, targets, weights = dict(batch), {}, {}
     targets[MASKED_LM] = inputs.pop("masked_lm_ids")
     weights[MASKED_LM] = inputs.pop("masked_lm_weights")
@@ -189,7 +191,7 @@ def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
 def _measures(
     model: BertPretrainer, records: Records | None, batch_size: int, with_baselines: bool = False
 ) -> dict[str, float]:
-    """The measures of the validation records, if there are any."""
+    """Measures a model on the validation records; `{}` if there are none."""
     if records is None:
         return {}
     measures = model.evaluate(_in_order(records, batch_size), verbose=0, return_dict=True)
@@ -211,7 +213,7 @@ def _check(model: BertPretrainer, records: Records) -> None:
         raise ValueError(f"{records.files[0]} has no pairs: make the model with pairs=False, or write records of pairs")
     if has_pairs and not model.pairs:
         raise ValueError(f"{records.files[0]} has pairs, but the model has no head for pairs: make it with pairs=True")
-    # The encoder's errors say what does not fit.
+    # If ids or lengths do not fit the model, the encoder raises the error.
     model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
 
 

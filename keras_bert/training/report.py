@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
     from keras_bert.tasks.columns import Labels, Texts
 
-Cell: TypeAlias = str | float | None  # of a table; None: empty
+Cell: TypeAlias = str | float | None  # a cell of a table; None: an empty one
 
 REPORT = "report.md"
 CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
-# Ends the name of what the same answer to all texts gives, beside the measure: the most frequent, or the mean.
+# Suffix of a measure's baseline: the same measure for predicting the most frequent label, or the mean, for all texts.
 BASELINE = "_baseline"
 _NOT_MEASURED = "There were no examples to measure the model with: `--eval`, `--validation-split`."
-_LARGEST = 40.0  # inches, of a confusion matrix
-_LONGEST = 40  # characters of a label
-_MANY = 30  # classes; a larger matrix has no zeros
+_LARGEST = 40.0  # inches: the side of a confusion matrix
+_LONGEST = 40  # characters: longer labels are truncated in a picture
+_MANY = 30  # classes: a larger matrix is drawn without its zeros
 
 
 def check_installed() -> None:
-    """Raises ImportError if the extra `train` is not installed. Called before the training starts."""
+    """Raises ImportError if the extra `train` is not installed. Call it before the training starts, not after."""
     for module, distribution in {"sklearn": "scikit-learn", "scipy": "scipy", "matplotlib": "matplotlib"}.items():
         needed(module, distribution)
 
@@ -49,7 +49,7 @@ def write_report(
     panels: Mapping[str, Sequence[str]] | None = None,
     details: Mapping[str, float] | None = None,
 ) -> None:
-    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory. Replaces older ones.
+    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over older ones.
 
     Args:
         directory: the model's directory.
@@ -58,11 +58,12 @@ def write_report(
         measures: the measures of the saved model.
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
             the predicted classes.
-        panels: title -> the names in the history that are drawn; by default the loss, and beside it all measures.
+        panels: for each panel of the learning curve, by title, the names in the history to draw. By default two: the
+            loss, and all measures.
         details: further measures, such as those of each class, see `class_table`.
 
     Warns:
-        UserWarning: a picture could not be drawn. It is left out, because the model is worth more.
+        UserWarning: a picture cannot be drawn. It is left out: a bad picture must not cost the trained model.
     """
     directory = Path(directory)
     draw: dict[str, Callable[[], bytes]] = {}
@@ -76,7 +77,7 @@ def write_report(
             picture = drawn()
         except Exception as error:
             warnings.warn(f"{directory / name} could not be drawn: {type(error).__name__}: {error}", stacklevel=2)
-            (directory / name).unlink(missing_ok=True)  # of another run
+            (directory / name).unlink(missing_ok=True)  # the picture of another run
             continue
         with files.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
@@ -96,25 +97,25 @@ def write_report(
 
 
 def with_baselines(measures: Mapping[str, float]) -> list[tuple[str, float, float | None]]:
-    """The names, values and baselines (None: it has none) of measures."""
+    """Pairs measures with their baselines: `(name, value, baseline)`; the baseline is None if there is none."""
     names = [name for name in measures if not name.endswith(BASELINE)]
     return [(name, measures[name], measures.get(f"{name}{BASELINE}")) for name in names]
 
 
 def shares(counts: np.ndarray) -> np.ndarray:
-    """A confusion matrix, int `[classes, classes]` -> the share of each class that was predicted as each, 0 to 1."""
+    """Divides each row of a confusion matrix, int `[classes, classes]`, by its sum: shares of a class, 0 to 1."""
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
 def measure_table(measures: Mapping[str, float]) -> tuple[list[str], list[list[Cell]]]:
-    """Makes a header and rows of measures, and of their baselines if there are any."""
+    """Makes a table, header and rows, of measures, and of their baselines if there are any."""
     rows = [list(row) for row in with_baselines(measures)]
     columns = 2 if all(baseline is None for *_, baseline in rows) else 3
     return ["measure", "value", "baseline"][:columns], [row[:columns] for row in rows]
 
 
 def class_table(details: Mapping[str, float]) -> tuple[list[str], list[list[Cell]]] | None:
-    """Makes a header and a row for each class from measures named "measure of class"; None if there are none."""
+    """Makes a table, header and a row per class, from measures named "measure of class"; None if there are none."""
     classes: dict[str, dict[str, float]] = {}
     for name, value in details.items():
         kind, separator, label = name.partition(" of ")
@@ -126,7 +127,7 @@ def class_table(details: Mapping[str, float]) -> tuple[list[str], list[list[Cell
 
 
 def without_classes(details: Mapping[str, float]) -> dict[str, float]:
-    """Returns the measures that are not those of a class."""
+    """Drops the measures of single classes, "measure of class"."""
     return {name: value for name, value in details.items() if " of " not in name}
 
 
@@ -144,7 +145,7 @@ def _cell(text: str) -> str:
 
 
 def _names(history: Sequence[Mapping[str, float]]) -> list[str]:
-    """The names in all entries, but baselines: a resumed run may have validation examples that it lacked at first."""
+    """Collects the names of all entries, which may differ if a run gets validation examples later. Drops baselines."""
     return list(dict.fromkeys(name for each in history for name in each if not name.endswith(BASELINE)))
 
 
@@ -160,7 +161,7 @@ def _panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
 
 
 def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence[str]]) -> bytes:
-    """A picture of the panels, by epoch or step. Panels without measured values are left out."""
+    """Draws the panels, by epoch or step, as a PNG. Leaves out panels without values."""
     drawn = {title: [name for name in names if name in _names(history)] for title, names in panels.items()}
     drawn = {title: names for title, names in drawn.items() if names}
     unit = next(iter(history[0]))
@@ -184,7 +185,7 @@ def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
     ticks = range(len(labels))
     axes.set(xlabel="given by the model", ylabel="class of the example", xticks=ticks, yticks=ticks)
     shown = [label if len(label) <= _LONGEST else f"{label[: _LONGEST - 3]}..." for label in labels]
-    axes.set_xticklabels(shown, rotation=45, ha="right", parse_math=False)  # a $ is no formula
+    axes.set_xticklabels(shown, rotation=45, ha="right", parse_math=False)  # a $ in a label begins no formula
     axes.set_yticklabels(shown, parse_math=False)
     for (row, column), count in np.ndenumerate(counts):
         if not count and len(labels) > _MANY:
@@ -209,16 +210,21 @@ def _png(figure: Figure) -> bytes:
 
 
 def evaluate(model: BertTask, x: Texts, y: Labels) -> dict[str, float]:
-    """Measures a model on examples. The first measure is the one to choose models by.
+    """Measures a model on examples.
+
+    Use it to compare models on test examples. `fine_tune` calls it for validation examples after each epoch.
 
     Args:
         model: a task model; its `measures` documents the measures.
         x: examples, as `fit` takes them.
         y: their labels, by name.
 
+    Returns:
+        The measures by name. Choose models by the first one: higher is better.
+
     Raises:
-        ImportError: the measure needs the extra `train`.
-        TypeError: there are no measures for this model.
+        ImportError: a measure needs the extra `train`.
+        TypeError: `model` is not a task model, or its task has no measures.
         ValueError: the model lacks a label, or the numbers of examples and labels differ.
 
     Example:

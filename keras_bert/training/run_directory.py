@@ -26,26 +26,26 @@ _MODEL_FILES = (
     *(hugging_face.CARD, *hugging_face.FILES, *model_files.TOKENIZER, *model_files.SETTINGS),
     *(report.REPORT, report.CURVE, report.CONFUSION),
 )
-_PASSING = (".lock", ".*.tmp")  # names of files that a killed process leaves
+_PASSING = (".lock", ".*.tmp")  # temporary files, which a killed process leaves behind
 _ADVICE = "choose another output, or start again with overwrite"
 
 
 class RunDirectory:
-    """The output of a run.
+    """The output directory of a run.
 
     Args:
         path: a directory that is new or empty, or holds a run; with `overwrite`, also a model.
-        overwrite: whether the run begins anew, and `clear` removes what is there.
-        inputs: the files and directories that the run reads.
+        overwrite: whether the run starts from the beginning, and `clear` removes the old run or model.
+        inputs: the files and directories that the run reads; `overwrite` must not remove them.
 
     Raises:
-        FileExistsError: the directory holds something else, or one of the inputs.
-        OSError: it cannot be written.
+        FileExistsError: the directory holds anything else, or one of the inputs.
+        OSError: the directory cannot be written.
     """
 
     def __init__(self, path: str | Path, overwrite: bool, inputs: Iterable[str | Path | None] = ()) -> None:
         self.path, self.overwrite = Path(path), overwrite
-        self.run = self.path / files.RUN  # of the run's state
+        self.run = self.path / files.RUN  # the directory of the run's state
         self._inputs = [Path(each) for each in inputs if each is not None]
         if overwrite and self.path.is_dir():
             self._check_overwriting()
@@ -73,7 +73,7 @@ class RunDirectory:
                 yield path
 
     def clear(self) -> None:
-        """Removes the run and the model, if the run begins anew; the model's README.md stays, which may be the user's.
+        """Removes the old run and model, with `overwrite`. The model's README.md stays: the user may have written it.
 
         Raises:
             BlockingIOError: another process trains there.
@@ -88,10 +88,10 @@ class RunDirectory:
             shutil.rmtree(self.run)
 
     def position(self, settings: Mapping[str, Any]) -> Position | None:
-        """The position of the run that was begun here with these settings; None if this run begins.
+        """Reads the position of the run that was started here with these settings; None if there is no such run.
 
         Raises:
-            ValueError: the run has other settings, its state is damaged, or is missing beside a model.
+            ValueError: the run has other settings, its state is damaged, or a model is here without a state.
         """
         if self.overwrite:
             return None
@@ -101,12 +101,12 @@ class RunDirectory:
         return found
 
     def told(self, position: Position | None, epochs: int, place: Callable[[Position], str]) -> str:
-        """A line on where the run stands; empty if it begins.
+        """Describes the position of the run in a line for the log; returns an empty string for a new run.
 
         Args:
-            position: of the run.
-            epochs: all epochs of the run.
-            place: a position -> its name.
+            position: the position of the run; None if it has no saved state.
+            epochs: the number of epochs of the run.
+            place: puts a position into words.
         """
         if position is None:
             is_begun = not self.overwrite and self.run.is_dir() and not files.is_empty_directory(self.run)
@@ -117,10 +117,10 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def advising(self, has_preset: bool) -> Iterator[None]:
-        """In this block, errors of the run's state say what to do with this directory.
+        """Replaces the advice of errors about the run's state, in this block, by advice for this directory.
 
         Args:
-            has_preset: whether the run starts from a preset, as a run that trains this model further would.
+            has_preset: whether the run starts from a preset. If so, the advice names this model as the next preset.
         """
         try:
             yield
@@ -133,14 +133,14 @@ class RunDirectory:
             raise ValueError(f"{error.problem}; {_ADVICE}") from error
 
     def finish(self, measures: Mapping[str, float]) -> dict[str, float]:
-        """Removes the run's state: the directory is the model, whose measures this returns."""
+        """Replaces the run's state by a note that it is finished, and returns the model's measures as floats."""
         measures = {name: float(value) for name, value in measures.items()}
         run_files.seal(self.run, measures)
         files.remove_left_over(self.path)
         return measures
 
     def finished(self, error: FinishedError) -> dict[str, float]:
-        """The measures of a run that was finished before. Raises ValueError if its model is missing."""
+        """Returns the measures of a run that was finished before. Raises ValueError if its model is missing."""
         for name in hugging_face.FILES:
             if not (self.path / name).is_file():
                 raise ValueError(f"{self.path} holds a finished run, but {name} is missing; {_ADVICE}") from error

@@ -1,4 +1,4 @@
-"""Run: the position, the history and the files of a training run."""
+"""Saves and resumes a training run: its position, its history, its weights, and digests of what it reads."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class StateError(ValueError):
     """The state of a run cannot be used.
 
     Args:
-        problem: what is wrong with it.
-        advice: what to do.
+        problem: the reason.
+        advice: the next step for the user; the message is "problem; advice".
 
     Attributes:
         problem: as above.
@@ -44,10 +44,10 @@ class StateError(ValueError):
 
 
 def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) -> None:
-    """Writes the values of variables, and notes beside them.
+    """Writes the values of variables, notes and a checksum into one file.
 
     Args:
-        path: a safetensors file, replaced when the new one is complete.
+        path: a safetensors file. An older one is replaced when the new one is complete.
         values: the values of variables; `load_state` returns them in this order.
         notes: JSON values, for `read_notes`.
     """
@@ -60,7 +60,7 @@ def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) 
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """The notes that were saved beside the variables.
+    """Reads the notes that `save_state` wrote.
 
     Raises:
         ValueError: the file is damaged.
@@ -69,7 +69,7 @@ def read_notes(path: Path) -> dict[str, Any]:
 
 
 def load_state(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """The values and the notes that `save_state` wrote.
+    """Reads the values and the notes that `save_state` wrote.
 
     Raises:
         ValueError: the file is damaged, even by a single bit.
@@ -78,7 +78,7 @@ def load_state(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             numbered = {name: file.get_tensor(name) for name in sorted(file.keys(), key=int)}
-    except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a type that NumPy lacks
+    except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a dtype that NumPy lacks
         raise StateError(f"{path} is damaged ({error})") from None
     if _checksum(metadata.get("notes", ""), numbered) != metadata.get("sha256"):
         raise StateError(f"{path} is damaged: its checksum is wrong")
@@ -86,7 +86,7 @@ def load_state(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
 
 
 def assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray], path: Path) -> None:
-    """Assigns values from a file to variables. Raises ValueError if they belong to other variables."""
+    """Assigns values from a file to variables. Raises ValueError if their number or shapes differ."""
     if len(values) != len(variables):
         raise StateError(f"{path} holds {len(values)} variables, but the model has {len(variables)}")
     for variable, value in zip(variables, values, strict=True):
@@ -107,9 +107,9 @@ def _checksum(notes: str, values: Mapping[str, np.ndarray]) -> str:
 
 # -- Digests of a run's model, examples and teacher. A run is resumed only if all of them are the same.
 
-_RECORD_BYTES = 1 << 20  # of each file; a corpus may have a terabyte of records
+_RECORD_BYTES = 1 << 20  # read of each file, because a corpus may have a terabyte of records
 
-# The names of the digests in the settings of a run. Messages show the names only, as the values mean nothing to people.
+# The names of the digests in the settings of a run. Messages show only the names: a digest tells a reader nothing.
 WEIGHTS = "weights of its preset"
 CONFIGURATION = "configuration of the model"
 EXAMPLES = "examples"
@@ -119,13 +119,13 @@ NAMES = (WEIGHTS, CONFIGURATION, EXAMPLES, VALIDATION, TEACHER)
 
 
 def of_model(model: BertTask) -> dict[str, str | None]:
-    """Digests of the model that a run starts with: of its preset's weights, if it has a preset, and of its settings.
+    """Computes digests of the model that a run starts with: of the weights in its preset, if any, and of its settings.
 
-    New weights, such as a head's, differ in each run of a program, so they do not count. Weights learned since loading
-    do not count either, so that an interrupted notebook cell may run again.
+    New weights, such as a head's, are left out, because each run of a program draws others. Weights learned since
+    loading are left out, too, so that an interrupted notebook cell may run again.
     """
     encoder, preprocessor = model.encoder, model.preprocessor
-    assert preprocessor is not None  # it makes the examples
+    assert preprocessor is not None  # the preprocessor makes the examples
     text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
     settings = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
     settings += [{name: getattr(preprocessor, name) for name in text}, preprocessor.tokenizer.get_config()]
@@ -144,13 +144,13 @@ def of_tokens(examples: TokenizedExamples) -> str:
 
 
 def of_examples(x: Texts, y: Labels | None) -> str:
-    """A digest of examples and, if there are any, their labels."""
+    """Computes a digest of examples and, if there are any, their labels."""
     y = () if y is None else y
     return _of(part for column in (*columns_of(x, None), plain(y)) for part in (*map(_bytes, column), b"\0"))
 
 
 def of_records(records: Records) -> str:
-    """A digest of names, sizes and first bytes of files."""
+    """Computes a digest of the names, the sizes and the first bytes of a corpus's files."""
     paths = [Path(path) for path in records.files]
     return _of(part for path in paths for part in (_bytes((path.name, path.stat().st_size)), _beginning(path)))
 
@@ -177,10 +177,10 @@ _STATE = "state.safetensors"
 
 
 class AnotherRunError(StateError):
-    """The directory holds another run.
+    """The directory holds a run with other settings.
 
     Args:
-        problem: the differences.
+        problem: the settings that differ.
         is_finished: whether that run is finished.
     """
 
@@ -190,7 +190,7 @@ class AnotherRunError(StateError):
 
 
 class FinishedError(ValueError):
-    """The run is finished, and its model is saved elsewhere; see `seal`.
+    """The run was finished before, and its model saved elsewhere; see `seal`.
 
     Args:
         directory: the run's directory.
@@ -203,12 +203,12 @@ class FinishedError(ValueError):
 
 
 class Position(NamedTuple):
-    """Where a run stands.
+    """The progress of a run.
 
     Attributes:
         epoch: the number of finished epochs.
-        step: the number of finished batches of the next epoch.
-        batches: the number of batches of that epoch.
+        step: the number of finished batches of the epoch after them.
+        batches: the number of batches of the last epoch that was started.
         stopped: whether training has ended before its last epoch.
     """
 
@@ -219,14 +219,14 @@ class Position(NamedTuple):
 
 
 def position(directory: Path, settings: Mapping[str, Any] = {}) -> Position | None:
-    """The position of the run that was saved in a directory; None if there is none.
+    """Reads the position of the run in a directory; None if the directory has no saved state.
 
     Args:
-        directory: of the run.
+        directory: the directory of the run's state.
         settings: the settings that the run must have.
 
     Raises:
-        AnotherRunError: it has other settings.
+        AnotherRunError: the run has other settings.
         ValueError: its state is damaged.
     """
     path = directory / _STATE
@@ -238,11 +238,11 @@ def position(directory: Path, settings: Mapping[str, Any] = {}) -> Position | No
 
 
 def seal(directory: Path, measures: dict[str, float]) -> None:
-    """Removes a finished run's state, and leaves a note that it is finished. Call it when its model is saved.
+    """Replaces a finished run's state by a note that the run is finished. Call it after the model is saved.
 
     Args:
-        directory: of the run.
-        measures: of the model.
+        directory: the directory of the run's state.
+        measures: the measures of the model; `Run.resume` raises FinishedError with them.
     """
     save_state(directory / _STATE, [], {**read_notes(directory / _STATE), "measures": measures})
 
@@ -265,9 +265,9 @@ class Run:
     If several processes train one model, one of them writes the state, and all of them read it.
 
     Args:
-        model: compiled, its optimizer built.
-        directory: for the files of the run, shared by all processes. None: nothing is written.
-        settings: must be the same when the run is resumed.
+        model: a compiled model with a built optimizer.
+        directory: the directory of the run's files, shared by all processes. None: nothing is written.
+        settings: values that must be the same when the run is resumed, by name.
 
     Raises:
         OSError: the directory cannot be made.
@@ -280,7 +280,7 @@ class Run:
         is_chief: whether this process shows progress and writes logs.
         batches: the number of batches in this epoch.
         signal: the number of the signal noticed at the last save of the state, or 0.
-        notes: values for this epoch's entry in the history, beside the loss and the measures.
+        notes: further values for this epoch's entry in the history.
     """
 
     def __init__(self, model: keras.Model, directory: Path | None, settings: dict[str, Any]) -> None:
@@ -296,20 +296,20 @@ class Run:
         self._model = model
         self._settings = settings
         if directory is not None and self.is_chief:
-            directory.mkdir(parents=True, exist_ok=True)  # if this fails, it fails before any work
+            directory.mkdir(parents=True, exist_ok=True)  # here, so that a bad path fails before any work
         self._strategy = model.distribute_strategy
         self._loss: list[np.ndarray] = []
         self._best: list[np.ndarray] = []  # the best weights
         self._is_finished = False
 
     def only_writer(self) -> contextlib.AbstractContextManager[None]:
-        """A block that only one run at a time can enter for a directory; see `files.only_writer`."""
+        """Locks the directory for this run; see `files.only_writer`."""
         if self.directory is None or not self.is_chief:
             return contextlib.nullcontext()
         return files.only_writer(self.directory)
 
     def resume(self) -> None:
-        """Restores the last saved state of the run. Without one, the run starts at the beginning.
+        """Restores the last saved state of the run. Without a state, the run starts at the beginning.
 
         Raises:
             AnotherRunError: the state belongs to a run with other settings.
@@ -332,7 +332,7 @@ class Run:
             self._loss = [variable.numpy() for variable in self._model.metrics_variables]
 
     def restore_loss(self) -> None:
-        """Restores the loss so far, if the run was resumed in the middle of an epoch."""
+        """Restores the mean loss so far, if the run was resumed in the middle of an epoch."""
         for variable, value in zip(self._model.metrics_variables, self._loss, strict=False):
             variable.assign(value)
         self._loss = []
@@ -346,7 +346,7 @@ class Run:
         self.history.append({"epoch": self.epoch, "loss": loss, **self.notes, **measures})
 
     def is_time(self, here: bool) -> bool:
-        """Whether `here` is true in any process: their clocks differ, and `save` needs all of them."""
+        """Checks whether `here` is true in any process. Their clocks differ, but `save` needs all of them at once."""
         return distribution.any_of(self._strategy, here)
 
     def save(self) -> None:
@@ -355,10 +355,11 @@ class Run:
             return
         notes = {**self.position()._asdict(), "history": self.history, "settings": self._settings}
         notes["is_finished"] = self._is_finished
-        values = [variable.numpy() for variable in self._variables()]  # reading a metric sums over all processes
+        # Reading a metric sums over all processes, so all of them read here, and only the chief writes.
+        values = [variable.numpy() for variable in self._variables()]
         if self.is_chief:
             save_state(self.directory / _STATE, [*values, *self._best], notes)
-        distribution.any_of(self._strategy, True)  # all wait until it is written
+        distribution.any_of(self._strategy, True)  # all processes wait until the state is written
 
     def position(self) -> Position:
         return Position(self.epoch, self.step, self.batches, self.stopped)
@@ -379,7 +380,7 @@ class Run:
                 files.remove_left_over(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
-        """Weights and random state; before the end, also the optimizer's variables and this epoch's loss so far."""
+        """Lists the variables of the state: weights and seeds; until the run is finished, also optimizer and loss."""
         if self._is_finished:
             return list(self._model.variables)
         return [*self._model.variables, *self._model.optimizer.variables, *self._model.metrics_variables]

@@ -1,4 +1,4 @@
-"""Whole runs: files in; a directory with a model and its report out. An interrupted run is resumed by the same call."""
+"""Whole runs, from files to a directory with a model and its report. The same call resumes an interrupted run."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from keras_bert.training.run_directory import RunDirectory
 from keras_bert.training.run_files import FinishedError, Position
 
 Log = Callable[[str], Any]
-_SHOWN = 30  # labels in a line
-_RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # in the directory of a run's state
-_PANELS = {  # of the picture of a pre-training
+_SHOWN = 30  # labels in a line of the log
+_RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # folders in the directory of a run's state
+_PANELS = {  # of the learning curve of a pre-training
     "training loss": ["loss"],
     "validation loss": ["masked_lm_loss", "next_sentence_loss"],
     "validation accuracy": ["masked_lm_accuracy", "next_sentence_accuracy"],
@@ -71,28 +71,29 @@ def fine_tune_files(
 ) -> dict[str, float]:
     """Fine-tunes a model on files of examples, and writes it into a directory with its report.
 
-    Use it when the examples are in files; `fine_tune` is for examples in memory, and for callbacks. It is what
-    `keras-bert finetune` and `keras-bert distill classify` call. An interrupted call is resumed by the same call, and
-    ends with the same weights. After the end, the same call returns the measures again.
+    Use it when the examples are in files; `fine_tune` is for examples in memory, and for callbacks.
+    `keras-bert finetune` and `keras-bert distill classify` call this function. The same call resumes an interrupted
+    run, which ends with the same weights. After the end of the run, the same call returns the measures again.
 
     Args:
         task: "classify", "tag", "answer", "rank" or "embed".
-        train: the examples to train on: for "tag" CoNLL's columns, for "answer" SQuAD's JSON, else a table (CSV, TSV,
-            JSON lines or Parquet); for "classify" also a directory with one directory per class.
-        output: the directory of the model, for `from_preset`. It is new or empty, or holds this run.
-        validation: examples to measure each epoch on; the best epoch is kept. Or hold some out: `validation_split`.
+        train: the examples to train on: for "tag" CoNLL's columns, for "answer" SQuAD's JSON, for other tasks a table
+            (CSV, TSV, JSON lines or Parquet); for "classify" also a directory with one directory per class.
+        output: the directory of the model, for `from_preset`. It must be new or empty, or hold this run.
+        validation: examples to measure each epoch on; the best epoch is kept. `validation_split` holds out training
+            examples instead.
         preset: the model to start from, see `presets.resolve`.
-        teacher: a classifier, in place of `preset`: the new model learns from its answers, and starts with some of its
-            layers, see `student_of`.
+        teacher: a classifier, in place of `preset`. The new model learns from the teacher's predictions, and starts
+            with some of the teacher's layers, see `student_of`.
         num_layers: the number of layers of the student.
-        overwrite: remove the run or the model in `output` first. Refused if it holds files that no run wrote; the
-            model's README.md stays.
+        overwrite: whether to remove the run or the model in `output` first. The model's README.md stays. If `output`
+            holds files that no run wrote, nothing is removed, and an error is raised.
         dtype: the dtype policy of training: "float32", "mixed_bfloat16" or "mixed_float16". The weights stay float32.
         strategy: the devices to train on, see `keras_bert.training.distribution.strategy`.
-        log: gets each line of progress: what is read, where the run stands, and the measures of each epoch, unless a
-            progress bar shows them on a terminal.
-        **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and how the files are read and the model
-            starts, the fields of the task's class in `keras_bert.tasks.table`:
+        log: gets each line of progress: the files that are read, the position of a resumed run, and the measures of
+            each epoch, unless a progress bar shows them on a terminal.
+        **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and the fields of the task's class in
+            `keras_bert.tasks.table`, for reading the files and making the model:
 
             - all tasks: `sequence_length`, `skip_bad`;
             - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `problem_type`,
@@ -104,17 +105,17 @@ def fine_tune_files(
               `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
 
     Returns:
-        The measures of the model on the examples to measure with; without them, an empty dict. Of several processes,
-        only the chief gets them.
+        The measures of the model on the validation examples; without these, an empty dict. Of several processes, only
+        the chief gets the measures.
 
     Raises:
-        FileExistsError: `output` holds something else than this run, or `overwrite` would remove a foreign file.
+        FileExistsError: `output` holds anything but this run, or `overwrite` would remove a file that no run wrote.
         OSError: a file cannot be read or written.
         ImportError: the extra `train` is not installed.
         TypeError: a setting does not exist, or is of another type.
         ValueError: an argument or a file is bad, the examples do not fit the model, or `output` holds a run that is
             damaged or has other settings.
-        Interrupted: a KeyboardInterrupt, raised after SIGINT or SIGTERM when the state is saved.
+        Interrupted: a KeyboardInterrupt, at SIGINT or SIGTERM, after the state is saved.
 
     Example:
         >>> import tempfile
@@ -141,19 +142,19 @@ def fine_tune_files(
 
     with _running(directory, dtype, strategy, log, place, has_preset=teacher is None) as run:
         with run.devices.scope():
-            # They are given both or neither.
+            # Both are None, or neither is.
             learner = source if teacher is None or num_layers is None else _Student(source, teacher, num_layers)
             learned = learner.read(train)
             measured = None if validation is None else learner.read_validation(validation).xy
         learned.check_can_be_learned(train)
         by_default = recipe.epochs is None
         examples, measured, recipe = split(learned.xy, measured, recipe)
-        assert recipe.epochs is not None  # since `split`
+        assert recipe.epochs is not None  # `split` has set it
         told = {name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"}
         run.begin(told, recipe.epochs)
         keras.utils.set_random_seed(recipe.seed)
         with run.devices.scope(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UntrainedWarning)  # it is trained now
+            warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
             model, more = learner.start(preset, learned)
         count = None if measured is None else count_of(measured[0])
         log(_about_examples(len(learned), count, train, validation))
@@ -180,7 +181,7 @@ def fine_tune_files(
 
 
 def _tell_of_labels(counts: Mapping[str, int], train: str | Path, log: Log) -> None:
-    """Logs how often each label occurs; warns of labels that may be two spellings of one."""
+    """Logs the count of each label; warns of labels that may be two spellings of one."""
     if not counts:
         return
     shown = [f"{name} {count:,}" for name, count in list(counts.items())[:_SHOWN]]
@@ -192,7 +193,7 @@ def _tell_of_labels(counts: Mapping[str, int], train: str | Path, log: Log) -> N
 
 
 class _Student:
-    """Reads files as the teacher does, and starts with layers of the teacher. Methods as of `FromFiles`."""
+    """A student in place of a task: reads files as its teacher does. Has the methods of `FromFiles`."""
 
     def __init__(self, source: FromFiles, teacher: str | Path, num_layers: int) -> None:
         self._teacher = load_task(teacher, sequence_length=source.sequence_length)
@@ -205,7 +206,7 @@ class _Student:
         self.read = self.read_validation = source.read
 
     def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
-        self._teacher.targets(examples.xy[1])  # raises if the teacher lacks a label
+        self._teacher.targets(examples.xy[1])  # raises ValueError if the teacher lacks a label
         return student_of(self._teacher, self._num_layers), {"teacher": self._teacher}
 
 
@@ -234,27 +235,29 @@ def pretrain_files(
 ) -> dict[str, float]:
     """Pre-trains a model on text, and writes it into a directory with its report.
 
-    Use it when the corpus is in text files; `write_records` and `pretrain` are its two halves. It is what
-    `keras-bert pretrain` and `keras-bert distill pretrain` call. An interrupted call is resumed by the same call, and
-    ends with the same weights. After the end, the same call returns the measures again.
+    Use it when the corpus is in text files. It calls `write_records` and `pretrain`; `keras-bert pretrain` and
+    `keras-bert distill pretrain` call this function. The same call resumes an interrupted run, which ends with the same
+    weights. After the end of the run, the same call returns the measures again.
 
     Args:
         corpus: text in UTF-8: files, or directories of .txt files.
-        output: the directory of the model, for `from_preset`. It is new or empty, or holds this run.
+        output: the directory of the model, for `from_preset`. It must be new or empty, or hold this run.
         validation: text to measure the model on: a file or a directory.
         vocab: an uncased `vocab.txt`, or a directory with a tokenizer.
         size: "tiny", "mini", "small", "medium", "base", "large", or a `config.json`.
-        teacher: a masked language model, in place of `vocab` and `size`: the new model learns from its answers, and
-            starts with some of its layers, see `student_of`.
+        teacher: a masked language model, in place of `vocab` and `size`. The new model learns from the teacher's
+            predictions, and starts with some of the teacher's layers, see `student_of`.
         num_layers: the number of layers of the student.
         overwrite, dtype, strategy, log: see `fine_tune_files`.
-        **settings: the fields of `PretrainingWithTeacher`, see `pretrain`: at least `steps`; of `RowsRecipe`, how text
-            becomes rows: `objective`, `layout`, `sequence_length`, `masked_unit`, `static_masking`, `copies`, `pack`,
-            `processes`; and of `SecondPhase`, a second phase on longer rows: `then_steps`, `then_length`,
-            `then_batch_size`.
+        **settings: the fields of three recipes:
+
+            - `PretrainingWithTeacher`, see `pretrain`: at least `steps`;
+            - `RowsRecipe`, from text to rows: `objective`, `layout`, `sequence_length`, `masked_unit`,
+              `static_masking`, `copies`, `pack`, `processes`;
+            - `SecondPhase`, a second phase on longer rows: `then_steps`, `then_length`, `then_batch_size`.
 
     Returns:
-        The measures after the last step. Of several processes, only the chief gets them.
+        The loss and the measures after the last step. Of several processes, only the chief gets them.
 
     Raises:
         FileExistsError, OSError, ImportError, TypeError, ValueError, Interrupted: see `fine_tune_files`.
@@ -294,7 +297,7 @@ def pretrain_files(
 
     with _running(directory, dtype, strategy, log, place) as run:
         before = {**vars(recipe), "steps": steps}
-        del before["batch_size"]  # of both phases
+        del before["batch_size"]  # `Phase` has it, because the phases may differ
         if recipe.learning_rate is None:
             del before["learning_rate"]  # the size of the model decides it
         if teacher is None:
@@ -351,11 +354,11 @@ def _without_epoch(entry: Mapping[str, float]) -> dict[str, float]:
 
 
 class _Start(NamedTuple):
-    """What a pre-training prepares before records are written."""
+    """The preprocessor, the configuration and the model of a pre-training, before its records are written."""
 
     preprocessor: BertPreprocessor
     config: BertConfig
-    make: Callable[[], tuple[BertPretrainer, dict[str, Any]]]  # the model, and arguments for `pretrain`
+    make: Callable[[], tuple[BertPretrainer, dict[str, Any]]]  # makes the model, and further arguments for `pretrain`
 
 
 def _new_model(vocab: str | Path, size: str, rows: RowsRecipe) -> _Start:
@@ -376,7 +379,7 @@ def _student_model(handle: str | Path, num_layers: int, rows: RowsRecipe) -> _St
 
 
 class _Rows(NamedTuple):
-    """The rows of a phase, all of one length."""
+    """The rows of a phase of pre-training, all of one length."""
 
     folder: Path
     preprocessor: BertPreprocessor
@@ -386,7 +389,7 @@ class _Rows(NamedTuple):
     def write(
         self, learned: list[Path], measured: list[Path], steps: int, batch_size: int, log: Log
     ) -> tuple[Phase, dict[str, int]]:
-        """Writes the records of files. Returns the phase that learns them, and their counts."""
+        """Writes records of text files. Returns the phase that trains on them, and the counts of `write_records`."""
         recipe, length = self.recipe, self.preprocessor.sequence_length
         predictions = max(1, round(0.15 * length))
         names = ("objective", "layout", "masked_unit", "pack", "processes")
@@ -410,17 +413,17 @@ def _about_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> s
     return f"{counts['examples']:,} examples of {text}, from {named}"
 
 
-# -- What both kinds of runs have in common.
+# -- Common to fine-tuning and pre-training.
 
 
 class _RunInProgress:
     """A run between its beginning and its end.
 
     Attributes:
-        devices: the strategy.
+        devices: the strategy of the run.
         is_chief: whether this process writes the common files.
-        measures: of the model, when it is written.
-        callbacks: write a line of measures for each epoch; none where a terminal shows them in its progress bar.
+        measures: the measures of the model; empty until the model is saved.
+        callbacks: log the measures of each epoch; empty on a terminal, where the progress bar shows them.
     """
 
     def __init__(
@@ -434,7 +437,7 @@ class _RunInProgress:
             self.callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=self._tell))
 
     def begin(self, settings: Mapping[str, Any], epochs: int) -> None:
-        """Logs where the run stands, if it was begun before. Raises ValueError if it has other settings."""
+        """Logs the position of a run that was started before. Raises ValueError if that run has other settings."""
         position = self._directory.position(settings)
         line = self._directory.told(position, epochs, self._place)
         if line and self.is_chief:
@@ -445,7 +448,7 @@ class _RunInProgress:
             self._directory.clear()
 
     def _tell(self, epoch: int, logs: dict[str, float]) -> None:
-        # Validation measures come after those of training, and replace them.
+        # Validation measures come after training measures of the same name, and replace them.
         measures = {
             measure.removeprefix("val_"): value
             for measure, value in logs.items()
@@ -460,12 +463,12 @@ def _running(
     directory: RunDirectory, dtype: str, strategy: str, log: Log, place: Callable[[Position], str],
     has_preset: bool = False,
 ) -> Iterator[_RunInProgress]:  # fmt: skip
-    """Around a run: its dtype policy, its strategy, and what its errors say.
+    """Sets the dtype policy and the strategy of a run, in this block, and adds advice to the errors of its state.
 
     Args:
-        directory: the output.
-        dtype, strategy, log: of the run.
-        place: a position -> its name.
+        directory: the output directory.
+        dtype, strategy, log: see `fine_tune_files`.
+        place: puts a position into words.
         has_preset: whether the run starts from a preset.
     """
     if dtype not in DTYPES:
