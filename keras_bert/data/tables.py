@@ -288,7 +288,7 @@ def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def json_row(line: str) -> dict[str, Any] | str:
-    """Parses the object in a line. Returns a message that says what is wrong if there is none."""
+    """Parses the object in a line. If there is none, returns a message with the reason."""
     try:
         return json_object(line)
     except ValueError as error:
