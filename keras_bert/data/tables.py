@@ -330,7 +330,7 @@ class CorpusRow(NamedTuple):
     """A row of a corpus.
 
     Attributes:
-        line: the number of its first line in the file, from 1; in Parquet and Excel files, of the row.
+        line: the number of its first line in the file, from 1; in Parquet and Excel files, the number of the row.
         columns: its cells by column. A row of a text file has only the text column.
         text: the cell of the text column.
     """

@@ -29,7 +29,7 @@ _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carr
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BytePairTokenizer(Tokenizer):
-    """The tokenizer of RoBERTa (Liu et al. 2019, section 4.4), with its ids: GPT-2's byte-level byte-pair encoding.
+    """The tokenizer of RoBERTa (Liu et al. 2019, section 4.4), id for id: GPT-2's byte-level byte-pair encoding.
 
     Text is split into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
     order of the merges. No text is unknown, and without `normalization`, `detokenize` returns every byte. The

@@ -33,8 +33,8 @@ class ExplainedToken:
 def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedToken]]:
     """Explains the tokens of each text, from `[CLS]` to `[SEP]` (or the family's own), with their places in the text.
 
-    Use it to see why a text has these ids. Dropped characters, except white space, are in the list, too, in the order
-    of the text. Raises as `tokenize_with_offsets`.
+    Use it to see why a text has its ids. Dropped characters, except white space, are listed, too, in the order of the
+    text. Raises as `tokenize_with_offsets`.
 
     Example:
         >>> from keras_bert.text import load_tokenizer

@@ -131,7 +131,7 @@ _MOST_WORDS = 2**21  # distinct words, some hundred megabytes; beyond it, the ra
 
 @functools.cache
 def _splitter() -> tf_text.FastWordpieceTokenizer:
-    """Splits text as WordPieceTokenizer does, with a vocabulary in which each word is one token or unknown."""
+    """Makes a tokenizer that splits text into the words of WordPieceTokenizer: its vocabulary makes each one token."""
     return tf_text.FastWordpieceTokenizer(
         ["[UNK]", "a"], unknown_token="[UNK]", token_out_type=tf.int32, max_bytes_per_word=4 * LONGEST_WORD
     )
@@ -176,7 +176,7 @@ def count_words(words: Counter, more: Iterable) -> None:
 
 
 def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
-    """Lists the characters of words, in ascending order, without the rarest beyond the coverage.
+    """Lists the characters of words in ascending order, without the rarest, up to a share of `1 - character_coverage`.
 
     Example:
         >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)

@@ -74,9 +74,11 @@ def truncate(
       (`_truncate_seq_pair` of the original BERT);
     - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two segments
       this equals `"longest_first"`;
-    - `"waterfall"`: the first segment gets all the room that it needs, and the second gets the rest;
+    - `"waterfall"`: the first segment gets all the room that it needs, and the second gets the rest. Use it if the
+      first text, such as a question, must stay whole;
     - `"head_tail"`: lengths as under `"longest_first"`, but a long segment loses its middle: a quarter of the kept
-      tokens is from its beginning, the rest from its end (Sun et al. 2019, section 5.3.1);
+      tokens is from its beginning, the rest from its end. Use it to classify long documents (Sun et al. 2019, section
+      5.3.1);
     - `"error"`: a row that does not fit raises ValueError (in a graph, tf.errors.InvalidArgumentError).
 
     Example:

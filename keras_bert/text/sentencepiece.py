@@ -194,7 +194,7 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.where(skips, tf.minimum(first, ends), starts), ends
 
     def _comma_parts(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits tokens that end in a digit and a comma: ids `[tokens, (parts)]`, and the count of bytes after each part.
+        """Splits tokens that end in a digit and a comma: ids `[tokens, (parts)]`, and the bytes after each part.
 
         Any other token has one part, itself.
         """

@@ -291,8 +291,9 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from the content of a `tokenizer.json` alone.
 
     Transformers 5 saves such a file for an `AlbertTokenizer` or `XLMRobertaTokenizer`; KerasHub saves it beside its own
-    model. The SentencePiece model is rebuilt from the file. Then its `tokenizer_json` must equal the file, because a
-    SentencePiece model cannot have all settings that the file may have. Scores are rounded to float32.
+    model. The SentencePiece model is rebuilt from the file. Then its `tokenizer_json` must agree with the file in all
+    that determines ids, because the file may have settings that no SentencePiece model has. Scores are rounded to
+    float32.
 
     Raises:
         ValueError: the file is damaged, or has a setting that is not supported; the message names the setting.

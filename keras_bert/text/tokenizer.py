@@ -35,7 +35,7 @@ class Tokenizer:
         special_tokens: dict of str, as the argument.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         begins_word: bool `[vocabulary_size]`.
-        pair_format: how a pair of texts is packed.
+        pair_format: the format of a packed pair of texts.
         is_whole: whether the vocabulary comes from files whose format shows if the end is missing.
     """
 

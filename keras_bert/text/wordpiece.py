@@ -25,7 +25,7 @@ _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WordPieceTokenizer(Tokenizer):
-    """The tokenizer of Google's original BERT (Devlin et al. 2018, `FullTokenizer`), with the same ids.
+    """The tokenizer of Google's original BERT (Devlin et al. 2018, `FullTokenizer`), id for id.
 
     It removes control characters, lower-cases, strips accents, and splits the text into words at white space and around
     punctuation and CJK characters. Each word is split, from the left, into the longest tokens in the vocabulary. It
@@ -289,7 +289,7 @@ class BertNormalizer(Normalizer):
                 number in `rows` (int64 `[batch]`), by default its position in the batch.
         """
         plain = self.plain_rows(strings)
-        # ASCII is lowered first, without ICU, which would follow the locale: in Turkish, I becomes a dotless ı.
+        # ASCII is lowered first, without ICU, which would follow the locale: a Turkish one lowers I to a dotless ı.
         lowered = tf.strings.lower(strings) if self.lowercase else strings
         return normalize_unless(plain, lowered, rows, self._normalize), plain
 
