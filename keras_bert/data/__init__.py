@@ -4,8 +4,7 @@
     texts.py      texts, pairs and labels from the columns of a table, or from a directory per class
     conll.py      words and labels, one per line
     squad.py      questions, contexts and answers
-    examples.py   the results: dataclasses of parallel lists
-    problems.py   the bad rows of a file, reported together
+    examples.py   the results, dataclasses of parallel lists; and the bad rows of a file, reported together
 
 Files are in UTF-8, with or without a byte order mark. Every reader raises OSError if a file cannot be read, and
 ValueError if it is not UTF-8, has no examples, or has bad rows. The message has the number of bad rows, and the line

@@ -27,10 +27,12 @@ def read_conll(
 ) -> WordExamples:
     """Reads sentences from a file with one word and its labels per line, and a blank line between sentences.
 
-    Columns are separated by tabs, or by spaces in a line without tabs. `-DOCSTART-` lines are skipped, and comments
-    before a sentence: lines that begin with `#`, unless they have all columns, and a label that other words have. So a
-    `#` among the words stays a word. If the first column numbers the words, as in CoNLL-U, the lines of multi-word
-    tokens (`1-2`) and of empty nodes (`1.1`) are skipped, too.
+    Columns are separated by tabs, or by spaces in a line without tabs. These lines are skipped:
+
+    - `-DOCSTART-` lines;
+    - comments: before the first word of a sentence, lines of several words that begin with `#`. A line with all columns
+      is a comment only if it begins with a lone `#` and no word has its label. So a `#` among the words stays a word;
+    - multi-word tokens (`1-2`) and empty nodes (`1.1`), if the first column numbers the words, as in CoNLL-U.
 
     Args:
         path: the file.
@@ -39,8 +41,8 @@ def read_conll(
         skip_bad: leave out bad sentences, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`); or a column is missing, or `word_column` is that of the
-            words' numbers. A sentence is bad if a line has no word or label, or not the number of columns of most
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing, or `word_column` is the column that
+            numbers the words. A sentence is bad if a line has no word or label, or fewer or more columns than most
             lines.
 
     Example:
@@ -84,7 +86,7 @@ def read_conll(
 
 
 def _sentences(text: str) -> list[list[_Line]]:
-    """The lines of each sentence. A blank line or a -DOCSTART- line ends a sentence."""
+    """Splits a file into sentences, each a list of lines. A blank line or a -DOCSTART- line ends a sentence."""
     sentences: list[list[_Line]] = [[]]
     for number, line in enumerate(lines_of(text), start=1):
         line = line.strip(" ")
@@ -98,7 +100,7 @@ def _sentences(text: str) -> list[list[_Line]]:
 
 
 def _without_comments(sentences: list[list[_Line]], width: int, label_at: int) -> list[list[_Line]]:
-    """Leaves out comments. `# id 1` and the word `#` with two labels differ by the labels of the other words."""
+    """Leaves out comments. `# id 1` may also be the word `#` and two columns; if so, another word has its label."""
     lines = (line for sentence in sentences for line in sentence)
     known = {line.cells[label_at] for line in lines if not line.may_be_comment and len(line.cells) == width}
 
@@ -113,7 +115,7 @@ def _without_comments(sentences: list[list[_Line]], width: int, label_at: int) -
 
 
 def _are_numbered(sentences: list[list[_Line]]) -> bool:
-    """Whether the first column counts the words of each sentence: 1, 2, 3, ..."""
+    """Checks whether the first column counts the words of each sentence: 1, 2, 3, ..."""
     for sentence in sentences:
         numbers = [line.cells[0] for line in sentence if not _RANGE_OR_EMPTY.fullmatch(line.cells[0])]
         if numbers != [str(number) for number in range(1, len(numbers) + 1)]:

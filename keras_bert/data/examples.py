@@ -36,13 +36,13 @@ class Problems:
         self._found: list[str] = []
 
     def add(self, place: str, fault: str) -> None:
-        """Adds a bad row, once, with its place, such as "line 17"."""
+        """Notes a bad row by its place, such as "line 17". Call it once for a row."""
         self._found.append(f"{place}: {fault}")
 
     def settle(self, total: int, skip_bad: bool) -> None:
         """Reports the bad rows when all `total` rows are read: raises ValueError, or warns if `skip_bad`.
 
-        It also raises ValueError if all rows are bad.
+        Even with `skip_bad`, it raises ValueError if all rows are bad.
         """
         if not self._found:
             return
@@ -62,7 +62,7 @@ class Problems:
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """The object in a line of JSON lines. Raises ValueError if there is none."""
+    """Parses the object in a line of JSON lines. Raises ValueError if there is none."""
     try:
         row = parse_json(line)
     except json.JSONDecodeError as error:
@@ -75,14 +75,14 @@ def json_object(line: str) -> dict[str, Any]:
 
 
 def one_text(value: str, name: str) -> str:
-    """Returns `value`. Raises ValueError if it is blank or has half of a surrogate pair."""
+    """Checks a text, and returns it. Raises ValueError if it is blank or has half of a surrogate pair."""
     if not value.strip():
         raise ValueError(f"{name} is empty")
     return characters(value, name)
 
 
 def characters(value: str, name: str) -> str:
-    """Returns `value`. Raises ValueError if it has half of a surrogate pair."""
+    """Checks a string, and returns it. Raises ValueError if it has half of a surrogate pair."""
     try:
         value.encode()
     except UnicodeEncodeError:  # JSON can have it, as \ud83d, but TensorFlow cannot read it
@@ -91,7 +91,7 @@ def characters(value: str, name: str) -> str:
 
 
 def whole_row(row: R) -> R:
-    """Returns a row, of which every column can be written. Raises ValueError, with the column, if one cannot."""
+    """Checks a row, and returns it. Raises ValueError, with the column's name, if a cell cannot be written."""
     for name, value in row.items():
         if isinstance(value, ValueError):
             raise value
@@ -112,12 +112,12 @@ class TextExamples:
     """Texts or pairs of texts, to classify or to score.
 
     Attributes:
-        texts: the text of each example, as in the file; never empty.
+        texts: the text of each example, as in the file; none is empty.
         pairs: the second text of each example; None for single texts.
         labels: for each example, the name of a class, a number, or, in multi-label problems, a tuple of names, which
             may be empty. None if the file was read without labels.
-        places: the line of each example in its file, from 1, or the row in Parquet and Excel files; of a directory,
-            the name of its file. None for examples of no file.
+        places: the line of each example in its file, from 1, or the row in Parquet and Excel files. For a directory,
+            the file of each example. None for examples that are from no file.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -140,7 +140,7 @@ class TextExamples:
 
     @property
     def xy(self) -> tuple[list[str] | tuple[list[str], list[str]], Labels | None]:
-        """Texts, or a tuple of first and second texts; and labels. In the form that `fine_tune` takes."""
+        """The texts, or a tuple of first and second texts, and the labels, in the form that `fine_tune` takes."""
         return (self.texts if self.pairs is None else (self.texts, self.pairs)), self.labels
 
     @property
@@ -222,7 +222,7 @@ class WordExamples:
     Attributes:
         words: the words of each sentence; no sentence and no word is empty.
         labels: the label of each word, such as `B-person`. None if the file was read without labels.
-        places: the line of each sentence's first word in its file, from 1. None for sentences of no file.
+        places: the line of each sentence's first word in its file, from 1. None for sentences that are from no file.
 
     Raises:
         ValueError: the lists, or the words and labels of a sentence, have different lengths.
@@ -297,8 +297,8 @@ class QuestionExamples:
 
     Attributes:
         ids: a unique name for each question.
-        questions: never empty.
-        contexts: never empty. Questions of one paragraph share one string.
+        questions: the questions; none is empty.
+        contexts: the context of each question; none is empty. Questions of one paragraph share one string.
         answers: the answers to each question; an empty tuple if the context has no answer. None if the file has no
             answers at all.
         places: the line or row of each question in its table, from 1. None in SQuAD's own JSON.

@@ -15,8 +15,10 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
     """Reads questions from a JSON file in SQuAD's format (https://rajpurkar.github.io/SQuAD-explorer/).
 
     In version 2.0, a question that `is_impossible` has no answers. A file without any answers is read for prediction.
-    Rows as the library `datasets` writes them, in JSON lines or Parquet, are read, too: `id`, `question`, `context`,
-    and `answers`, an object of two lists, `text` and `answer_start`; where they are empty, the question is impossible.
+
+    The file may also be JSON lines or Parquet, as the library `datasets` writes SQuAD. Its rows have `id`, `question`,
+    `context`, and `answers`, an object of two lists, `text` and `answer_start`. If these lists are empty, the question
+    is impossible.
 
     Args:
         path: the file.
@@ -86,7 +88,7 @@ def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any], None]]:
 
 
 def _is_table(path: str | Path) -> bool:
-    """Whether a file has a question in each row. `datasets` gives JSON lines the extension of JSON."""
+    """Checks whether a file has a question in each row, even if it is named .json, as `datasets` names JSON lines."""
     if format_of(path) is not None or Path(path).suffix.lower() != ".json":
         return format_of(path) in ("jsonl", "parquet")
     first = next(read_lines(path), "").strip()
@@ -99,7 +101,7 @@ def table_of(path: str | Path) -> Table:
 
 
 def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int]]:
-    """Yields each question of a table with its context and its row; in place of a bad row, a message."""
+    """Yields the context, the question and the row number of each row of a table; for a bad row, its `fault`."""
     for number, row in table_of(path):
         if not isinstance(row, dict):
             yield None, {"fault": f"line {number}: {row}"}, number
@@ -109,7 +111,7 @@ def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int]]:
 
 
 def _given(question: Mapping[str, object]) -> object:
-    """Returns the answers of a question as a list of objects; if they are damaged, as they are."""
+    """Converts the answers of a question to a list of objects. Damaged answers stay as they are."""
     answers = question.get("answers") or []
     if not isinstance(answers, dict):
         return answers
@@ -120,7 +122,7 @@ def _given(question: Mapping[str, object]) -> object:
 
 
 def _identity(question: Mapping[str, object]) -> str:
-    """Returns the id of a question, of which a whole number is one, too."""
+    """Reads the id of a question, which may be a whole number, as a str."""
     identity = question.get("id")
     return str(identity) if type(identity) is int else _field(question, "id")
 
@@ -133,7 +135,7 @@ def _field(question: Mapping[str, object], name: str) -> str:
 
 
 def _answers(question: Mapping[str, object], context: str) -> list[Answer]:
-    """A question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
+    """Reads a question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
     given, impossible = _given(question), question.get("is_impossible", False)
     if impossible and given:
         raise ValueError("is_impossible, but has answers")

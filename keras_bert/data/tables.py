@@ -35,18 +35,18 @@ FORMATS = {
     ".xlsx": "xlsx",
 }
 NAMES = tuple(dict.fromkeys(FORMATS.values()))
-# The first bytes of the formats that have some of their own.
+# The first bytes of a file -> its format, for formats that mark their files.
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\xd0\xcf\x11\xe0": "xls"}
-_DELIMITERS = (",", ";", "\t")  # that a CSV file may have
-_LOOKED_AT = 20  # rows of a CSV file, to recognise its delimiter
+_DELIMITERS = (",", ";", "\t")  # that are recognised in a CSV file
+_LOOKED_AT = 20  # the rows of a CSV file that decide its delimiter
 _CELL_LIMIT = threading.Lock()
 PARQUET_ROWS = 16384  # to read at a time
 _PARQUET_BUFFER = 2**20  # bytes of a column to read at a time, instead of whole row groups
-# What pyarrow raises for a cell; UnicodeDecodeError and ArrowInvalid are ValueErrors.
+# The errors of pyarrow for a cell that Python cannot hold; UnicodeDecodeError and ArrowInvalid are ValueErrors.
 _NO_VALUE = (ValueError, OverflowError, IndexError, KeyError, TypeError, NotImplementedError)
 
-# A row: its cells as a list (CSV, TSV, Excel) or by column (JSON lines, Parquet), or a message that says what is wrong
-# with it. A cell of Parquet that Python cannot hold is a ValueError.
+# A row: its cells as a list (CSV, TSV, Excel) or by column (JSON lines, Parquet); for a bad row, a message. A cell of
+# Parquet that Python cannot hold is a ValueError object.
 Row = list[str] | dict[str, Any] | str
 R = TypeVar("R", bound=Row)
 C = TypeVar("C", bound=list[str] | str)
@@ -59,7 +59,7 @@ class Rows:
     Attributes:
         names: the names of the columns; for JSON lines, the keys of all rows; None without a header line.
         width: the number of columns.
-        rows: each row with its number from 1, that of its first line.
+        rows: each row with its number, from 1; for a row of several lines, the number of the first.
         unit: the unit of the numbers: "line", or "row" in Parquet and Excel files.
     """
 
@@ -70,7 +70,7 @@ class Rows:
 
 
 def format_of(path: str | Path, format: str | None = None) -> str | None:
-    """Returns the format of a table: by the first bytes of the file, `format`, or its extension; None if unknown.
+    """Determines the format of a table, by its first bytes, then `format`, then its extension; None if unknown.
 
     Raises:
         OSError: the file cannot be read.
@@ -95,7 +95,7 @@ def format_of(path: str | Path, format: str | None = None) -> str | None:
 
 
 def known_format(path: str | Path, format: str | None) -> str:
-    """Returns the format of a table. Raises as `format_of`, and ValueError if it is unknown."""
+    """Determines the format of a table. Raises as `format_of`, and ValueError if it is unknown."""
     known = format_of(path, format)
     if known is None:
         *names, last = map(repr, NAMES)
@@ -124,12 +124,12 @@ def read_rows(
 
 
 class Table:
-    """Reads a table row by row: iterating gives `(number, row)`, each time from the beginning.
+    """A table that is read row by row. Each iteration yields `(number, row)` from the beginning.
 
     Attributes:
         format: one of `NAMES`.
-        delimiter: of a CSV or TSV.
-        names: the columns; None without a header, and for JSON lines.
+        delimiter: the character between the cells of a CSV or TSV; None for the other formats.
+        names: the names of the columns; None without a header, and for JSON lines.
         unit: the unit of the numbers, "line" or "row".
     """
 
@@ -153,7 +153,7 @@ class Table:
             self.names = self._names(next(self._cells(), None))
 
     def empty(self) -> ValueError:
-        """Returns the error for a table without rows."""
+        """Makes the error for a table without rows."""
         has_header = self.names is not None and self.format != "parquet"
         return ValueError(f"{self.path} {'has a header line and no rows' if has_header else 'is empty'}")
 
@@ -170,7 +170,7 @@ class Table:
             yield from self._checked(_without_last_blanks(self._cells()))
 
     def _cells(self) -> Iterator[tuple[int, list[str] | str]]:
-        """Yields the cells of each row, an empty list for a blank row, and a message for a malformed one."""
+        """Yields the cells of each row: an empty list for a blank row, a message for a malformed one."""
         if self.format == "xlsx":
             return _excel_cells(self.path)
         if self.format == "tsv":
@@ -187,7 +187,7 @@ class Table:
         return [name.strip() for name in cells]
 
     def _checked(self, rows: Iterator[tuple[int, list[str] | str]]) -> Iterator[tuple[int, list[str] | str]]:
-        """Leaves out the header, also where it is repeated, and says which rows have another width."""
+        """Yields the rows without the header and its repetitions; for a row of another width, a message."""
         if self.names is None:
             yield from ((number, cells or "blank") for number, cells in rows)
             return
@@ -207,7 +207,7 @@ class Table:
 
 
 def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | int]) -> list[dict[str, Any]]:
-    """Reads other columns of rows that were read before: for each row, column -> cell.
+    """Reads the other columns of rows that were read before, for instance to write them beside predictions.
 
     Args:
         table: the table.
@@ -215,8 +215,9 @@ def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | i
         without: columns to leave out, by name or by number from 1.
 
     Returns:
-        Rows with the same columns: a key that a row of JSON lines lacks is None. Without a header, columns are "1",
-        "2" and so on. The second of two columns with one name also has its number: "name (3)".
+        For each row, a dict column -> cell. All rows have the same columns: a key that a row of JSON lines lacks is
+        None. Without a header, columns are "1", "2" and so on. If two columns have one name, the second is renamed by
+        its number: "name (3)".
 
     Raises:
         ValueError: a cell cannot be written.
@@ -224,7 +225,7 @@ def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | i
     names = None if table.names is None else _unique(table.names)
     wanted, rows = set(numbers), []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the reader of the examples has warned
+        warnings.simplefilter("ignore")  # the reader of the examples has warned already
         for number, row in table:
             if number not in wanted:
                 continue
@@ -239,7 +240,7 @@ def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | i
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Returns names that differ: a name that stood before gets its number."""
+    """Makes names unique: adds the number of the column to a repeated name."""
     unique: list[str] = []
     for number, name in enumerate(names, start=1):
         while name in unique:
@@ -249,13 +250,13 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 
 def _width(rows: Iterable[Row]) -> int:
-    """Returns the number of cells of most rows: without a header, the first row may be bad."""
+    """Counts the cells that most rows have: without a header, the first row may be bad."""
     lengths = Counter(len(cells) for cells in rows if isinstance(cells, list))
     return lengths.most_common(1)[0][0] if lengths else 0
 
 
 def _of_width(cells: R, width: int) -> R | str:
-    """Returns the cells of a row, or a message if there are too few or too many."""
+    """Checks the number of cells of a row, and returns the cells, or a message if there are too few or too many."""
     if not cells:
         return "blank"
     if isinstance(cells, list) and len(cells) != width:
@@ -287,7 +288,7 @@ def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def json_row(line: str) -> dict[str, Any] | str:
-    """Returns the object in a line, or a message that says what is wrong with it."""
+    """Parses the object in a line. If there is none, returns a message with the reason."""
     try:
         return json_object(line)
     except ValueError as error:
@@ -295,12 +296,12 @@ def json_row(line: str) -> dict[str, Any] | str:
 
 
 def missing_column(path: str | Path, column: str | int, names: list[str], may_be_example: bool = False) -> ValueError:
-    """Returns the error for a column that a table lacks, with the name that was probably meant.
+    """Makes the error for a column that a table lacks, with the name that was probably meant.
 
     Args:
         path: the table.
         column: the column.
-        names: the columns that there are.
+        names: the columns of the table.
         may_be_example: whether the names come from a first line that may be an example instead.
     """
     listed = ", ".join(repr(shortened(name)) for name in names)
@@ -318,7 +319,7 @@ def _folded(name: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Returns a text of at most 40 characters, for a message."""
+    """Shortens a text to at most 40 characters, for a message."""
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -329,8 +330,8 @@ class CorpusRow(NamedTuple):
     """A row of a corpus.
 
     Attributes:
-        line: its number in the file, from 1, which is that of its (first) line.
-        columns: its cells by column. A line of text has one column: the text column.
+        line: the number of its first line in the file, from 1; in Parquet and Excel files, the number of the row.
+        columns: its cells by column. A row of a text file has only the text column.
         text: the cell of the text column.
     """
 
@@ -349,12 +350,12 @@ def text_rows(
     skip_bad: bool = False,
     may_be_empty: bool = False,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the rows of a table by column, with their numbers. Each has a text in the columns that are asked for.
+    """Yields the number of each row of a table, and its cells by column. Each row has a text in all of `columns`.
 
     Args:
         path, format, header, delimiter: see `read_table`. Without a header, the columns are "1", "2" and so on.
         columns: the names of the columns of texts.
-        skip_bad: leave out bad rows, with a warning, instead of raising; either comes after the last row.
+        skip_bad: leave out bad rows, with a warning, instead of raising. The warning or error comes after the last row.
         may_be_empty: whether a table may have no rows.
 
     Raises:
@@ -368,7 +369,7 @@ def text_rows(
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
         raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
-    names = names or []  # of JSON lines, not known
+    names = names or []  # unknown for JSON lines
     for column in columns if names else ():
         if column not in names:
             raise missing_column(path, column, names, header and table.format in ("csv", "tsv", "xlsx"))
@@ -391,11 +392,11 @@ def text_rows(
 
 
 def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = False) -> None:
-    """Checks that a file has a column of texts. It reads up to the first text. Raises as `read_corpus`.
+    """Checks that a file has a column of texts. Reads only up to the first text. Raises as `read_corpus`.
 
     Args:
         path, text_column: see `read_corpus`.
-        must_be_table: whether a file of lines is an error.
+        must_be_table: whether a file that is not a table, but has one text per line, is an error.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")
@@ -408,14 +409,14 @@ def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = Fa
 
 
 def text_of(row: Mapping[str, object], column: str) -> str:
-    """Returns the text of a row in a column. Raises ValueError if there is none."""
+    """Reads the text in a column of a row. Raises ValueError if there is none."""
     if column not in row:
         raise ValueError(f"no {column!r}; its keys are {', '.join(map(repr, row))}")
     return text_in(row[column], column)
 
 
 def text_in(value: object, name: str) -> str:
-    """Returns the text in a cell. Raises ValueError, with the name of the column, if there is none."""
+    """Reads the text in a cell. Raises ValueError, with the name of the column, if there is none."""
     if isinstance(value, ValueError):
         raise value
     if value is None:
@@ -494,13 +495,13 @@ def _cells_of_any_length() -> Iterator[None]:
 
 
 def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
-    """Returns the delimiter of a CSV file, and the number of lines before the table.
+    """Recognises the delimiter of a CSV file, and counts the lines before the table.
 
-    It is the one that gives all of the first rows the same number of cells, two or more. Excel writes it into a first
-    line of its own, such as `sep=;`.
+    The delimiter is the one that gives all of the first rows the same number of cells, two or more. Excel may write it
+    into a first line of its own, such as `sep=;`.
 
     Raises:
-        ValueError: commas and another character divide the rows equally well, and there is no header to decide it.
+        ValueError: commas and another character divide the rows equally well, and there is no header to decide.
     """
     first = next(read_lines(path), "")
     if stated := re.fullmatch(r"sep=(.)\r?\n", first):
@@ -509,7 +510,7 @@ def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
     for delimiter in _DELIMITERS:
         try:
             rows = [cells for _, cells in itertools.islice(_csv_cells(path, delimiter), _LOOKED_AT)]
-        except ValueError:  # a quote that is never closed, or bad UTF-8, of which the reader itself will tell
+        except ValueError:  # a quote that is never closed, or bad UTF-8: reading the table raises the same
             rows = []
         widths[delimiter] = [len(cells) for cells in rows if cells and isinstance(cells, list)]
     even = [each for each, found in widths.items() if found and found[0] > 1 and len(set(found)) == 1]
@@ -543,7 +544,7 @@ def _excel_cells(path: str | Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _excel_cell(value: object) -> str:
-    """Returns a cell as a text: a whole number without a point, a date as in ISO 8601, an empty cell as ""."""
+    """Converts a cell to a text: a whole number without a point, a date as in ISO 8601, an empty cell to ""."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -576,7 +577,7 @@ def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
 
     Raises:
         ImportError: pyarrow is not installed.
-        ValueError: the file is damaged, in place of what pyarrow raises, which is an OSError for instance.
+        ValueError: the file is damaged. (pyarrow raises errors of several classes, such as OSError.)
     """
     parquet = needed("pyarrow.parquet", "pyarrow", "parquet")
     pa = needed("pyarrow", "pyarrow", "parquet")
@@ -602,10 +603,10 @@ def _parquet_names(path: str | Path) -> list[str]:
 
 
 def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[object]:
-    """Returns the values of a column of Parquet.
+    """Converts a column of Parquet to Python values.
 
-    A value that Python cannot hold is a text, such as the date 12000-01-01, or else a ValueError, to be raised by who
-    needs the cell.
+    A value that Python cannot hold, such as the date 12000-01-01, becomes a text. If that fails, it becomes a
+    ValueError object, which code that needs the cell raises.
     """
     try:
         return column.to_pylist()

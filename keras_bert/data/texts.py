@@ -15,8 +15,8 @@ from keras_bert.files import read_text
 
 # -- Parses the labels in the cells of a table.
 
-Key: TypeAlias = str | int | None  # None: no row has the cell
-_FIRST_ROWS = 20  # that usually have all columns
+Key: TypeAlias = str | int | None  # None: no column is wanted, or all rows are bad
+_FIRST_ROWS = 20  # rows that together usually have all columns
 KINDS = ("class", "number", "multi_label")
 LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
     "single_label_classification": "class",
@@ -26,8 +26,7 @@ LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
 
 
 def parse_label(value: object, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
-    """Parses the label in a cell: a string in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is
-    bad.
+    """Parses the label in a cell: a str in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is bad.
 
     Args:
         value: the cell.
@@ -61,7 +60,7 @@ def _name(value: object) -> str:
 
 
 def checked_name(label: str) -> str:
-    """Returns a label. Raises ValueError if the tables of labels and measures cannot hold it."""
+    """Checks a label, and returns it. Raises ValueError if the tables of labels and measures cannot hold it."""
     if re.search(r"[\t\n\r]", label):
         raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures cannot hold")
     return characters(label, "label")
@@ -96,6 +95,9 @@ def read_table(
 ) -> TextExamples:
     """Reads texts, or pairs of texts, and their labels from a file with one example per row.
 
+    Use it for classification and regression. `read_columns` is for sentence vectors, and `read_conll` for labels of
+    words.
+
     Args:
         path: the file.
         text_column, text_pair_column, label_column: columns by name or, in CSV, TSV and Excel files, by number, counted
@@ -106,7 +108,7 @@ def read_table(
         header: whether the first line of a CSV, TSV or Excel file names the columns. If not, choose columns by number.
         format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
             "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of an Excel file
-            (the extra `xlsx`). By default, that of the file's first bytes or its extension. Any of them may be
+            (the extra `xlsx`). By default, the file's first bytes or its extension decide. Any of them may be
             compressed with gzip.
         delimiter: the character between the cells of a CSV. By default, it is recognised: a comma, a semicolon or a
             tab.
@@ -169,7 +171,7 @@ def read_columns(
     delimiter: str | None = None,
     skip_bad: bool = False,
 ) -> ColumnExamples:
-    """Reads texts to compare from a file with one example per row.
+    """Reads texts to compare, to train or evaluate sentence vectors, from a file with one example per row.
 
     Args:
         path: the file.
@@ -253,7 +255,7 @@ def _check_keys(rows: Rows, columns: Sequence[str | int | None], path: str | Pat
 
 
 def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
-    """The index of a column's cells in a list, or their key in a dict. Raises ValueError if there is no such column."""
+    """Finds the index of a column in rows that are lists, or its key in dicts. Raises ValueError if it is missing."""
     if column is None:
         return None
     as_json = any(isinstance(row, dict) for _, row in rows.rows)
@@ -284,7 +286,7 @@ def _cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> object:
 
 
 def _text(row: list[str] | dict[str, Any], key: Key, column: Key) -> str:
-    """Returns the text in a cell. Raises ValueError if there is none."""
+    """Reads the text in a cell. Raises ValueError if there is none."""
     return text_in(_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
 
 

@@ -1,4 +1,4 @@
-"""Writes copies of files of texts, with vectors."""
+"""Writes copies of files of texts, with a vector in each row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
 
     Args:
         preset, **settings: see `BertSentenceEncoder.from_preset`.
-        to_compare: whether the dot product of two vectors is to be the model's similarity.
+        to_compare: whether to make the dot product of two vectors the model's similarity.
     """
     from keras_bert.tasks import BertSentenceEncoder
 
@@ -44,7 +44,7 @@ def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
 
 
 def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEncoder:
-    """The model with this digest, loaded if necessary. Raises ValueError if the preset holds another model."""
+    """Returns the model with this digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading:
         if digest not in _loaded and load(preset, **settings) != digest:
             raise ValueError(f"{preset} no longer holds the model of the earlier vectors")
@@ -52,7 +52,7 @@ def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEn
 
 
 def _digest(model: BertSentenceEncoder) -> str:
-    """A digest of everything that the vectors depend on."""
+    """Computes a digest of everything that the vectors depend on: weights, settings and vocabulary."""
     from keras import ops
 
     preprocessor, encoder = model.preprocessor, model.encoder
@@ -85,7 +85,8 @@ def embed_files(
 ) -> dict[str, int]:
     """Writes a copy of each file, with the same rows and an additional column, `vector`.
 
-    Files may have any size: they are read and written in parts. All rows are checked before the first is embedded.
+    Use it for files that do not fit in memory, or whose vectors other programs read: files are read and written in
+    parts, of any size. All rows are checked before the first is embedded.
     After an interruption, the same call writes the missing files.
 
     Args:
@@ -95,10 +96,10 @@ def embed_files(
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
         text_column: the column to embed. Each row must have a text there.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-        processes: the number of processes, each of which works on its own file, without a GPU. A script that uses
-            several needs `if __name__ == "__main__":` around its code, as Python starts processes.
+        processes: the number of processes. If there are several, each works on its own file, without a GPU, and a
+            script needs `if __name__ == "__main__":` around its code, as Python starts processes.
         precision: "float32", "bfloat16" or "int8"; see `BertSentenceEncoder.set_precision`.
-        pipeline_options: if given, an Apache Beam pipeline with these options does the work (`pip install
+        pipeline_options: if not None, an Apache Beam pipeline with these options does the work (`pip install
             'keras-bert-models[beam]'`). Its workers need this package, and must see files, directory and preset under
             the same paths.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
@@ -167,7 +168,7 @@ def embed_files(
 
 @dataclass(frozen=True)
 class FileEmbedder:
-    """Writes copies of files, with vectors; see `embed_files`. It can be pickled."""
+    """A writer of copies of files, with vectors; see `embed_files`. It can be pickled."""
 
     copies: list[TableCopy]
     preset: str | Path
@@ -176,11 +177,11 @@ class FileEmbedder:
     settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of `from_preset`
 
     def count(self, number: int) -> int:
-        """The number of rows of a file. Raises ValueError if a row cannot be embedded."""
+        """Counts the rows of a file. Raises ValueError if a row cannot be embedded."""
         return self.copies[number].count()
 
     def write(self, number: int, output: Path) -> Iterator[dict[str, int]]:
-        """Writes the copy of a file. Yields its size and time, and counts of `rows` and `cut` texts."""
+        """Writes the copy of a file. Yields the file's size and time first, then counts of `rows` and `cut` texts."""
         copy = self.copies[number]
         read = _stamp(copy.source)
         model = model_of(self.preset, self.digest, **self.settings)
@@ -204,7 +205,7 @@ def _checked(sources: Sequence[Path]) -> Sequence[Path]:
 
 
 def names_of_copies(sources: Sequence[Path], directory: Path, format: str | None) -> list[str]:
-    """Returns the names of the copies. Raises ValueError if two are alike, or a copy would replace its file."""
+    """Names the copies. Raises ValueError if two names are the same, or a copy would replace its file."""
     names = [name_of_copy(path, format) for path in sources]
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
@@ -217,6 +218,6 @@ def names_of_copies(sources: Sequence[Path], directory: Path, format: str | None
 
 
 def _stamp(path: Path) -> dict[str, int]:
-    """The size and time of a file, to detect changes."""
+    """Reads the size and time of a file, to detect changes."""
     stat = path.stat()
     return {"bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}

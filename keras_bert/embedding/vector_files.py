@@ -1,4 +1,4 @@
-"""Copies of tables with a vector in each row: JSON lines, Parquet, CSV and TSV; and vectors alone in a `.npy` file."""
+"""Copies tables with a vector in each row: JSON lines, Parquet, CSV, TSV. Writes vectors alone into a `.npy` file."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Write = Callable[[Any, np.ndarray], None]
 
 @dataclass(frozen=True)
 class TableCopy:
-    """Copies a CSV, TSV or Excel file, or any table into Parquet.
+    """The copy of a CSV or TSV, or the copy of a CSV, TSV, JSON lines or Excel file as Parquet.
 
-    Each class of copies has the same methods; `copy_of` chooses the class. All raise ValueError, with the numbers of
-    the bad rows, if the source cannot be used. A row is bad if it has no text to embed.
+    Each class of copies has the same methods, and `copy_of` chooses the class. All methods raise ValueError, with the
+    numbers of the bad rows, if the source cannot be used. A row is bad if it has no text to embed.
 
     Attributes:
         source: the table.
         column: the column of the texts.
         skip_bad: whether to leave out bad rows, with a warning, instead of raising.
-        format: of the copy.
+        format: the format of the copy.
     """
 
     source: Path
@@ -60,7 +60,7 @@ class TableCopy:
 
     @contextmanager
     def writer(self, path: Path, width: int) -> Iterator[Write]:
-        """Creates the copy; yields a function that writes rows and their vectors."""
+        """Creates the copy, and yields a function that writes rows and their vectors."""
         if self.format == PARQUET:
             with self._parquet_writer(path, width) as write_parquet:
                 yield write_parquet
@@ -96,7 +96,7 @@ class TableCopy:
 
 
 class JsonLinesCopy(TableCopy):
-    """Copies JSON lines: each line is unchanged, with the vector at the end of its object."""
+    """The copy of JSON lines. Each line stays as it is, with the vector at the end of its object."""
 
     def parts(self, size: int) -> Iterator[tuple[list[str], list[str]]]:
         problems, total = Problems(self.source, "rows"), 0
@@ -128,7 +128,7 @@ class JsonLinesCopy(TableCopy):
 
 
 class ParquetCopy(TableCopy):
-    """Copies Parquet: with the types of its columns, and the vectors as an additional column."""
+    """The copy of a Parquet file. Its columns keep their types, and the vectors are an additional column."""
 
     def count(self) -> int:
         return sum(len(texts) for _, texts in self.parts(tables.PARQUET_ROWS, columns=[self.column]))
@@ -158,7 +158,7 @@ class ParquetCopy(TableCopy):
             yield lambda batch, vectors: writer.write_batch(_with_vectors(batch, vectors, schema))
 
     def _check_columns(self) -> None:
-        """Raises ValueError if the file has not exactly one text column of this name, or has vectors already."""
+        """Raises ValueError unless the file has exactly one text column of this name, and no vectors yet."""
         with tables.open_parquet(self.source) as file:
             schema = file.schema_arrow
         if VECTOR in schema.names:
@@ -173,11 +173,11 @@ class ParquetCopy(TableCopy):
 
 
 def copy_of(source: Path, column: str, skip_bad: bool = False, format: str | None = None) -> TableCopy:
-    """Returns the copy of a file: in `format`, "parquet", or in that of the file.
+    """Chooses the class of a file's copy: as Parquet if `format` is "parquet", or else in the format of the file.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the format of the file is unknown, or that of the copy is.
+        ValueError: the format of the file is unknown, `format` is, or an Excel file would be copied as one.
     """
     kind = tables.known_format(source, None)
     if format not in (None, PARQUET):
@@ -192,7 +192,7 @@ def copy_of(source: Path, column: str, skip_bad: bool = False, format: str | Non
 
 
 def name_of_copy(source: Path, format: str | None = None) -> str:
-    """Returns the name of a copy: that of the file, without `.gz`, and with the extension of its format."""
+    """Names a copy like its file, without `.gz`, and with the extension of the copy's format."""
     name = source.with_suffix("") if source.suffix.lower() == ".gz" else source
     return name.with_suffix(f".{PARQUET}").name if format and name.suffix.lower() != f".{PARQUET}" else name.name
 
@@ -236,9 +236,12 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
-    """Writes blocks of vectors, float32 `[rows, width]` each, into an empty file. The header is written last."""
+    """Writes blocks of vectors, float32 `[rows, width]` each, into an empty file.
 
-    def write_header(count: int) -> None:  # of constant length: NumPy leaves room for digits
+    The header has the number of vectors, so it is written again at the end.
+    """
+
+    def write_header(count: int) -> None:  # of constant length, because NumPy leaves room for digits
         header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
         np.lib.format.write_array_header_1_0(file, header)
 

@@ -15,7 +15,7 @@ from keras_bert.text.arguments import check_many
 # Long files are split, at the end of a paragraph, into documents of at least this many characters, so that a document
 # fills many sequences, and a book has several documents.
 _DOCUMENT_LENGTH = 2**15
-_LONGEST_FIRST_LINE = 2**20  # in bytes, when line ends are looked for
+_LONGEST_FIRST_LINE = 2**20  # bytes that are searched for the first line end
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # The end of a sentence: punctuation, closing quotes and brackets, white space, and a character that can begin a
@@ -83,7 +83,7 @@ def check_documents(files: Sequence[str | Path], layout: str, objective: str) ->
 
 
 def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
-    """The documents that begin in a part, each a list of sentences.
+    """Yields the documents that begin in a part, each a list of sentences.
 
     Args:
         part: a part from `parts_of`.
@@ -117,7 +117,7 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
 
 
 def _next_block(file: BinaryIO, offset: int) -> int:
-    """The offset after the first blank line past `offset`, or the end of the file."""
+    """Finds the offset after the first blank line past `offset`, or the end of the file; 0 stays 0."""
     if offset == 0:
         return 0
     file.seek(offset)
@@ -129,7 +129,7 @@ def _next_block(file: BinaryIO, offset: int) -> int:
 
 
 def _blocks(file: BinaryIO, end: int, path: Path) -> Iterator[list[str]]:
-    """The blocks of stripped lines between blank lines that begin before `end`."""
+    """Yields the blocks that begin before `end`: stripped lines between two blank ones."""
     block: list[str] = []
     position = file.tell()
     while position < end:

@@ -1,4 +1,4 @@
-"""Training examples from documents (Devlin et al. 2018, appendix A.2; Lan et al. 2020, section 3.1)."""
+"""Makes pre-training examples from documents (Devlin et al. 2018, appendix A.2; Lan et al. 2020, section 3.1)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class MaskedExamples(NamedTuple):
     """The result of `make_examples`."""
 
     segments: tuple[tf.RaggedTensor, ...]  # one or two int32 [examples, (tokens)], without special tokens
-    labels: np.ndarray | None  # int32 [examples]: 0 = the second segment follows the first, 1 = not; None: one
-    cut: int  # the number of tokens in no example: their pair was too long, or they were alone in a document
+    labels: np.ndarray | None  # int32 [examples]: 0 if the second segment follows the first, else 1; None without pairs
+    cut: int  # the number of tokens in no example: cut off a long pair, or alone in their document
 
 
 def make_examples(
@@ -28,16 +28,18 @@ def make_examples(
     seed: int | list[int] = 0,
     shorter: float = 0.1,
 ) -> MaskedExamples:
-    """Fills sequences with the sentences of documents, in random order.
+    """Fills sequences with the sentences of documents, and shuffles the sequences.
 
     Args:
         tokens: int32 `[sentences, (tokens)]`, document after document.
         document_lengths: int `[documents]`: the number of sentences in each document.
         room: the number of tokens in a sequence, without special tokens.
-        objective: "next_sentence": two segments; in half of the examples, the second follows the first, in the others,
-            it is from another document. "sentence_order": two successive segments, swapped in half of the examples.
-            "sentences": one segment, with as many whole sentences of a document as fit (RoBERTa's DOC-SENTENCES: Liu et
-            al. 2019, section 4.2).
+        objective: the kind of sequence:
+            - "next_sentence" (BERT): two segments. In half of the examples, the second follows the first. In the
+              others, it is from another document.
+            - "sentence_order" (ALBERT): two successive segments, swapped in half of the examples.
+            - "sentences" (RoBERTa's DOC-SENTENCES: Liu et al. 2019, section 4.2): one segment, with as many whole
+              sentences of a document as fit.
         seed: the same seed gives the same examples.
         shorter: the share of pairs with a random shorter length, so that the model sees short sequences.
 
@@ -73,7 +75,7 @@ def make_examples(
 
 
 def _sentence_ends(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
-    """For each document with tokens: the start of its first sentence and the end of each, among all tokens.
+    """Finds the borders of the sentences in each document with tokens: the first start and all ends, among all tokens.
 
     A sentence longer than a sequence is split into several.
     """
@@ -99,7 +101,7 @@ def _whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
 
 
 def _chunk(ends: np.ndarray, i: int, target: int) -> int:
-    """The end of a chunk that begins with sentence `i` and has `target` tokens, or all that are left."""
+    """Finds the end of a chunk: it begins with sentence `i`, and has at least `target` tokens or all that are left."""
     return min(int(np.searchsorted(ends, ends[i] + target)), len(ends) - 1)
 
 
@@ -110,7 +112,7 @@ def _target(room: int, shorter: float, generator: np.random.Generator) -> int:
 def _next_sentence(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
-    """Rows `(start, end, second start, second end, label)` of one document, as Google's code makes them."""
+    """Yields rows `(start, end, second start, second end, label)` of one document, as Google's code makes them."""
     ends, i = documents[number], 0
     while i < len(ends) - 1:
         target = _target(room, shorter, generator)
@@ -131,7 +133,7 @@ def _next_sentence(
 def _sentence_order(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
-    """Rows as in `_next_sentence`. A chunk of one sentence is split inside it."""
+    """Yields rows as `_next_sentence` does. A chunk of one sentence is split inside the sentence."""
     ends, i = documents[number], 0
     while i < len(ends) - 1:
         last = _chunk(ends, i, _target(room, shorter, generator))
@@ -170,7 +172,7 @@ _OPEN = 64  # the largest number of unfilled sequences at a time
 
 
 def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
-    """The indices of the texts in each sequence. A text goes into the fullest sequence that has room for it.
+    """Lists the texts of each sequence, by index. A text goes into the fullest sequence that has room for it.
 
     Args:
         lengths: int `[texts]`: the number of tokens of each text, at most `room`.
@@ -181,7 +183,7 @@ def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
         [[0, 3], [1, 2], [4]]
     """
     full: list[list[int]] = []
-    unfilled: list[tuple[int, list[int]]] = []  # room that is left, texts
+    unfilled: list[tuple[int, list[int]]] = []  # the room that is left, and the texts
     for number, length in enumerate(lengths):
         fitting = [each for each in unfilled if each[0] >= length]
         best = min(fitting, key=lambda each: each[0], default=(room, []))
@@ -197,7 +199,7 @@ def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
 
 
 def joined(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) -> dict[str, tf.Tensor]:
-    """Rows with one text each -> rows with several texts.
+    """Joins rows with one text each into rows with several texts.
 
     Args:
         packed: single texts, packed by `BertPreprocessor` to the length of a sequence.

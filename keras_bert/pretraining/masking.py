@@ -15,14 +15,14 @@ _SPAN_LENGTHS = 0.2 * 0.8 ** np.arange(10)
 
 
 class MaskedLMMasking:
-    """Masks packed tokens, and returns the tokens to predict.
+    """The masking step of masked language modeling: masks packed tokens, and returns the tokens to predict.
 
     In each row, a share `rate` of the tokens that are not special is chosen at random. Of these, 80% become the mask
     token, 10% a random token that is not special, and 10% stay the same.
 
     Args:
         tokenizer: the tokenizer of the ids.
-        predictions: the largest number of chosen tokens in a row.
+        predictions: the most tokens to choose in a row.
         rate: the share of chosen tokens, between 0 and 1. At least one is chosen, unless all are special.
         masked_unit: the unit of choice: "token", as in the paper; "word", as in its authors' later models ("whole word
             masking"); or "span", one to ten words (SpanBERT).
@@ -34,8 +34,8 @@ class MaskedLMMasking:
     Returns:
         The dict, with masks in `input_word_ids`, and in addition
             `masked_lm_positions`: int32 `[batch, predictions]`, in ascending order, padded with 0;
-            `masked_lm_ids`: int32 of that shape, the original tokens;
-            `masked_lm_weights`: float32 of that shape, 1 for a prediction, 0 for padding.
+            `masked_lm_ids`: int32 `[batch, predictions]`, the original tokens;
+            `masked_lm_weights`: float32 `[batch, predictions]`, 1 for a prediction, 0 for padding.
 
     Raises:
         ValueError: `predictions` or `rate` is out of range, or `masked_unit` is unknown.
@@ -73,17 +73,17 @@ class MaskedLMMasking:
         return {**packed, "input_word_ids": replaced, **self._predictions(ids, chosen)}
 
     def _chosen(self, ids: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """bool `[batch, seq_length]`: the first units that fit, in a random order."""
+        """Chooses units in a random order while they fit, bool `[batch, seq_length]`."""
         can_be = tf.gather(self._can_be_chosen, ids)
         budget = tf.round(self.rate * tf.reduce_sum(tf.cast(can_be, tf.float32), axis=1, keepdims=True))
         budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, self.predictions)
-        # The tokens of a unit have the same number; special tokens have the largest.
+        # Tokens of one unit (of one word, for spans) have the same number. Special tokens have the largest number.
         order = tf.where(can_be, self._order(ids, can_be, seed), tf.float32.max)
         tokens_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # including the token's unit
         return can_be & (tokens_so_far <= budget)
 
     def _order(self, ids: tf.Tensor, can_be: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """float32 `[batch, seq_length]`: the random rank of each token's unit."""
+        """Draws the random rank of each token's unit, float32 `[batch, seq_length]`."""
         random = tf.random.stateless_uniform(tf.shape(ids), seed)
         if self.masked_unit == "token":
             return random
@@ -95,13 +95,13 @@ class MaskedLMMasking:
         logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTHS), [tf.shape(ids)[0], len(_SPAN_LENGTHS)])
         lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], seed, tf.int32)
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
-        # The words of a span stay in order, so that only the end of the last span is cut off.
+        # Words keep their order within a span, so the limit cuts off only the end of the last span.
         in_span = tf.cast(word, tf.float32) / tf.cast(tf.shape(ids)[1], tf.float32)
         turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # the rank of each span
         return tf.cast(tf.gather(turn, span, batch_dims=1), tf.float32) + in_span
 
     def _replaced(self, ids: tf.Tensor, kind_seed: tf.Tensor, token_seed: tf.Tensor) -> tf.Tensor:
-        """For each token, its replacement if it is chosen."""
+        """Draws the replacement of each token, used if it is chosen: the mask, a random token, or the token itself."""
         kind = tf.random.stateless_uniform(tf.shape(ids), kind_seed)
         ordinary = tf.random.stateless_uniform(tf.shape(ids), token_seed, 0, len(self._ordinary_ids), tf.int32)
         other = tf.gather(self._ordinary_ids, ordinary)
@@ -118,7 +118,7 @@ class MaskedLMMasking:
 
 
 def unmasked(masked: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Undoes `MaskedLMMasking`: restores the original tokens."""
+    """Undoes `MaskedLMMasking`, so that records can be masked anew: restores the tokens, drops the added entries."""
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
     rest = {name: value for name, value in masked.items() if name not in names}
     ids, (positions, there, weights) = masked["input_word_ids"], (masked[name] for name in names)

@@ -27,7 +27,7 @@ from keras_bert.text.tokenizer import Tokenizer
 
 
 def read_vocabulary(path: str | Path) -> Tokenizer:
-    """The tokenizer of a directory, or of an uncased `vocab.txt`. Raises ValueError if the file has capitals."""
+    """Reads the tokenizer of a directory, or of an uncased `vocab.txt`. Raises ValueError if the file has capitals."""
     path = Path(path)
     if path.is_dir():
         return load_tokenizer(path)
@@ -45,17 +45,17 @@ def read_vocabulary(path: str | Path) -> Tokenizer:
 def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
     """Makes the configuration of a size ("tiny" to "large") or of a `config.json`, for a tokenizer.
 
-    A size gets new weights that suit its width, and BERT-Tiny no dropout: it is too small to learn its text by heart.
-    For the figures, see "Rates" in docs/benchmarks.md.
+    A size has initial weights that suit its width. A model as narrow as BERT-Tiny has no dropout, because it is too
+    small to overfit. For the figures, see "Rates" in docs/benchmarks.md.
 
     Raises:
         FileNotFoundError, ValueError: there is no such size or file, the configuration does not fit the tokenizer, or
-            it is for pairs, and its family has no head for them.
+            `pairs` is True and the family has no head for pairs.
     """
     tokens, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
     if is_size_of_bert(size):
         named = BertConfig.named(f"bert-{size}", vocab_size=tokens, pad_token_id=padding)
-        # The variance of a layer's output is hidden_size * range^2, as large as BERT-Base's for all sizes.
+        # A layer's output has the variance hidden_size * range^2. This range gives every size that of BERT-Base.
         changes: dict[str, Any] = {"initializer_range": round(0.02 * (768 / named.hidden_size) ** 0.5, 2)}
         if named.hidden_size <= 128:
             changes |= {"hidden_dropout": 0.0, "attention_dropout": 0.0}
@@ -74,9 +74,9 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
 
 # The names of outputs, losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
-SEQUENCE_OUTPUT = "sequence_output"  # only for the loss of a student
+SEQUENCE_OUTPUT = "sequence_output"  # read only by the loss of a student
 
-# The units of the parts of the loss, and an input with the number of each in all batches of an update.
+# Each part of the loss is a mean over one of these units. The input holds their numbers in all batches of an update.
 MASKED_TOKENS, PAIRS, TOKENS = UNITS = ("masked_tokens", "pairs", "tokens")
 WINDOW_TOTALS = "window_totals"
 
@@ -89,11 +89,12 @@ _LENGTH = 128
 class BertPretrainer(BertTask):
     """An encoder with a masked language modeling head and, for pairs, a head for next sentence or sentence order.
 
-    Only masked positions are projected to the vocabulary.
+    Use it to pre-train from scratch, or to continue on the text of a domain. Only masked positions are projected to the
+    vocabulary.
 
     Args:
         encoder: a `BertEncoder`; for pairs, with a pooler.
-        preprocessor: its tokenizer is saved with the model.
+        preprocessor: a `BertPreprocessor`, whose tokenizer is saved with the model.
         pairs: whether there is a head for pairs. RoBERTa's family has none.
 
     Call arguments:
@@ -107,7 +108,7 @@ class BertPretrainer(BertTask):
             `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's last hidden states.
 
     Raises:
-        ValueError: as the encoder; or the vocabulary is not the encoder's, or the family has no such head.
+        ValueError: as the encoder; or the vocabulary is not the encoder's, or the family has no head for pairs.
 
     Example:
         >>> import numpy as np
@@ -142,12 +143,12 @@ class BertPretrainer(BertTask):
         return {name: ops.cast(value, "float32") for name, value in found.items()}
 
     def compile(self, *args: Any, loss_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
-        """Keras's `compile`."""
+        """Compiles as Keras does, and keeps `loss_weights` for `label_parts`."""
         super().compile(*args, loss_weights=loss_weights, **kwargs)
         self._loss_weights = dict(loss_weights or {})
 
     def label_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
-        """A mean over masked tokens, and one over pairs. Keras would weight the batches of both by their rows."""
+        """Computes the mean losses over masked tokens and over pairs. Keras would weight both by a batch's rows."""
         parts = []
         for name, unit in zip(self._objectives, UNITS, strict=False):
             loss, labels, weights = (
@@ -160,27 +161,27 @@ class BertPretrainer(BertTask):
 
     @property
     def loss_names(self) -> tuple[str | None, ...]:
-        # Keras leaves the name of a single objective out. A teacher adds two parts.
+        # Keras reports no separate loss for a single objective. A teacher adds two parts without a name.
         names = [f"{name}_loss" if self.pairs else None for name in self._objectives]
         return (*names, None, None)
 
     def window_totals(self, x: Any) -> dict[str, Any] | None:
-        """For each of `UNITS`, the number in all batches of an update."""
+        """Reads the number of each of `UNITS` in all batches of an update; None without accumulated gradients."""
         if WINDOW_TOTALS not in x:
             return None
-        totals = ops.maximum(ops.max(x[WINDOW_TOTALS], axis=0), 1.0)  # each row has them
+        totals = ops.maximum(ops.max(x[WINDOW_TOTALS], axis=0), 1.0)  # each row has the same
         return {unit: totals[place] for place, unit in enumerate(UNITS)}
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        # Keras needs targets for every output, so it gets the logits only.
+        # Keras needs a target for every output, and `sequence_output` has none.
         return super().compute_metrics(x, y, {name: y_pred[name] for name in self._objectives}, sample_weight)
 
     def training_loss(self) -> dict[str, keras.losses.Loss]:
-        """`L_MLM + L_NSP`: the mean cross-entropies of the predictions and of the pairs of a batch."""
+        """Makes the terms of `L_MLM + L_NSP`: mean cross-entropies over the predictions and the pairs of a batch."""
         return {name: self.masked_lm.training_loss() for name in self._objectives}
 
     def training_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
-        """The accuracies. The perplexity is `exp(masked_lm_loss)`."""
+        """Makes an accuracy for each objective. The perplexity is `exp(masked_lm_loss)`."""
         return {name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in self._objectives}
 
     @property
@@ -201,7 +202,7 @@ class BertPretrainer(BertTask):
     def distillation_parts(
         self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
     ) -> list[Part]:
-        """DistilBERT's losses: on the labels, on the teacher's answers, and `1 - cos` of the hidden states."""
+        """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
         theirs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
         apart = divergence(theirs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
         directions = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (theirs, y_pred)]

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 
-SETTINGS = "records.json"  # the settings, and the complete files
+SETTINGS = "records.json"  # has the settings, and the names of complete files
 LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
 _OPTIONAL = (LABELS, DOCUMENTS)
-# Our name -> Google's; only our records have document ids. Newer files of Model Garden have TF Hub's names, as ours.
+# The name of a feature here -> its name in Google's records, which have no document ids. Newer files of Model Garden
+# have the names on the left, those of TF Hub.
 GOOGLE = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
@@ -49,7 +50,7 @@ _SHUFFLED = 10_000  # records in the shuffle buffer, some megabytes
 
 
 class Records:
-    """Files of records: ours, Google's or Model Garden's.
+    """Files of pre-training records, written by `write_records`, by Google's BERT, or by TF Model Garden.
 
     Args:
         files: a directory that `write_records` has written, or files.
@@ -72,7 +73,7 @@ class Records:
         self._features = _features(next(path for path in self.files if counts[path]))
 
     def in_order(self, batch_size: int) -> tf.data.Dataset:
-        """Batches of all records, in the order of the files.
+        """Batches all records, in the order of the files, for instance to evaluate.
 
         Returns:
             A dataset of dicts of int32 (the weights: float32):
@@ -86,7 +87,7 @@ class Records:
         return undocumented.with_cardinality(dataset, batches)
 
     def shuffled(self, batch_size: int, seed: int, start: int = 0) -> tf.data.Dataset:
-        """Endless batches: every epoch has each record once, in another order.
+        """Batches records without end, to train: every epoch has each record once, in another order.
 
         Args:
             batch_size: the number of records in a batch.
@@ -110,10 +111,10 @@ class Records:
 
 
 def baselines(records: Records) -> dict[str, float]:
-    """Measures the constant answer to records: the most frequent token, and the more frequent label of pairs.
+    """Measures the best model that ignores its text; a trained model must do better.
 
-    The losses are those of the frequencies themselves as probabilities: `-sum p log p`. A model that does not read its
-    text cannot do better.
+    That model always predicts the frequencies `p` of the masked tokens, and of the labels of pairs. Its losses are
+    their entropies, `-sum p log p`, and its accuracies the largest `p`.
 
     Returns:
         `masked_lm_loss`, `masked_lm_accuracy`, `masked_lm_perplexity`, and for pairs `next_sentence_loss` and
@@ -145,7 +146,7 @@ def baselines(records: Records) -> dict[str, float]:
 
 
 def _of_frequencies(counts: np.ndarray) -> tuple[float, float]:
-    """The entropy and the largest share of counts."""
+    """Computes the entropy and the largest of the shares of counts."""
     shares = counts[counts > 0] / counts.sum()
     return float(-np.sum(shares * np.log(shares))), float(np.max(shares, initial=0.0))
 
@@ -212,10 +213,11 @@ COUNTS = ("documents", "sentences", "tokens", "examples", "cut")
 
 @dataclass(eq=False)
 class ShardWriter:
-    """Writes the examples of a part of a corpus, with the arguments of `write_records`. It can be pickled.
+    """A writer of the examples of a part of a corpus, with the arguments of `write_records`. It can be pickled.
 
     A call writes a part into the file `path`, and returns the counts of `write_records`. The same part and the same
-    seed give the same bytes. Raises ValueError if the text is not UTF-8, and OSError if the file cannot be written.
+    seed give the same bytes. A call raises ValueError if the text is not UTF-8, and OSError if the file cannot be
+    written.
     """
 
     preprocessor: BertPreprocessor
@@ -265,13 +267,13 @@ class ShardWriter:
     def _examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> MaskedExamples:
         document_tokens = np.diff(tokens.row_splits.numpy()[np.cumsum([0, *lengths])])
         if self.objective == "next_sentence" and np.count_nonzero(document_tokens) == 1:
-            # No other document in this part has sentences for pairs.
+            # No other document in this part has a sentence for the second segment of a pair.
             none = make_examples(tokens[:0], lengths[:0], self._room, self.objective, seed)
             return none._replace(cut=len(tokens.values))
         return make_examples(tokens, lengths, self._room, self.objective, seed)
 
     def _texts(self, examples: MaskedExamples) -> list[list[int]]:
-        """The indices of the examples in each sequence."""
+        """Lists the examples of each sequence, by index."""
         if not self.pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
         special_tokens = self.preprocessor.tokenizer.pair_format.special_tokens(1)
@@ -337,19 +339,19 @@ def write_records(
     Args:
         corpus: text files in UTF-8.
         directory: the directory of the records; created if missing.
-        preprocessor: gives the tokenizer and the `sequence_length` of the records.
+        preprocessor: its tokenizer and `sequence_length` are those of the records.
         objective: "next_sentence", "sentence_order" or "sentences": see `make_examples`.
         layout: "prose" or "sentences": see `documents`.
         copies: the number of times each document is used, each time with other pairs and masks.
-        predictions: the largest number of masked tokens in a sequence; by default 15% of its length.
+        predictions: the most masked tokens in a sequence; by default 15% of its length.
         masked_unit: "token", "word" or "span": see `MaskedLMMasking`.
-        pack: whether short documents share a sequence; only with "sentences". Our encoder separates them by
-            `input_document_ids`; Google's does not.
+        pack: whether short documents share a sequence; only with "sentences". In `BertEncoder`, tokens attend within
+            their document only, by `input_document_ids`; in Google's BERT, they attend to the whole sequence.
         seed: the same corpus and the same seed give the same records.
         part_bytes: the approximate size of a part, in bytes.
         processes: the number of processes. The records do not depend on it. A script that uses several needs
             `if __name__ == "__main__":` around its code, as Python starts processes.
-        pipeline_options: if given, an Apache Beam pipeline with these options writes the same files
+        pipeline_options: if not None, an Apache Beam pipeline with these options writes the same files
             (`pip install 'keras-bert-models[beam]'`). Its workers need this package, and must see corpus and directory
             under the same paths.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.

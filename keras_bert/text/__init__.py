@@ -1,4 +1,4 @@
-"""Tokenizers: strings -> ids, in the TensorFlow graph; on Keras's other backends, by Hugging Face's `tokenizers`."""
+"""Tokenizers turn strings into ids in the TensorFlow graph or, on other backends, by Hugging Face's `tokenizers`."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ else:
 
 
 def __getattr__(name: str) -> object:
-    """Imports what needs TensorFlow at its first use, on other backends."""
+    """Imports a class or function that needs TensorFlow at its first use, on other backends."""
     if name not in _HOMES:
         raise AttributeError(f"module 'keras_bert.text' has no attribute {name!r}")
     with needing_tensorflow_text(name):

@@ -1,7 +1,7 @@
 """Checks arguments that hold many texts before anything iterates over them. It needs no TensorFlow.
 
-An iteration over a table or a dict yields names of columns, over a str characters, and over a set any order: each would
-be read as texts without an error.
+Iteration over a table or a dict yields the names of its columns, over a str its characters, and over a set its items in
+any order. Each would pass for texts without an error.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ def check_many(many: object, name: str = "texts", item: str = "text") -> None:
     """Raises TypeError unless the argument holds many items in one dimension and in an order.
 
     A list, a tuple, an array, a column of a table, a tensor, a dataset, a generator or any other iterable passes. Its
-    items are not looked at.
+    items are not checked; `list_of_str` checks them.
 
     Args:
         many: the argument.
         name: its name, for the message.
-        item: what one of its items is.
+        item: the word for one of its items, for the message.
 
     Example:
         >>> check_many({"id": [7], "text": ["a cat"]})
@@ -55,7 +55,7 @@ def check_many(many: object, name: str = "texts", item: str = "text") -> None:
 
 
 def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text") -> list[str]:
-    """Returns the items as a list.
+    """Checks that all items are str, and returns them as a list.
 
     Raises:
         TypeError, ValueError: as `check_many`; or an item is not a str.
@@ -90,5 +90,5 @@ def rank_of(many: Any) -> int | None:
     """Counts the dimensions of an array, a tensor, a column or a table; None for anything else."""
     try:
         return len(many.shape)
-    except (AttributeError, TypeError, ValueError):  # it has no shape, or a tensor's is not known
+    except (AttributeError, TypeError, ValueError):  # no shape, or the unknown shape of a tensor
         return None

@@ -1,4 +1,4 @@
-"""Texts -> the inputs of an encoder on Keras's JAX and PyTorch backends, without TensorFlow."""
+"""Turns texts into the inputs of an encoder on Keras's JAX and PyTorch backends, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 _NAMES = ("input_word_ids", "input_mask", "input_type_ids")
-# The default arguments of the tokenizers, whose classes need TensorFlow.
+# The default arguments of the tokenizers, copied because their classes need TensorFlow.
 _WORDPIECE = {
     "lowercase": True,
     "strip_accents": None,
@@ -39,7 +39,7 @@ _BYTE_PAIRS = {
 
 
 class ArrayPreprocessor:
-    """Makes the same inputs as `BertPreprocessor`, as NumPy arrays, on Keras's other backends.
+    """The preprocessor on Keras's other backends. It makes the inputs of `BertPreprocessor`, as NumPy arrays.
 
     Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts. Ordinary text gets the same ids; the guide
     about runtimes lists the exceptions.
@@ -135,7 +135,7 @@ class ArrayPreprocessor:
 
 
 def _pack(segments: list[list[int]], room: int, special: Encoding) -> tuple[list[int], list[int]]:
-    """Truncates one or two segments, and puts them between the special tokens: the ids and type ids of a row."""
+    """Truncates one or two segments, puts them between the special tokens, and returns a row's ids and type ids."""
     first, second = (*segments, [])[:2]
     kept = min(len(first), max(room - len(second), (room + 1) // 2))
     second = second[: room - kept]
@@ -144,7 +144,7 @@ def _pack(segments: list[list[int]], room: int, special: Encoding) -> tuple[list
 
 
 def _read(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
-    """Reads a preset's `tokenizer.json`, without special tokens to match in texts; and the pad token."""
+    """Reads or makes a preset's `tokenizer.json`, without special tokens to match in texts, and reads its pad token."""
     kind = preset_files.type if preset_files.whole_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):
         content = preset_files.whole

@@ -29,7 +29,7 @@ _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carr
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BytePairTokenizer(Tokenizer):
-    """Tokenizes exactly as RoBERTa (Liu et al. 2019, section 4.4): GPT-2's byte-level byte-pair encoding.
+    """The tokenizer of RoBERTa (Liu et al. 2019, section 4.4), id for id: GPT-2's byte-level byte-pair encoding.
 
     Text is split into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
     order of the merges. No text is unknown, and without `normalization`, `detokenize` returns every byte. The
@@ -127,7 +127,7 @@ class BytePairTokenizer(Tokenizer):
         check_merges(self.merges, ids, source_of(vocabulary))
         special = {*special_tokens.values(), *more_special_tokens}
         added = {token: ids[token] for token in added_tokens}
-        spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # an added token is written as text
+        spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # the last three in added tokens, which are written as text
         begins_word = [token in special or token.startswith(spaces) for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.add_prefix_space = add_prefix_space
@@ -187,7 +187,8 @@ class BytePairTokenizer(Tokenizer):
         ids = self._split_into_tokens(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
         ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
-        # The bytes of tokens follow one another. Without `with_offsets`, the graph leaves this part out.
+        # Tokens cover the text without gaps, so their lengths add up to offsets. TensorFlow prunes this part if offsets
+        # are not wanted.
         lengths = tf.cast(tf.gather(self._lengths, ids.values), tf.int64)
         ends = tf.cumsum(lengths)
         row = ids.value_rowids()
@@ -256,8 +257,8 @@ def _text(token: str, byte_of: Mapping[str, int]) -> bytes:
 
 # -- Canonical composition (NFC) in the TensorFlow graph, and a map from composed bytes to original bytes.
 
-# Most rows have only characters that never change and never compose, and skip the operation: characters before the
-# combining marks (U+0300), typographic quotes and dashes, and CJK ideographs.
+# Characters that never change and never compose: those before the combining marks (U+0300), typographic quotes and
+# dashes, and CJK ideographs. Most rows have no others, and skip the operation.
 _COMPOSED = r"[\x00-\x{2ff}\x{2010}-\x{2027}\x{4e00}-\x{9fff}]*"
 
 
@@ -279,9 +280,9 @@ def compose(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
 def uncomposed_offsets(
     strings: tf.Tensor, composed: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Maps spans of composed bytes to spans of original bytes: int64 `[spans]` starts, and ends, in their row.
+    """Maps spans of composed bytes to spans of original bytes: int64 `[spans]` starts and ends, offsets into the row.
 
-    A span that begins or ends within a composed character covers all the characters that it was composed of.
+    A span that begins or ends within a composed character covers all the characters that this one was composed of.
 
     Args:
         strings: string `[batch]`, valid UTF-8.
@@ -316,16 +317,17 @@ _WINDOW = 64
 
 
 class MergeRules:
-    """Applies merge rules to words in the TensorFlow graph, with constants and no lookup tables.
+    """The merge rules of a vocabulary, applied to words in the TensorFlow graph with constants and no lookup tables.
 
-    Every step merges the first pair in a word that the earliest fitting rule matches. If every token has only one rule,
-    whose parts come from earlier rules, all pairs of that rule can be merged in one step, from left to right. Llama 3's
-    tokens have a rule for each way to make them, and are merged one by one.
+    Each step takes the earliest rule that fits a word, and merges the first pair that the rule matches. If every token
+    has only one rule, whose parts come from earlier rules, all pairs of the rule are merged in one step, from left to
+    right. Llama 3's tokens have a rule for each way to make them, so their pairs are merged one by one.
 
-    A long word would take many steps, each over the whole word. Instead, it is cut into windows twice; the second
-    windows begin half a window later. Where both cuts have the same token, the tokens of the word are those of one cut
-    up to that token, and those of the other cut after it. Proof: the first merge across a border of that token would
-    also be the first merge across it in one of the cuts, because the pairs of a cut are among those of the word.
+    A long word would take many steps, each over the whole word. So it is cut into windows in two ways, and the windows
+    of the second cut begin half a window later. Where both cuts have the same token, the tokens of the word are those
+    of one cut up to that token, and those of the other cut after it. Proof: the first merge across a border of that
+    token would also be the first merge across it in one of the cuts, because the pairs of a cut are among those of the
+    word.
 
     Args:
         merges: pairs of tokens, earliest first; a token is a str of byte symbols.
@@ -396,7 +398,7 @@ class MergeRules:
             heads = tf.tensor_scatter_nd_update(heads, source[:, None], merged)
             return heads, tf.boolean_mask(pending, stuck), window * 4
 
-        # A window of the whole word has no halves that must agree. The window must not grow past int32.
+        # A window over the whole word has no halves that must agree, so the loop ends before `window` exceeds int32.
         heads, _, _ = tf.while_loop(
             lambda heads, pending, window: tf.size(pending) > 0,
             attempt,
@@ -408,7 +410,7 @@ class MergeRules:
     def _merge_two_ways(
         self, symbols: tf.Tensor, word: tf.Tensor, inside: tf.Tensor, count: tf.Tensor, window: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Merges in windows that begin at 0, and again at half a window; the second only in words over a window."""
+        """Merges in windows that begin at 0 and, in words longer than one, also in windows that begin at half of it."""
         half = window // 2
         again = tf.where((tf.gather(count, word) > window) & (inside >= half))[:, 0]
         windows = tf.concat([inside // window, tf.gather(inside - half, again) // window], 0)
@@ -422,9 +424,9 @@ class MergeRules:
     def _merge(self, symbols: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
         """Merges until no rule applies.
 
-        `symbols`, int32 `[symbols]`, are ids of bytes; `groups`, int32 `[symbols]`, the number of the word of each,
-        ascending from 0 without gaps. Returns int32 `[symbols]`: the id of the token that begins at a symbol, -1 inside
-        tokens.
+        `symbols`, int32 `[symbols]`, has the ids of bytes. `groups`, int32 `[symbols]`, has the number of each symbol's
+        word, ascending from 0 without gaps. Returns int32 `[symbols]`: the id of the token that begins at a symbol, -1
+        inside tokens.
         """
 
         def merge_round(
@@ -441,7 +443,7 @@ class MergeRules:
                 heads, tf.gather(places, left + 1)[:, None], tf.fill(tf.shape(left), -1)
             )
             symbols = tf.tensor_scatter_nd_update(symbols, left[:, None], merged)
-            index = tf.gather(tf.cumsum(tf.cast(keep, tf.int64)), left) - 1  # the place of `left` without the rest
+            index = tf.gather(tf.cumsum(tf.cast(keep, tf.int64)), left) - 1  # the index of `left` among the kept
             kept = tf.where(keep)[:, 0]
             symbols, groups, places, ranks = (tf.gather(each, kept) for each in (symbols, groups, places, ranks))
             changed = tf.concat([index, tf.maximum(index - 1, 0)], 0)
@@ -471,7 +473,7 @@ class MergeRules:
 
 
 def _every_other_of_runs(index: tf.Tensor) -> tf.Tensor:
-    """Picks the first, third, ... of each run of consecutive numbers, int64: in aaa, the first aa is merged."""
+    """Picks the first, third, ... of each run of consecutive numbers, int64: in aaa, only the first aa is merged."""
     first = tf.gather(index, first_of_runs(begins_run(index - tf.range(tf.size(index, tf.int64)))))
     return tf.boolean_mask(index, (index - first) % 2 == 0)
 
@@ -482,7 +484,7 @@ def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
 
 
 def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:
-    """Checks that each token has one rule, whose parts are bytes or come from earlier rules; `size` is `ids`' size."""
+    """Checks that each token has one rule, whose parts are bytes or come from earlier rules; ids are below `size`."""
     made = np.full(size, _NEVER)  # the rule that makes a token; -1: none makes a byte
     made[byte_ids] = -1
     if np.any(made[results] == -1) or len(np.unique(results)) < len(results):

@@ -1,4 +1,4 @@
-"""Explains a tokenization: each token, its place in the text, and what normalization changed there."""
+"""Explains a tokenization: each token, its place in the text, and the changes of normalization there."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ class ExplainedToken:
 
 
 def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedToken]]:
-    """Explains the tokens of each text, between `[CLS]` and `[SEP]` (or the family's own), with their places in it.
+    """Explains the tokens of each text, from `[CLS]` to `[SEP]` (or the family's own), with their places in the text.
 
-    Dropped characters are listed too, in the order of the text, but not white space. Raises as `tokenize_with_offsets`.
+    Use it to see why a text has its ids. Dropped characters, except white space, are listed, too, in the order of the
+    text. Raises as `tokenize_with_offsets`.
 
     Example:
         >>> from keras_bert.text import load_tokenizer
@@ -67,7 +68,7 @@ def _explained(
     done = 0  # the characters before this one are explained
     for position, (id_, start, end, own) in enumerate(parts, start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
-        last = max(first, last)  # of an empty span
+        last = max(first, last)  # if the span is empty
         tokens += _dropped(text, begins, done, first)
         done = max(done, last)
         changes = ()

@@ -131,7 +131,7 @@ _MOST_WORDS = 2**21  # distinct words, some hundred megabytes; beyond it, the ra
 
 @functools.cache
 def _splitter() -> tf_text.FastWordpieceTokenizer:
-    """Splits text as WordPieceTokenizer does, with a vocabulary in which each word is one token or unknown."""
+    """Makes a tokenizer that splits text into the words of WordPieceTokenizer: its vocabulary makes each one token."""
     return tf_text.FastWordpieceTokenizer(
         ["[UNK]", "a"], unknown_token="[UNK]", token_out_type=tf.int32, max_bytes_per_word=4 * LONGEST_WORD
     )
@@ -154,7 +154,7 @@ def words_of(normalized: tf.Tensor) -> list[str]:
 
 
 def inside_words(chars: Sequence[str]) -> list[str]:
-    """Picks the characters that may be inside a word: not punctuation and CJK ideographs, words by themselves.
+    """Picks the characters that may be inside a word: all but punctuation and CJK ideographs, which are words.
 
     Example:
         >>> inside_words(["a", "-", "é", "京"])
@@ -176,7 +176,7 @@ def count_words(words: Counter, more: Iterable) -> None:
 
 
 def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
-    """Lists the characters of words, in ascending order, without the rarest beyond the coverage.
+    """Lists the characters of words in ascending order, without the rarest, up to a share of `1 - character_coverage`.
 
     Example:
         >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)
@@ -234,7 +234,7 @@ def learn_pairs(
 
 
 def wait_for(work: Callable[[], T]) -> T:
-    """Runs `work` in a thread, with a clock on a terminal: C++ and Rust would block Ctrl-C until they are done."""
+    """Runs `work`, C++ or Rust code, in a thread, so that Ctrl-C works meanwhile. Shows a clock on a terminal."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:
@@ -269,11 +269,11 @@ def learn_vocabulary(
     strip_accents: bool | None = None,
     character_coverage: float = 1.0,
 ) -> Tokenizer:
-    """Learns a vocabulary from a corpus.
+    """Learns a vocabulary from a corpus, to pre-train a model for a language or domain that no vocabulary fits.
 
-    The tokenizer's own operations normalize the text and split it into words, so that it will find the learned tokens.
-    The result is deterministic. The corpus may be larger than memory, because words are counted as they are read (from
-    over 128 MiB, SentencePiece learns from a part). Progress is shown on a terminal.
+    The tokenizer's own operations normalize the text and split it into words, so that it later matches the learned
+    tokens. The result is deterministic. The corpus may be larger than memory, because words are counted as they are
+    read (of more than 128 MiB, SentencePiece learns from a part). Progress is shown on a terminal.
 
     - `"wordpiece"`, BERT's: pairs are merged by frequency (Sennrich et al. 2016), with `##` inside words, as Hugging
       Face's `tokenizers` learns it (Google's own code, Schuster and Nakajima 2012, is not public). Each character of
@@ -338,7 +338,7 @@ def learn_vocabulary(
 
 
 class Fertility(NamedTuple):
-    """How well a vocabulary fits a corpus."""
+    """The fit of a vocabulary to a corpus: fewer tokens per word, and fewer unknown ones, are better."""
 
     tokens_per_word: float  # white space separates words (Rust et al. 2021, section 4)
     bytes_per_token: float  # UTF-8; comparable for languages without spaces too

@@ -17,7 +17,7 @@ _HEAD = 4  # under "head_tail", a quarter of the kept tokens is from the beginni
 
 @dataclass(frozen=True)
 class PairFormat:
-    """How a family packs a pair of texts, `[CLS] a [SEP] b [SEP]`."""
+    """A family's format of a pair of texts, such as `[CLS] a [SEP] b [SEP]`."""
 
     separators: int  # the number of `[SEP]` between the texts
     second_type_id: int  # the type id of `b [SEP]`
@@ -33,8 +33,8 @@ class PairFormat:
         return 2 if segments == 1 else 2 + self.between
 
 
-BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # DistilBERT's, ALBERT's and ELECTRA's too
-ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
+BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # also of DistilBERT, ALBERT and ELECTRA
+ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # also of XLM-RoBERTa
 
 
 Ids = Sequence[int] | Sequence[Sequence[int]] | np.ndarray | tf.Tensor | tf.RaggedTensor
@@ -74,9 +74,11 @@ def truncate(
       (`_truncate_seq_pair` of the original BERT);
     - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two segments
       this equals `"longest_first"`;
-    - `"waterfall"`: the first segment gets all the room that it needs, and the second gets the rest;
+    - `"waterfall"`: the first segment gets all the room that it needs, and the second gets the rest. Use it if the
+      first text, such as a question, must stay whole;
     - `"head_tail"`: lengths as under `"longest_first"`, but a long segment loses its middle: a quarter of the kept
-      tokens is from its beginning, the rest from its end (Sun et al. 2019, section 5.3.1);
+      tokens is from its beginning, the rest from its end. Use it to classify long documents (Sun et al. 2019, section
+      5.3.1);
     - `"error"`: a row that does not fit raises ValueError (in a graph, tf.errors.InvalidArgumentError).
 
     Example:
@@ -96,8 +98,7 @@ def truncate(
         keep = [tf.minimum(lengths[0], room)]
     else:
         first, second = lengths
-        # Each segment gets half the room, and whatever the other leaves of its half. The first one's half is rounded
-        # up.
+        # Each segment gets half the room, and what the other leaves of its half. The first half is rounded up.
         fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
         kept_first = tf.minimum(first, fair)
         keep = [kept_first, tf.minimum(second, room - kept_first)]
@@ -128,9 +129,10 @@ def pack(
     pad_id: int,
     pair_format: PairFormat = BERT_PAIRS,
 ) -> dict[str, tf.Tensor]:
-    """Packs `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]`, `<s> a </s></s> b </s>` or the like, padded.
+    """Packs segments into padded rows: `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]`, `<s> a </s></s> b </s>` or the like.
 
-    `segments` are one or two ragged int32 tensors `[batch, (tokens)]`, truncated to fit with their special tokens.
+    `segments` are one or two ragged int32 tensors `[batch, (tokens)]`, which must fit with their special tokens;
+    `truncate` makes them fit.
 
     Returns:
         int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
@@ -174,9 +176,9 @@ class Windows(NamedTuple):
 def windows(segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, stride: int) -> Windows:
     """Splits the last segment of each row into windows that fit, together with the first segment if there are two.
 
-    A window begins `stride` tokens after the one before it, or at its end if it is shorter than the stride. The last
-    window ends with the segment. `segments` are ragged integers `[batch, (tokens)]`. In a pair, the first segment is
-    cut to half of `max_tokens`, the limit for both together.
+    A window begins `stride` tokens after the one before it; if windows are shorter than the stride, each begins where
+    the one before it ends. The last window ends with the segment. `segments` are ragged integers `[batch, (tokens)]`,
+    and `max_tokens` limits both of a pair together. The first of a pair is truncated to half of `max_tokens`.
 
     Example:
         >>> question, context = tf.ragged.constant([[1, 2]]), tf.ragged.constant([[3, 4, 5, 6, 7, 8]])

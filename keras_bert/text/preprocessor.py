@@ -1,4 +1,4 @@
-"""BertPreprocessor: texts, or pairs of texts -> the inputs of a BERT encoder; and the tokenizer of a preset."""
+"""Turns texts, or pairs of texts, into the inputs of a BERT encoder, and loads the tokenizer of a preset."""
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral
@@ -61,7 +61,7 @@ def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPreprocessor(keras.layers.Layer):
-    """Tokenizes, truncates, adds `[CLS]` and `[SEP]` (or the family's own), and pads.
+    """The layer from texts to inputs: tokenizes, truncates, adds `[CLS]` and `[SEP]` (or the family's own), and pads.
 
     Args:
         tokenizer: a tokenizer of any of the three classes. It determines the special tokens and the pair format, and
@@ -70,9 +70,9 @@ class BertPreprocessor(keras.layers.Layer):
             of the longest row of the batch.
         truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
             "error", see `packing.truncate`.
-        stride: if not None, long texts (in a pair, the second text) are split into windows instead, each beginning
-            `stride` tokens after the one before it. Results are then `[batch, windows, seq_length]`; missing windows
-            are padding.
+        stride: if not None, long texts (in a pair, the second text) are not truncated, but split into windows. Each
+            begins `stride` tokens after the one before it, as for answers in long contexts. Results are then
+            `[batch, windows, seq_length]`, and missing windows are padding.
         pad_to_multiple_of: with `sequence_length=None`, the length is rounded up to a multiple of it, so that fewer
             shapes occur.
         max_sequence_length: the model's number of positions, which limits every row.
@@ -220,7 +220,7 @@ class BertPreprocessor(keras.layers.Layer):
         return {name: each.to_tensor(padding.get(name, 0)) for name, each in by_row.items()}
 
     def _as_ids(self, segment: Ids) -> tf.RaggedTensor:
-        """Converts ids to int32 `[batch, (tokens)]`, and checks them unless a tokenizer made them."""
+        """Converts ids to int32 `[batch, (tokens)]`, and checks them unless they are a tensor, as a tokenizer makes."""
         ids = as_ids(segment, ragged_rank=1)
         if not tf.is_tensor(segment):
             self.tokenizer.check_ids(ids.flat_values)
@@ -281,7 +281,7 @@ class BertPreprocessor(keras.layers.Layer):
         return cls(tokenizer, **overrides)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files. The lengths are saved by the model."""
+        """Writes the tokenizer's files. A model saves the lengths with its own files."""
         self.tokenizer.save_preset(directory, overwrite)
 
 

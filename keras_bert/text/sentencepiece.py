@@ -43,10 +43,10 @@ S = TypeVar("S", bound="SentencePieceTokenizer")
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SentencePieceTokenizer(Tokenizer):
-    """Tokenizes with SentencePiece (Kudo and Richardson 2018), and with a family's steps before and after it.
+    """A tokenizer with SentencePiece (Kudo and Richardson 2018), and with a family's steps before and after it.
 
     TensorFlow Text runs google/sentencepiece's own segmentation. The operation holds the model as an attribute, so
-    functions capture no resource, and a SavedModel needs no further file.
+    functions capture no resource, and a SavedModel needs no further file. The families differ as follows:
 
     - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
       characters, lower case, and no token that ends in a digit and a comma.
@@ -81,7 +81,7 @@ class SentencePieceTokenizer(Tokenizer):
         ValueError: it is not a SentencePiece model, or not one of this family.
 
     Offsets are SentencePiece's own, without the space before a word. If a character, such as ½, becomes several tokens,
-    the last of them has its span; the others have empty spans.
+    the last of them has the span of the character, and the others have empty spans.
 
     Example:
         >>> tokenizer = SentencePieceTokenizer("spiece.model")  # doctest: +SKIP
@@ -141,11 +141,12 @@ class SentencePieceTokenizer(Tokenizer):
             self._tokens = tf.constant([byte_of.get(token, token.encode()) for token in self.vocabulary])
             self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
             self._comma_splits = self._comma_parts(own) if usage.splits_commas else None
+        # Traced once, so that the graph has one copy of the model.
         signature = [tf.TensorSpec([None], tf.string)]
-        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)  # one model
+        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)
 
     def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the model's ids, row_splits, and starts and ends in bytes of `strings`."""
+        """Segments string `[batch]`: the model's ids, row_splits, and starts and ends in bytes of `strings`."""
         return _ops.sentencepiece_tokenize_with_offsets_op(
             _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
         )
@@ -178,7 +179,7 @@ class SentencePieceTokenizer(Tokenizer):
                 strings, *(tf.gather(each, some) for each in (rows, starts, ends))
             )
             first, last = (tf.tensor_scatter_nd_update(starts, some[:, None], span) for span in spans)
-            # An empty span is at the end of the piece before it.
+            # A piece with an empty span is placed at the end of the piece before it.
             empty, place = ends <= starts, tf.where(begins_run(rows), tf.zeros_like(last), shifted(last, 1))
             return tf.where(empty, place, first), tf.where(empty, place, last)
 
@@ -193,7 +194,10 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.where(skips, tf.minimum(first, ends), starts), ends
 
     def _comma_parts(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Segments each token, ids `[tokens, (parts)]`, and counts the text bytes after each part."""
+        """Splits tokens that end in a digit and a comma: ids `[tokens, (parts)]`, and the bytes after each part.
+
+        Any other token has one part, itself.
+        """
         parts = [[token] for token in own]
         commas = [i for i, token in enumerate(own) if ends_in_comma(token)]
         numbers = [own[i][:-1].replace(SPACE, "") for i in commas]
@@ -212,7 +216,7 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def _split_off_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
-        assert self._comma_splits is not None  # by its only caller
+        assert self._comma_splits is not None  # the caller has checked it
         parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
         token = parts.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
@@ -276,18 +280,18 @@ _ODD_SPACES = r"\x0b\x1c-\x1f"
 _PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
 # Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
 _NO_NUL = "\ue000"
-# Two ` or two ' become " and this character, so that offsets stay. Later it is removed, as SentencePiece's usual
-# normalization does.
+# `` and '' become " and this character, a filler of one byte that keeps byte offsets. The filler is dropped later, as
+# by SentencePiece's usual normalization.
 _SECOND_QUOTE = "\x01"
 
 
 @dataclass(frozen=True)
 class CompatibilityNormalizer(Normalizer):
-    """Normalizes as `preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
+    """ALBERT's normalization, `preprocess_text` of google-research/albert: white space, NFKD, accents, lower case.
 
     `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
-    white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: two ` or two ' become ", all
-    marks are dropped, with or without a combining class, and sigma has no final form.
+    white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: `` and '' become ", all marks
+    are dropped, with or without a combining class, and sigma has no final form.
 
     Example:
         >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
@@ -309,18 +313,18 @@ class CompatibilityNormalizer(Normalizer):
         strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)
         if self.as_transformers:
             strings = tf.strings.regex_replace(strings, _SECOND_QUOTE, "")
-            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # as long as before
+            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # two bytes, as before
             strings = tf.strings.regex_replace(strings, "Σ", "σ") if self.lowercase else strings
             if self.strip_accents:
                 strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFKD"), r"\pM+", "")
         elif self.strip_accents:
-            # As long as before, so that offsets stay; SentencePiece makes several spaces one.
+            # As many bytes as before, so that offsets stay. SentencePiece merges runs of spaces.
             strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
             strings = tf_text.normalize_utf8(strings, "NFKD")
             strings = tf.strings.regex_replace(strings, f"{_combining()}+", "")
         if self.lowercase:
-            strings = tf.strings.lower(strings)  # NFKD's ASCII first, because ICU would follow the locale
+            strings = tf.strings.lower(strings)  # first the ASCII that NFKD makes: ICU would follow the locale
             strings = tf.strings.lower(lower_dotted_capitals(strings), encoding="utf-8")
         return strings
 

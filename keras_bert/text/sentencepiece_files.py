@@ -1,4 +1,4 @@
-"""The files of a SentencePiece tokenizer: google/sentencepiece's model, and `tokenizer.json` with the same ids."""
+"""Reads and writes SentencePiece tokenizers: google/sentencepiece's model, and `tokenizer.json` with the same ids."""
 
 import base64
 import itertools
@@ -32,8 +32,8 @@ from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
 
-# The used parts of google/sentencepiece's sentencepiece_model.proto; protobuf keeps all others. There, `type` is an
-# enumeration, which would hide unknown numbers.
+# The fields of google/sentencepiece's sentencepiece_model.proto that are used here; protobuf keeps all others. `type`
+# is an integer here, because an enumeration, as in that file, would hide unknown numbers.
 _SCHEMA = """
     name: "keras_bert/sentencepiece_model.proto"
     message_type {
@@ -79,7 +79,7 @@ class Piece(Protocol):
 
 
 class Model(Protocol):
-    """A parsed `ModelProto`, as far as it is read."""
+    """A parsed `ModelProto`, with the fields that are read."""
 
     pieces: Sequence[Piece]
     normalizer_spec: Any  # with `precompiled_charsmap`
@@ -89,10 +89,10 @@ ModelProto: Any = _model_class()
 
 
 def read_model(model: bytes) -> Model:
-    """Parses and checks a serialized `ModelProto`. TensorFlow Text's operation ends the process on some bad models.
+    """Parses and checks a serialized `ModelProto`: some bad models make TensorFlow Text's operation end the process.
 
-    The result has `pieces` (each with `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
-    one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
+    The result has `normalizer_spec.precompiled_charsmap`, and `pieces`, whose index is the id. A piece has `piece`, a
+    str; `score`, the natural logarithm of its probability; and `type`, such as `NORMAL`.
 
     Raises:
         ValueError: the bytes are not a model, or a piece is empty, repeated, has a U+0000, or a score that is not
@@ -132,7 +132,7 @@ def read_model(model: bytes) -> Model:
 
 
 def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> bytes:
-    """Serializes a model of type Unigram, with SentencePiece's defaults: a space in front, runs of spaces become one.
+    """Serializes a Unigram model with SentencePiece's defaults: a space before the text, and runs of spaces merged.
 
     Args:
         pieces: the text, score (rounded to float32) and type of each piece.
@@ -156,7 +156,7 @@ def ends_in_comma(token: str) -> bool:
 
 @dataclass(frozen=True)
 class SentencePieceFamily:
-    """How a model family uses its SentencePiece model."""
+    """The use that a model family makes of its SentencePiece model."""
 
     model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
     transformers_class: str  # the tokenizer's class in transformers
@@ -165,13 +165,13 @@ class SentencePieceFamily:
     pair_format: PairFormat
     lowercase: bool = False  # default of the tokenizer's argument
     strip_accents: bool = False  # default of the tokenizer's argument
-    first: tuple[str, ...] = ()  # the vocabulary: `first`, the model's tokens after `skipped` ones, `last`
-    hidden: tuple[str, ...] = ()  # those of `first` whose scores in `tokenizer.json` keep them out of texts
+    first: tuple[str, ...] = ()  # the vocabulary is `first`, the model's tokens without the first `skipped`, and `last`
+    hidden: tuple[str, ...] = ()  # tokens of `first` with so low a score in `tokenizer.json` that no text has them
     skipped: int = 0
     last: tuple[str, ...] = ()
     splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
-    # Whether our files name a class of transformers that follows tokenizer.json: `transformers_class` would normalize
-    # text in its own way.
+    # Whether written files name transformers' generic class, which follows tokenizer.json, because `transformers_class`
+    # would normalize text in its own way.
     as_any_class: bool = False
     # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
     # each user-defined symbol of the model, such as `-`.
@@ -191,7 +191,7 @@ _ALBERT = {
 FAMILIES = {
     "albert": SentencePieceFamily("spiece.model", **_ALBERT, splits_commas=True),
     "albert-transformers": SentencePieceFamily(None, **_ALBERT, as_transformers=True),
-    # fairseq's dictionary begins with four tokens of its own, the model with <unk>, <s> and </s>.
+    # fairseq's dictionary begins with four tokens of its own, in place of the model's first three, <unk>, <s> and </s>.
     "xlm-roberta": SentencePieceFamily(
         "sentencepiece.bpe.model",
         "XLMRobertaTokenizer",
@@ -229,7 +229,7 @@ FAMILIES = {
 # -- `tokenizer.json` of type Unigram, and the other files of transformers.
 
 _SPECIAL = {token for usage in FAMILIES.values() for token in usage.special_tokens.values()}
-_UNUSED = {token for usage in FAMILIES.values() for token in usage.first} - _SPECIAL  # some files have them as added
+_UNUSED = {token for usage in FAMILIES.values() for token in usage.first} - _SPECIAL  # "added" in some files
 _SHAPE = {
     "model": {"vocab": [[str, float]]},
     "added_tokens": [{"id": int, "content": str, "single_word": bool, "rstrip": bool, "normalized": bool}],
@@ -241,7 +241,8 @@ _SHAPE = {
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
 
-    `transformers` also reads models, but treats their user-defined symbols, such as ALBERT's `-` and `.`, as words.
+    `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
+    `.`, as words.
     """
     usage = FAMILIES[family]
     tokens, proto = usage.special_tokens, read_model(model)
@@ -289,12 +290,13 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
 def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from the content of a `tokenizer.json` alone.
 
-    Transformers 5 saves it for an `AlbertTokenizer` or `XLMRobertaTokenizer`; KerasHub saves it beside its own model.
-    The model is rebuilt, and its `tokenizer_json` compared with the file: settings that a SentencePiece model cannot
-    have are refused. Scores are rounded to float32.
+    Transformers 5 saves such a file for an `AlbertTokenizer` or `XLMRobertaTokenizer`; KerasHub saves it beside its own
+    model. The SentencePiece model is rebuilt from the file. Then its `tokenizer_json` must agree with the file in all
+    that determines ids, because the file may have settings that no SentencePiece model has. Scores are rounded to
+    float32.
 
     Raises:
-        ValueError: it is damaged, or the setting that the message names is not supported.
+        ValueError: the file is damaged, or has a setting that is not supported; the message names the setting.
     """
     if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
         return arguments
@@ -397,13 +399,13 @@ def _plain_spaces(step: dict[str, object]) -> dict[str, object]:
 
 
 def _plain_token(token: dict[str, object]) -> dict[str, object]:
-    """Picks the fields that determine which text is a token; not `lstrip`: white space before it has no token."""
+    """Picks the fields that determine which text is a token. Not `lstrip`, as white space before it has no token."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 
 
 def _first_difference(actual: object, expected: object, place: str = "") -> tuple[str, object, object]:
-    """Finds the place and the two values of the first difference."""
+    """Finds the first difference of two JSON values: its place, such as `model.vocab[3]`, and both values there."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         keys = {**actual, **expected}
         pairs = {f".{key}": (actual.get(key, "missing"), expected.get(key, "missing")) for key in keys}
@@ -441,7 +443,7 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     if path.name == ALL_IN_ONE:
         arguments = read_tokenizer_json(path, preset_files.whole)
     else:
-        # Two families have a file of the same name: `config.json` tells them apart.
+        # XLM-RoBERTa and CamemBERT have models of the same name, so the model type in `config.json` decides.
         fitting = [family for family, usage in FAMILIES.items() if usage.model == path.name]
         family = preset_files.model_type if preset_files.model_type in fitting else fitting[0]
         arguments = {"model_file": path, "family": by_class[named] if named else family}

@@ -97,7 +97,7 @@ def _explain(texts: object, first: int) -> Exception:
     return TypeError(f"cannot read {type(texts).__name__} as text; {_EXPECTED}")
 
 
-# -- What the tokenizers' normalizations share.
+# -- Normalization, for all tokenizers: checks, and offsets into the original text.
 
 _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
@@ -107,20 +107,20 @@ _PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
 
 
 class Normalizer:
-    """Normalizes characters one by one, so that a table of their lengths maps offsets back."""
+    """A normalization of single characters, so that a table of their lengths maps offsets back to the original."""
 
     def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes each character, string `[chars]`, by itself; bool `[chars]`: whether it is a stripped accent."""
+        """Normalizes each character, string `[chars]`, and marks stripped accents, bool `[chars]`."""
         raise NotImplementedError
 
     def original_offsets(
         self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps spans of normalized bytes to spans of original bytes: int64 `[spans]` starts, and ends, in their row.
+        """Maps spans of normalized bytes to spans of original bytes: int64 `[spans]` starts and ends, within the row.
 
         The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So
         a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to
-        the character before it, a removed control character to none.
+        the character before it, and a removed control character to none.
 
         Args:
             strings: string `[batch]`, before normalization, valid UTF-8.
@@ -151,7 +151,7 @@ class Normalizer:
 def normalize_unless(
     plain: tf.Tensor, strings: tf.Tensor, rows: tf.Tensor | None, normalize: Callable[[tf.Tensor], tf.Tensor]
 ) -> tf.Tensor:
-    """Checks that the rows of string `[batch]` that are not plain are UTF-8, and normalizes them."""
+    """Normalizes the rows of string `[batch]` that are not plain, and checks first that they are UTF-8."""
     others = tf.where(~plain)  # [others, 1]
 
     def normalize_others() -> tf.Tensor:
@@ -163,7 +163,7 @@ def normalize_unless(
 
 
 def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
-    """Lower-cases each capital I with an accent: ICU's result would depend on the locale."""
+    """Lowers each capital I with an accent, for which ICU's result would depend on the locale."""
     for capital in "İÌÍĨĮ":
         strings = tf.strings.regex_replace(strings, capital, capital.lower())
     return strings
@@ -173,7 +173,7 @@ def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
     """Raises as `require` if a text is not valid UTF-8; the message has its number in `rows`, int64 `[batch]`."""
     valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
     bad = tf.where(~valid)[:1, 0]
-    # The message leaves the text out, which Python cannot decode.
+    # The message leaves out the text, because Python cannot decode it.
     require(tf.reduce_all(valid), INVALID_UTF8, tf.gather(rows, bad))
 
 
@@ -187,6 +187,6 @@ def _contributed_bytes(normalizer: Normalizer) -> np.ndarray:
 
 
 def characters_of(codes: np.ndarray) -> tf.Tensor:
-    """Encodes characters, string `[codes]`; U+0000 in place of surrogates, which are no characters."""
+    """Encodes characters as string `[codes]`, with U+0000 in place of surrogates, which are no characters."""
     codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
     return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")

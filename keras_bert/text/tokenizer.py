@@ -21,13 +21,13 @@ T = TypeVar("T", bound="Tokenizer")
 
 
 class Tokenizer:
-    """Turns strings into ids and back; the base of the three tokenizers.
+    """The base class of the three tokenizers, which turn strings into ids and back.
 
     Args:
         vocabulary: the tokens; the index is the id.
         special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token` -> tokens in the vocabulary.
         special_tokens_in_text: whether to recognize special tokens in the text.
-        begins_word: for each token, whether it begins a word.
+        begins_word: whether each token begins a word.
 
     Attributes:
         vocabulary: list of str.
@@ -35,7 +35,7 @@ class Tokenizer:
         special_tokens: dict of str, as the argument.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         begins_word: bool `[vocabulary_size]`.
-        pair_format: how a pair of texts is packed.
+        pair_format: the format of a packed pair of texts.
         is_whole: whether the vocabulary comes from files whose format shows if the end is missing.
     """
 
@@ -43,7 +43,7 @@ class Tokenizer:
     is_whole = True
     _mask_takes_space = False  # whether the mask token includes the white space before it
     _symbols: Sequence[str] = ()  # tokens that are split off the text first
-    # Read and write the arguments of the class as files of a directory.
+    # Read the arguments of the class from the files of a directory, and write them.
     _read_files: ClassVar[Callable[[TokenizerFiles], dict[str, Any]]]
     _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
     _LISTS: ClassVar[
@@ -106,9 +106,9 @@ class Tokenizer:
     def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         """Tokenizes each word by itself, as `transformers` does with `is_split_into_words=True`.
 
-        If tokens include the space before them, every word gets one, even the first (`add_prefix_space=True` in
-        `transformers`). Every word has a token: a word that normalization empties, such as a lone control character,
-        becomes the unknown token (in `transformers`, it has no token).
+        Use it if words have labels. If tokens include the space before them, every word gets a space, even the first
+        (`add_prefix_space=True` in `transformers`). Every word has a token: if normalization leaves nothing of a word,
+        such as a lone control character, it becomes the unknown token (in `transformers`, it has no token).
 
         Args:
             words: string `[batch, (words)]`.
@@ -195,7 +195,7 @@ class Tokenizer:
         """Raises ValueError (in a graph, tf.errors.InvalidArgumentError) if an id is not in the vocabulary.
 
         Returns:
-            bool, of the shape of `ids`: whether each is, for graphs that drop assertions.
+            bool, of the shape of `ids`: whether each id is in the vocabulary. Graphs that drop assertions need it.
         """
         ids = tf.cast(ids, tf.int64)
         known = (ids >= 0) & (ids < self.vocabulary_size)
@@ -214,7 +214,7 @@ class Tokenizer:
             return tokenize_around(ids, mask if self._mask_takes_space else None, strings, tokenize_text)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
-        """Tokenizes string `[batch]`; error messages have the row numbers `rows`, int64 `[batch]`.
+        """Tokenizes string `[batch]`. Messages of errors have the row numbers `rows`, int64 `[batch]`.
 
         Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
         """
@@ -236,8 +236,8 @@ class Tokenizer:
     def from_config(cls: type[T], config: dict[str, Any]) -> T:
         """Makes the tokenizer of a `get_config()`.
 
-        A configuration holds the content of files, never their paths: whoever wrote it, for instance into a `.keras`
-        file, could have any file of this computer read.
+        A configuration holds the content of files, never their paths. By a path, the author of a `.keras` file could
+        have any file of this computer read.
 
         Raises:
             ValueError: the vocabulary or the merges are missing, or not a list.
@@ -252,7 +252,7 @@ class Tokenizer:
 
     @classmethod
     def from_preset(cls: type[T], handle: str | Path | Preset, **overrides: Any) -> T:
-        """Reads a preset's tokenizer of this class. `load_tokenizer` lists the files, and picks the class by them.
+        """Reads a preset's tokenizer of this class. `load_tokenizer` chooses the class by the preset's files.
 
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
@@ -289,7 +289,7 @@ class Tokenizer:
 
         Args:
             directory: created if missing; files in it that belong to no tokenizer stay.
-            overwrite: whether to replace a tokenizer: its files go, also those that this one does not have.
+            overwrite: whether to replace a tokenizer. All files of the old one are removed, even if none replaces them.
 
         Raises:
             FileExistsError: there are files of a tokenizer and `overwrite` is False.
@@ -325,14 +325,15 @@ def tokenize_around(
     """Matches `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
 
     If two added tokens begin at the same place, the longer one is matched. `with_space` is the added token that
-    includes the white space before it, or None. `tokenize_text` gets string `[parts]` and the row of each, int64
-    `[parts]`.
+    includes the white space before it, or None. `tokenize_text` is called with the parts of texts between added tokens,
+    string `[parts]`, and the row of each part, int64 `[parts]`.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
     if with_space is not None and with_space in added:
         patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
     pattern = "|".join(patterns.values())
-    # The operation ends a text at U+0000. In such a row, U+0000 and U+0001 are swapped until after it.
+    # The operation ends a text at U+0000. So U+0000 becomes U+0001 before it, and U+0001 becomes U+0000 after it, in
+    # rows that had a U+0000.
     has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
     strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
     chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
@@ -357,7 +358,7 @@ def tokenize_around(
 
 
 def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
-    """Joins parts into rows: `row_splits` `[batch + 1]` groups the parts, whose offsets grow by `origins` `[parts]`."""
+    """Joins parts into rows: `row_splits`, `[batch + 1]`, groups them; `origins`, `[parts]`, is added to offsets."""
     ids, starts, ends = tokens
     splits = tf.gather(ids.row_splits, row_splits)
     shift = tf.gather(origins, ids.value_rowids())
@@ -366,7 +367,7 @@ def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tok
 
 
 class KnownStrings:
-    """Looks up strings among known ones by a hash, with constants and no lookup table.
+    """An index of known strings in a graph, searched by hash. It consists of constants, and is no lookup table.
 
     Args:
         known: string `[known]`, a list or an eager tensor, all different.
@@ -387,7 +388,7 @@ class KnownStrings:
             self._index = tf.concat([order, [-1]], 0)
 
     def __call__(self, strings: tf.Tensor) -> tf.Tensor:
-        """Returns the index of each string `[n]`, int32 `[n]`, or -1 if it is not known."""
+        """Looks up the index of each string, `[n]`: int32 `[n]`, -1 for a string that is not known."""
         place = tf.searchsorted(self._hashes, _hash(strings))
         # Another string may have the same hash.
         return tf.where(tf.gather(self._known, place) == strings, tf.gather(self._index, place), -1)

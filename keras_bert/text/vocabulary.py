@@ -45,7 +45,7 @@ def source_of(vocabulary: str | Path | Collection[str]) -> str:
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
-    """Checks quickly, not token by token, whether a vocabulary is certainly valid."""
+    """Checks whether a vocabulary is certainly valid: quickly, without a loop over its tokens."""
     try:
         together = "".join(tokens)
     except TypeError:

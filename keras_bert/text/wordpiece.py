@@ -25,7 +25,7 @@ _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WordPieceTokenizer(Tokenizer):
-    """Tokenizes exactly as Google's original BERT (Devlin et al. 2018, `FullTokenizer`).
+    """The tokenizer of Google's original BERT (Devlin et al. 2018, `FullTokenizer`), id for id.
 
     It removes control characters, lower-cases, strips accents, and splits the text into words at white space and around
     punctuation and CJK characters. Each word is split, from the left, into the longest tokens in the vocabulary. It
@@ -43,7 +43,7 @@ class WordPieceTokenizer(Tokenizer):
         separators: the number of separator tokens between the texts of a pair; 2 in MPNet (Song et al. 2020).
         second_type_id: the type id of the second text of a pair; 0 in MPNet.
         added_tokens: tokens of the vocabulary that are matched anywhere in normalized text before it is split into
-            words. If two begin at the same place, the longer one is matched. They are normalized too.
+            words. If two begin at the same place, the longer one is matched. The tokens are normalized like the text.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -156,7 +156,8 @@ class WordPieceTokenizer(Tokenizer):
         after_last = tf.concat([first[1:], [tf.size(ids.values, tf.int64)]], 0)
         word_starts = tf.gather(starts.values, first)
         word_ends = tf.gather(ends.values, after_last[: tf.size(first)] - 1)
-        # No word has more characters than bytes, so characters are counted only in these words. Few batches have one.
+        # No word has more characters than bytes, so characters are counted only in words with more bytes than allowed
+        # characters. Few batches have such a word.
         suspect = word_ends - word_starts > self.max_chars_per_word
 
         def collapse() -> Tokens:
@@ -216,7 +217,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:
-    """Returns `change()` if any of `rows` (bool) is True, else `tokens`: most batches skip the work."""
+    """Returns `change()` if any of `rows` (bool) is True, else `tokens`. Most batches skip the work of `change`."""
     return tf.cond(tf.reduce_any(rows), change, lambda: tokens)
 
 
@@ -224,7 +225,7 @@ def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> To
 def _fast_wordpiece(
     vocabulary: tuple[str, ...], unk_token: str, split_on_cjk: bool, max_chars_per_word: int
 ) -> tf_text.FastWordpieceTokenizer:
-    """Builds the vocabulary's trie, most of the time of loading a tokenizer; many models have the same vocabulary."""
+    """Builds the vocabulary's trie. It is cached, because this is slow and many models have the same vocabulary."""
     # White space (U+2028 in Chinese BERT) is replaced by a placeholder that no text matches.
     matched = [f"[{i}: white space]" if _WHITE_SPACE.search(token) else token for i, token in enumerate(vocabulary)]
     return tf_text.FastWordpieceTokenizer(
@@ -245,10 +246,14 @@ _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 
 @dataclass(frozen=True)
 class BertNormalizer(Normalizer):
-    """Removes control characters, lower-cases and strips accents, as `BasicTokenizer` of the original BERT does.
+    """The normalization of the original BERT's `BasicTokenizer`: control characters, lower case, accents.
 
-    The order is the original's: `lower()` (no case folding; final sigma has its own small form), then canonical
-    decomposition (NFD, not NFKC), then nonspacing marks (category Mn) are dropped.
+    The order is the original's:
+
+    1. Control characters are removed.
+    2. `lower()`: no case folding, and final sigma has its own small form.
+    3. Canonical decomposition: NFD, not NFKC.
+    4. Nonspacing marks (category Mn) are dropped.
 
     Args:
         lowercase: whether to lower-case.
@@ -268,8 +273,8 @@ class BertNormalizer(Normalizer):
     def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
         """Marks rows of only ASCII, typographic quotes and dashes, and CJK ideographs, bool `[batch]`.
 
-        In such a row, normalization changes only capitals, and no ASCII word is over the limit. Most rows of English or
-        Chinese text are plain, and skip the Unicode steps.
+        In such a row, normalization changes only capitals, and no word is over `max_chars_per_word`. Most rows of
+        English or Chinese text are plain, and skip the Unicode steps.
         """
         separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
         separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
@@ -284,7 +289,7 @@ class BertNormalizer(Normalizer):
                 number in `rows` (int64 `[batch]`), by default its position in the batch.
         """
         plain = self.plain_rows(strings)
-        # ASCII is lowered first and without ICU, which would follow the locale: a Turkish one makes I a dotless ı.
+        # ASCII is lowered first, without ICU, which would follow the locale: a Turkish one lowers I to a dotless ı.
         lowered = tf.strings.lower(strings) if self.lowercase else strings
         return normalize_unless(plain, lowered, rows, self._normalize), plain
 
@@ -303,7 +308,7 @@ class BertNormalizer(Normalizer):
         return results, present & (tf.strings.length(results) == 0)
 
 
-# -- Joins tokens into text. Tokenization loses the spaces around punctuation; rules guess them.
+# -- Joins tokens into text. Tokenization loses the spaces around punctuation, so rules guess them.
 
 _CJK = r"\x{3001}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{ff01}-\x{ff20}\x{20000}-\x{2fa1f}"
 _LETTER = r"[\p{L}\p{M}]"

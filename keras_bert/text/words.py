@@ -1,7 +1,7 @@
 """Splits texts into words in the graph: the words of tagged corpora, and those of GPT-2's and Llama 3's patterns.
 
-RE2 has no look-ahead, and even without it splits only 3 MB/s by such a pattern. Here, the kinds of neighbouring
-characters decide whether a word begins, for all characters of all texts at once.
+RE2 has no look-ahead, and splits only 3 MB/s by such a pattern even if the look-ahead is left out. Here, the kinds of
+neighbouring characters decide whether a word begins, for all characters of all texts at once.
 """
 
 import functools
@@ -30,8 +30,9 @@ def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np
     """Makes int8 `[0x40000]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
 
     Args:
-        patterns: kinds and the regular expressions of their characters; the last match counts.
-        other: the kind of all other characters; the last one's too, so that it can stand for those beyond plane 3.
+        patterns: kinds and the regular expressions of their characters. If several match, the last one counts.
+        other: the kind of all other characters. The last character of plane 3 must be of this kind, because it stands
+            for the characters beyond plane 3.
     """
     kinds = np.full(_PLANE_4, other, np.int8)
     with tf.init_scope(), tf.device("CPU"):
@@ -55,12 +56,12 @@ def begins_run(values: tf.Tensor) -> tf.Tensor:
 
 
 def first_of_runs(begins: tf.Tensor) -> tf.Tensor:
-    """Returns where the run of each value begins, int64 `[n]`."""
+    """Finds the index at which each value's run begins, int64 `[n]`."""
     return tf.gather(tf.where(begins)[:, 0], tf.cumsum(tf.cast(begins, tf.int64)) - 1)
 
 
 def shifted(values: tf.Tensor, by: int) -> tf.Tensor:
-    """Moves each value by `by` places, and fills with zeros or False."""
+    """Moves each value by `by` places, to the right if positive, and fills with zeros or False."""
     zeros = tf.zeros([tf.minimum(abs(by), tf.size(values))], values.dtype)
     return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
 
@@ -118,7 +119,7 @@ def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Ra
 
 
 def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Marks characters, rows laid end to end, that are in a word, and that begin one: bool `[chars]` each."""
+    """Marks the characters that are in a word, and those that begin one: bool `[chars]` each, rows laid end to end."""
     chars, rows = codes.values, codes.value_rowids()
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
@@ -130,7 +131,7 @@ def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     base = first_of_runs(~is_mark)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
-    # A space or an ideograph is a part by itself; every other part is signs, then letters and signs, then signs.
+    # A space or an ideograph is a part by itself. Any other part has signs, then a word with signs inside, then signs.
     alone = (kind == SPACE) | (kind == IDEOGRAPH)
     new_part = begins_row | alone | tf.gather(alone, before)
     part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1
@@ -195,7 +196,7 @@ def _decode(strings: tf.Tensor, rows: tf.Tensor | None) -> tf.RaggedTensor:
 
 @dataclass(frozen=True)
 class _Characters:
-    """Holds the characters of all rows laid end to end; each field is `[chars]`."""
+    """The characters of all rows, laid end to end. Each field is `[chars]`."""
 
     codes: tf.Tensor  # int32
     begins_row: tf.Tensor  # bool
@@ -220,10 +221,10 @@ class _Characters:
 
 
 def _gpt2(text: _Characters) -> tf.Tensor:
-    """Words are runs of letters, of numbers, of white space, or of anything else.
+    """Marks where words begin by GPT-2's pattern: runs of letters, of numbers, of white space, or of anything else.
 
-    The last white space before something else is a word, or part of the next word if it is a space. An apostrophe that
-    begins a word forms a word with a following s, t, re, ve, m, ll or d.
+    The last white space character before another word is a word by itself, or, if it is a space, part of the next word.
+    An apostrophe that begins a word forms a word with a following s, t, re, ve, m, ll or d.
     """
     kinds = text.kinds
     last_space = (shifted(kinds, -1) != SPACE) & ~text.ends_row
@@ -234,7 +235,7 @@ def _gpt2(text: _Characters) -> tf.Tensor:
 
 
 def _llama3(text: _Characters) -> tf.Tensor:
-    """Words are runs, as for GPT-2, but:
+    """Marks where words begin by Llama 3's pattern: runs, as for GPT-2, but:
 
     - numbers have at most three digits;
     - white space ends with its last line end, and the rest is another word;
