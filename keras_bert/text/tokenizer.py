@@ -332,13 +332,11 @@ def tokenize_around(
     if with_space is not None and with_space in added:
         patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
     pattern = "|".join(patterns.values())
-    # The operation ends a text at U+0000. So U+0000 becomes U+0001 before it, and U+0001 becomes U+0000 after it, in
-    # rows that had a U+0000.
-    has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
-    strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
-    chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
-    with_nul = tf.gather(has_nul, chunks.value_rowids())
-    texts = tf.where(with_nul, tf.strings.regex_replace(chunks.values, "\x01", "\0"), chunks.values)
+    # The operation ends a text at U+0000, so it gets U+0001 in its place: offsets in bytes stay the same.
+    searched = tf.strings.regex_replace(strings, r"\x00", "\x01")
+    chunks, starts, ends = tf_text.regex_split_with_offsets(searched, pattern, pattern)  # [batch, (chunks)]
+    rows = tf.gather(strings, chunks.value_rowids())
+    texts = tf.strings.substr(rows, starts.values, ends.values - starts.values)
     names = texts
     if with_space is not None and with_space in added:
         names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
