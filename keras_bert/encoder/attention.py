@@ -146,7 +146,7 @@ class AttentionHeads:
         qkv = layout.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
             return self._split(ops.transpose(qkv, (0, 2, 1, 3)))
-        # This transpose is the only copy.
+        # One transpose for Q, K and V; no copy follows.
         qkv = ops.reshape(qkv, (*layout.shape, 3, self.config.num_heads, self.config.head_size))
         return tuple(ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3))
 

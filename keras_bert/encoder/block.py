@@ -26,7 +26,7 @@ def residual(
 ) -> Tensor:
     """Computes a block's two residual connections, with a norm before (`config.pre_norm`) or after each.
 
-    `TransformerBlock` and `InferenceBlock` share it; see the former for the formulas.
+    `TransformerBlock`, which has the formulas, and `InferenceBlock` share it.
     """
     if config.pre_norm:
         hidden = hidden + attention(hidden if attention_norm is None else attention_norm(hidden))

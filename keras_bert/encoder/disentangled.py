@@ -14,7 +14,7 @@ class Distances(NamedTuple):
     """The embeddings of the distances between the tokens of a text.
 
     Attributes:
-        rows: float `[rows, hidden]`, one per bucket that occurs.
+        rows: float `[rows, hidden]`, one row per bucket.
         row_of: int32 `[2 * length - 1]`: the row of each distance (the query's position minus the key's), from
             `length - 1` down to `1 - length`.
     """
@@ -24,9 +24,10 @@ class Distances(NamedTuple):
 
 
 def buckets_of_distances(side: int, positions: int) -> np.ndarray:
-    """Computes the bucket of each distance, as DeBERTaV3's code does (He et al. 2021; section 3.1 has no logarithm).
+    """Computes the bucket of each distance, as DeBERTaV3's code does (He et al. 2021).
 
-    Distances up to `side / 2` have a bucket each. Longer distances share buckets, whose ranges grow exponentially.
+    Distances up to `side / 2` have a bucket each. Longer distances share buckets, whose ranges grow exponentially. (The
+    formula in section 3.1 of the DeBERTa paper has no logarithm.)
 
     Args:
         side: the number of buckets on either side.

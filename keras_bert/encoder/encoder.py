@@ -109,11 +109,12 @@ warnings.filterwarnings("ignore", _UNUSED_POOLER)
 class BertEncoder(keras.Model):
     """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
 
-    The constructor draws weights at random. `from_preset` loads trained weights.
+    Use it for hidden states, or inside a model of your own; the models in `keras_bert.tasks` add a head. The
+    constructor draws weights at random. `from_preset` loads trained weights.
 
     Args:
         config: the architecture.
-        dtype: a Keras dtype policy, such as `"mixed_bfloat16"`; the global one by default.
+        dtype: a Keras dtype policy, such as `"mixed_bfloat16"`; by default, Keras's global policy.
 
     Call arguments:
         inputs: a dict of int tensors `[batch, seq_length]`:
@@ -268,7 +269,7 @@ class BertEncoder(keras.Model):
         - with relative bias, `softmax(Q K^T / sqrt(head_size) + scores_of_distances)`;
         - in disentangled attention, `softmax(Q K^T / sqrt(3 head_size) + scores_of_distances)`.
 
-        Local attention masks distant tokens.
+        Local attention also masks distant tokens.
 
         Returns:
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`.

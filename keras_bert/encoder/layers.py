@@ -90,7 +90,7 @@ ACTIVATIONS = {
     "gelu": lambda x: keras.activations.gelu(x, approximate=False),
     "gelu_tanh": lambda x: keras.activations.gelu(x, approximate=True),
     "relu": keras.activations.relu,
-    # Keras's SiLU has a custom gradient on TensorFlow. A graph with one is never freed, nor is the model in it.
+    # On TensorFlow, Keras's SiLU has a custom gradient, whose graph is never freed, nor is the model in the graph.
     "silu": lambda x: x * ops.sigmoid(x),
 }
 

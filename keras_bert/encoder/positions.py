@@ -18,7 +18,7 @@ def rotated(x: Tensor, positions: Tensor, theta: float, factor: float = 1.0) -> 
     Args:
         x: float `[rows, ..., d]`; d is even.
         positions: int `[rows]`.
-        theta: the base of the angles; a larger one rotates more slowly.
+        theta: the base of the angles; points rotate more slowly with a larger base.
         factor: divides the angle of point i by `factor^(2(i + 1)/d)`.
 
     Returns:
