@@ -122,10 +122,10 @@ def _divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 
 def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
-    """Finds the limit with the least rounding error of `rows kernel`, relative to the lengths of its rows.
+    """Finds the limit with the least mean squared error of `rows kernel`, relative to the norm of each row.
 
-    A few rows, such as those of `[SEP]`, have the largest values. A limit that clips none of them would cost the other
-    rows precision.
+    A few rows, such as the rows of `[SEP]`, have the largest values. A limit that does not clip them would cost all
+    other rows precision.
     """
     most = float(np.abs(rows).max()) or 1.0
     lengths = np.square(rows @ kernel).sum(axis=1) + np.finfo(np.float32).tiny

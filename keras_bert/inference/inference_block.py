@@ -122,7 +122,7 @@ class RecordingProducts(FloatProducts):
 
 
 class Int8Products:
-    """The products of a block in int8. Their ranges are static, so that an answer does not depend on its batch.
+    """The products of a block in int8. The ranges are static, so that a row does not depend on its batch.
 
     Args:
         weights: float32, by name, such as "qkv/kernel".
@@ -150,7 +150,7 @@ class Int8Products:
     def __call__(
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
-        """Computes a product as `FloatProducts` does; after a fused activation, the output is int8 for the next one."""
+        """Computes a product as `FloatProducts` does; with a fused activation, it stays int8 for the next."""
         output = dtype or self.dtype
         if activation is not None:
             is_float = self._ranges["output"].divisors is not None

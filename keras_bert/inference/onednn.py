@@ -112,7 +112,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 
 def quantize(x: tf.Tensor, limit: float) -> tf.Tensor:
-    """Converts float32 to int8: `limit` becomes 127, `-limit` becomes -127, and larger numbers are clipped."""
+    """Converts float32 to int8: `limit` becomes 127, `-limit` becomes -127, and numbers beyond are clipped."""
     return tf.raw_ops.QuantizeV2(
         input=x, min_range=-limit, max_range=limit, T=INT8, mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True
     ).output

@@ -29,10 +29,9 @@ from keras_bert.inference.inference_block import (
 from keras_bert.inference.ranges import InputRange, Int8Ranges
 from keras_bert.tensors import EncoderOutputs
 
-# Blocks are left out of int8 until the mean cosine of tokens' last hidden states, in int8 and in float32, is at least
-# this.
+# The least mean cosine of tokens' last hidden states, in int8 and in float32. Below it, blocks are left out of int8.
 _LEAST_COSINE = 0.98
-_BATCHES = 8  # measure the mean cosine
+_BATCHES = 8  # the number of batches that measure the mean cosine
 
 
 def set_precision(
