@@ -22,10 +22,15 @@ Schedule = keras.optimizers.schedules.LearningRateSchedule
 class WarmupThenDecay(Schedule):
     """A learning rate that rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
 
+    Use it for pre-training and fine-tuning.
+
     Args:
         peak: the peak learning rate.
         warmup_steps: the number of steps before the peak; with 0, the first step has the peak learning rate.
         total_steps: the number of steps of the whole run.
+
+    Raises:
+        ValueError: `warmup_steps` is negative or more than `total_steps`.
 
     Example:
         >>> schedule = WarmupThenDecay(1e-4, warmup_steps=10, total_steps=110)

@@ -24,7 +24,7 @@ def apply_on_replicas(
     Args:
         optimizer: a Keras optimizer that has been built.
         gradients: the gradients of this replica.
-        variables: one for each gradient.
+        variables: the variable of each gradient.
     """
     replica = tf.distribute.get_replica_context()
     sums = [tf.convert_to_tensor(each) for each in replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)]
