@@ -37,7 +37,7 @@ class Senses:
         word: the word, as the caller wrote it.
         occurrences: the occurrences, in the order of the text.
         vectors: float32 `[occurrences, hidden]`: the mean of each occurrence's hidden states in the last layer.
-        static: float32 `[hidden]`: the mean of the word's rows in the token embedding table, which has no context.
+        static: float32 `[hidden]`: the mean of the token embeddings of the word, which do not depend on context.
         points: float32 `[occurrences, 2]`: the two principal components of `vectors`.
         static_point: float32 `[2]`: `static` in the same projection.
     """

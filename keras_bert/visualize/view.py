@@ -91,7 +91,7 @@ def _one(axes: Axes, weights: Weights, layer: int, head: int) -> AxesImage:
 
 
 def _grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[int]) -> AxesImage:
-    """Draws all heads in one image: an axes object per head would take a minute for hundreds of heads."""
+    """Draws all heads in one image: hundreds of axes, one per head, would take a minute."""
     size = len(weights.tokens)
     gap = max(1, size // 10)
     step = size + gap
