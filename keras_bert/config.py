@@ -50,7 +50,7 @@ class BertConfig:
             default to the family's heads.
         embedding_size: width of the embeddings, which a dense layer projects to `hidden_size` (Lan et al. 2019, section
             3.1). None: embeddings are `hidden_size` wide, without a projection.
-        num_groups: the number of groups of layers that share weights. None: each layer has its own.
+        num_groups: the number of groups of layers that share weights. None: each layer has weights of its own.
         positions_after_padding: whether positions count from `pad_token_id + 1`, and all padding has the position
             `pad_token_id` (RoBERTa). False: positions count from 0.
         num_key_value_heads: key/value heads, each shared by several query heads (Ainslie et al. 2023, GQA). None: one
@@ -60,8 +60,8 @@ class BertConfig:
         rope_factor: slows the rotation down, for texts longer than in training: the angle of point n, from 1 to d / 2,
             of a head of width d is divided by `rope_factor^(2 n / d)` (Su 2023, kexue.fm/archives/9706; a form of the
             "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
-        local_rope_theta: `rope_theta` in layers with local attention; None: the same.
-        global_every: every n-th layer, from the first, attends to the whole text; the others have local attention
+        local_rope_theta: the base in layers with local attention. None: `rope_theta`.
+        global_every: every n-th layer, from the first, attends to the whole text; other layers have local attention
             (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
         local_window: the width of local attention: a token attends to tokens at most half of it away (Beltagy et al.
             2020, Longformer, section 3.1).
@@ -70,7 +70,7 @@ class BertConfig:
         disentangled_buckets: the number of buckets of distances on either side, each with an embedding, for
             disentangled attention (He et al. 2020, DeBERTa, section 3.1). These embeddings replace the position
             embedding table. None: no disentangled attention.
-        embedding_norm: whether the sum of the embeddings is normalized.
+        embedding_norm: whether the sum of the embeddings is normalized, before dropout.
         pre_norm: whether normalization comes before attention and feed-forward, and once after the last layer (Xiong et
             al. 2020). False: after each sum. With `embedding_norm`, the first layer has no norm before its attention.
         norm: "layer_norm", or "rms_norm", which subtracts no mean (Zhang and Sennrich 2019, RMSNorm).
@@ -281,7 +281,7 @@ class BertConfig:
             raise ValueError(f"there is no size {name!r}; the sizes are {', '.join(SIZES)}")
         return cls(**{**SIZES[name], **changes})
 
-    # The sizes of the paper, and those of Turc et al. 2019 ("Well-Read Students Learn Better").
+    # The sizes of Devlin et al. 2018, and of Turc et al. 2019 ("Well-Read Students Learn Better").
 
     @classmethod
     def base(cls, **changes: Any) -> BertConfig:

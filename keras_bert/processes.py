@@ -48,7 +48,7 @@ def in_processes(
         try:
             with _as_seen_by_processes(output):
                 pool = ending.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
-                ending.enter_context(held)  # closes before the pool, which ends the processes
+                ending.enter_context(held)  # closes before the pool does, and so ends the processes
                 futures = [pool.submit(_call, item) for item in items]
             for future in as_completed(futures):
                 yield future.result()

@@ -102,7 +102,7 @@ class Recipe(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningRecipe(Recipe):
-    """The hyper-parameters of `fine_tune`; the defaults are those of Devlin et al. 2018, appendix A.3."""
+    """The hyper-parameters of `fine_tune`, with the defaults of Devlin et al. 2018, appendix A.3."""
 
     epochs: int | None = _field(
         None, "1 or more", "The number of passes over the examples, by default 3, or up to 20 if there are few"
@@ -198,7 +198,7 @@ class PretrainingRecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class RowsRecipe(_Checked):
-    """The settings by which text becomes rows with masked tokens; see Devlin et al. 2018, 3.1, and `write_records`."""
+    """The settings that make masked rows from text (Devlin et al. 2018, section 3.1); see `write_records`."""
 
     objective: str = _choice(
         OBJECTIVES,
@@ -218,7 +218,10 @@ class RowsRecipe(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class SecondPhase(_Checked):
-    """The settings of the command's second phase of pre-training, on longer rows; see Devlin et al. 2018, A.2."""
+    """The settings of a second phase of pre-training, on longer rows (Devlin et al. 2018, appendix A.2).
+
+    Only the command has one.
+    """
 
     then_steps: int | None = _field(
         None, "1 or more", "The number of steps of a second phase with longer rows; by default there is none"

@@ -177,7 +177,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def is_size_of_bert(size: str) -> bool:
-    """Tells a size in which BERT was published, such as "tiny" (True), from the path of a `config.json` (False).
+    """Checks whether BERT was published in this size, such as "tiny". False: it is the path of a `config.json`.
 
     Raises:
         ValueError: `size` is neither.

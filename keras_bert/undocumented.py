@@ -288,7 +288,7 @@ def is_in_xla() -> bool:
 def add_private_operation(
     name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: _Attribute
 ) -> list[tf.Tensor]:
-    """Adds an operation that `tf.raw_ops` lacks, such as oneDNN's fused ones, to the graph that is being traced.
+    """Adds an operation that `tf.raw_ops` lacks, such as a fused one of oneDNN, to the graph that is being traced.
 
     Public way: none; `tf.raw_ops` has no operation whose name begins with an underscore.
 
@@ -381,7 +381,7 @@ def sentencepiece_operations() -> ModuleType:
 def without_autograph(function: _F) -> _F:
     """Marks a function that `tf.data` traces without autograph.
 
-    Public way: `tf.function(autograph=False)`, which adds a function call for each element.
+    Public way: `tf.function(autograph=False)`, which adds a function call to the graph of each element.
     """
     import tensorflow as tf
 
