@@ -52,7 +52,7 @@ _OUTSIDE_TASKS = {
 
 
 def __getattr__(name: str) -> object:
-    """Imports a public name at its first use: the encoder needs no TensorFlow, and unused parts cost no time."""
+    """Imports a public name at its first use: the encoder needs no TensorFlow, and unused modules take no time."""
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert' has no attribute {name!r}")
     with needing_tensorflow_text(name):

@@ -1,6 +1,6 @@
-"""The names that arguments and options accept. Nothing heavy is imported, for a quick `--help`."""
+"""The names that arguments and options accept. This module imports nothing, for a quick `--help`."""
 
-OBJECTIVES = ("next_sentence", "sentence_order", "sentences")  # of pre-training, beside masked tokens
+OBJECTIVES = ("next_sentence", "sentence_order", "sentences")  # of pre-training, in addition to masked tokens
 LAYOUTS = ("prose", "sentences")  # of a corpus
 MASKED_UNITS = ("token", "word", "span")
 VOCABULARIES = ("wordpiece", "bytepair", "sentencepiece")
@@ -16,5 +16,5 @@ STORED = ("float32", "int8")  # vectors of an index
 DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")  # of training
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
-# Runtimes, and the file of a model in the directory of an export.
+# Runtime -> the model's file in the directory of an export.
 RUNTIMES = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml", "litert": "model.tflite"}

@@ -1,4 +1,4 @@
-"""BertConfig: the architecture of a BERT, as numbers."""
+"""BertConfig: the architecture of a BERT encoder and its heads, as numbers and names."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from keras_bert.sizes import HEADS, SIZES
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
 POOLINGS = ("first", "mean", "late")
-# The limits of numbers: a damaged file may say 10^12. No model has a thousand layers; ids and sizes are int32; other
-# numbers are float32.
+# The largest numbers accepted, because a damaged file may hold 10^12. No model has a thousand layers. Ids and sizes are
+# int32, other numbers float32.
 _MOST = {"num_layers": 1000}
 _MOST_OF_INTEGERS, _LEAST_OF_FLOATS, _MOST_OF_FLOATS = 2**31 - 1, 1e-37, 3e38
 
@@ -43,55 +43,55 @@ class BertConfig:
         initializer_range: standard deviation of the truncated normal that initializes weights.
         layer_norm_epsilon: added to the variance in layer normalization.
         pad_token_id: id of the padding token.
-        pooler: whether there is a pooler: a dense layer with tanh over the first hidden state. Without one, `pooling`
-            makes `pooled_output`.
+        pooler: whether there is a pooler: a dense layer with tanh over the first hidden state. Without a pooler,
+            `pooling` decides how `pooled_output` is computed.
         family: the name of the family, which decides on the names in files: a key of `formats.FAMILIES`, or any other
-            for a model that is kept only in Keras's own files. For known families, the last five fields below default
-            to what their heads have.
+            name for a model that is only saved in Keras's own files. For known families, the last six fields below
+            default to the family's heads.
         embedding_size: width of the embeddings, which a dense layer projects to `hidden_size` (Lan et al. 2019, section
-            3.1). None: they are `hidden_size` wide, without a projection.
-        num_groups: the number of groups of layers that share weights. None: each layer has its own.
+            3.1). None: embeddings are `hidden_size` wide, without a projection.
+        num_groups: the number of groups of layers that share weights. None: each layer has weights of its own.
         positions_after_padding: whether positions count from `pad_token_id + 1`, and all padding has the position
-            `pad_token_id` (RoBERTa); else they count from 0.
+            `pad_token_id` (RoBERTa). False: positions count from 0.
         num_key_value_heads: key/value heads, each shared by several query heads (Ainslie et al. 2023, GQA). None: one
             per query head.
         rope_theta: the base of rotary position embeddings, which rotate queries and keys (Su et al. 2021, RoFormer) and
             replace the position embedding table. None: no rotary embeddings.
-        rope_factor: slows the rotation down, for texts longer than those in training: the angle of the n-th of the
-            d / 2 points of a head is divided by `rope_factor^(2 n / d)` (Su 2023, kexue.fm/archives/9706; a form of the
+        rope_factor: slows the rotation down, for texts longer than in training: the angle of point n, from 1 to d / 2,
+            of a head of width d is divided by `rope_factor^(2 n / d)` (Su 2023, kexue.fm/archives/9706; a form of the
             "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
-        local_rope_theta: `rope_theta` in layers with local attention; None: the same.
-        global_every: every n-th layer, from the first, attends to the whole text; the others have local attention
+        local_rope_theta: the base in layers with local attention. None: `rope_theta`.
+        global_every: every n-th layer, from the first, attends to the whole text; other layers have local attention
             (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
         local_window: the width of local attention: a token attends to tokens at most half of it away (Beltagy et al.
             2020, Longformer, section 3.1).
         relative_buckets: the number of buckets of distances between tokens, each with a learned attention bias, shared
             by all layers (Raffel et al. 2019, T5, section 2.1). None: no such bias.
         disentangled_buckets: the number of buckets of distances on either side, each with an embedding, for
-            disentangled attention (He et al. 2020, DeBERTa, section 3.1). They replace the position embedding table.
-            None: no disentangled attention.
-        embedding_norm: whether the sum of the embeddings is normalized.
-        pre_norm: whether normalization comes before attention and feed-forward, and once after the last layer, instead
-            of after each sum (Xiong et al. 2020). Embeddings that are normalized already are not normalized again
-            before the first layer's attention.
+            disentangled attention (He et al. 2020, DeBERTa, section 3.1). These embeddings replace the position
+            embedding table. None: no disentangled attention.
+        embedding_norm: whether the sum of the embeddings is normalized, before dropout.
+        pre_norm: whether normalization comes before attention and feed-forward, and once after the last layer (Xiong et
+            al. 2020). False: after each sum. With `embedding_norm`, the first layer has no norm before its attention.
         norm: "layer_norm", or "rms_norm", which subtracts no mean (Zhang and Sennrich 2019, RMSNorm).
         norm_bias: whether layer normalization has a bias.
-        attention_bias: whether the dense layers of attention have one.
-        feed_forward_bias: whether the dense layers of the feed-forward network have one.
-        intermediate_bias: False if the first of these layers has none, but the second has one.
+        attention_bias: whether the dense layers of attention have a bias.
+        feed_forward_bias: whether the dense layers of the feed-forward network have a bias.
+        intermediate_bias: with `feed_forward_bias`, whether the up-projection has a bias, too (GTE: no; only the
+            down-projection has one).
         gated: whether the feed-forward network has a gate (Shazeer 2020, GLU variants): its first layer is twice
             `intermediate_size` wide, and the activation of one half is multiplied by the other half.
         pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
             "late" (EuroBERT): as "first", but a classifier's logits for a text are the mean of its tokens' logits.
-        head_activation: the activation in the dense layers of all heads; None: see the next two.
-        masked_lm_activation: the activation in the masked language modeling head; None: `activation`.
+        head_activation: the activation in the dense layers of all heads. None: the next two fields decide.
+        masked_lm_activation: the activation in the masked language modeling head. None: `activation`.
         sequence_activation: the activation of a dense layer that a classifier of texts has before its logits, in place
             of the pooler (Liu et al. 2019, RoBERTa). None: there is no such layer.
         head_norm: whether classifiers of texts, tokens and spans begin like the masked language modeling head: with a
-            dense layer, an activation and a normalization. None of these dense layers has a bias then.
-        own_decoder: whether a dense layer with weights of its own is the masked language modeling head, instead of a
-            product with the token embeddings.
-        decoder_bias: whether that layer has a bias.
+            dense layer, an activation and a normalization. None of these dense layers then has a bias.
+        own_decoder: whether the masked language modeling head is a dense layer with weights of its own. False: it
+            multiplies by the token embeddings.
+        decoder_bias: with `own_decoder`, whether this layer has a bias.
 
     Raises:
         ValueError: a value is out of range, or two values contradict each other.
@@ -149,14 +149,14 @@ class BertConfig:
     decoder_bias: bool = True
 
     def __post_init__(self) -> None:
-        # Configurations of known families may leave their heads out, as those before these fields did.
+        # Configurations of known families may leave out the fields of heads, which are newer than the other fields.
         for name, value in HEADS.get(str(self.family), {}).items():
             if getattr(self, name) == getattr(BertConfig, name):  # the default
                 object.__setattr__(self, name, value)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if hasattr(value, "item"):  # a number of NumPy's
-                value = value.item()  # Python's own, for JSON
+            if hasattr(value, "item"):  # a NumPy number
+                value = value.item()  # a Python number, for JSON
                 object.__setattr__(self, field.name, value)
             check_field(field.name, value)
         if self.hidden_size % self.num_heads:
@@ -196,7 +196,7 @@ class BertConfig:
 
     @property
     def head_size(self) -> int:
-        """The width of a head."""
+        """The width of an attention head."""
         return self.hidden_size // self.num_heads
 
     @property
@@ -211,20 +211,20 @@ class BertConfig:
         return self.hidden_size, keys, keys
 
     def is_local(self, layer: int) -> bool:
-        """Whether a layer, from 0, has local attention."""
+        """Checks whether a layer, counted from 0, has local attention."""
         return layer % self.global_every > 0
 
     def theta(self, layer: int) -> float | None:
-        """The base of rotary embeddings in a layer, from 0, or None."""
+        """Finds the base of rotary embeddings in a layer, counted from 0; None: no rotary embeddings."""
         return (self.is_local(layer) and self.local_rope_theta) or self.rope_theta
 
     def activation_of(self, head: str) -> str:
-        """The activation in a head's dense layer."""
+        """Finds the name of the activation in a head's dense layer."""
         own = {"masked_lm": self.masked_lm_activation, "sequence": self.sequence_activation}.get(head)
         return self.head_activation or own or self.activation
 
     def reads_pooler(self, head: str) -> bool:
-        """Whether a head reads the pooler's output, so that a model with this head must have a pooler.
+        """Checks whether a head reads the pooler's output, so that a model with this head must have a pooler.
 
         Example:
             >>> from keras_bert import BertConfig
@@ -235,7 +235,7 @@ class BertConfig:
         return head == "next_sentence" or (head == "sequence" and not has_own_layer)
 
     def check_pooler(self, heads: Iterable[str]) -> None:
-        """Raises ValueError if one of the heads reads the pooler, and there is none."""
+        """Raises ValueError if one of the heads reads the pooler, but the encoder has none."""
         reading = [head for head in heads if self.reads_pooler(head)]
         if reading and not self.pooler:
             raise ValueError(
@@ -253,9 +253,9 @@ class BertConfig:
     def check_vocabulary(self, tokens: int, is_whole: bool = False) -> None:
         """Raises ValueError if a vocabulary with this number of tokens cannot belong to this model.
 
-        An embedding table has a row per token; some are rounded up to a multiple of 8 to 128 rows. With `is_whole`, up
-        to 128 or 1% of the rows may be unused: the vocabulary comes from a file whose format shows that none is
-        missing.
+        An embedding table has a row per token, and may be rounded up to a multiple of 8, 16, 32, 64 or 128 rows. With
+        `is_whole`, up to 128 rows or 1% of the rows may be unused: the format of the vocabulary's file shows that no
+        token is missing.
         """
         rounded = any(-(-tokens // multiple) * multiple == self.vocab_size for multiple in (1, 8, 16, 32, 64, 128))
         has_spare = is_whole and 0 <= self.vocab_size - tokens <= max(128, self.vocab_size // 100)
@@ -267,7 +267,7 @@ class BertConfig:
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> BertConfig:
-        """A published size, a key of `SIZES`, such as "bert-base"; `changes` are fields to replace.
+        """Makes the config of a published size, a key of `SIZES`, such as "bert-base"; `changes` are fields to replace.
 
         Raises:
             ValueError: there is no such size.
@@ -281,40 +281,40 @@ class BertConfig:
             raise ValueError(f"there is no size {name!r}; the sizes are {', '.join(SIZES)}")
         return cls(**{**SIZES[name], **changes})
 
-    # The sizes of the paper, and those of Turc et al. 2019 ("Well-Read Students Learn Better").
+    # The sizes of Devlin et al. 2018, and of Turc et al. 2019 ("Well-Read Students Learn Better").
 
     @classmethod
     def base(cls, **changes: Any) -> BertConfig:
-        """BERT-Base: 12 layers, 768 wide, 12 heads; 110 M parameters. `changes` are fields to replace."""
+        """Makes BERT-Base: 12 layers, 768 wide, 12 heads; 110 M parameters. `changes` are fields to replace."""
         return cls.named("bert-base", **changes)
 
     @classmethod
     def large(cls, **changes: Any) -> BertConfig:
-        """BERT-Large: 24 layers, 1024 wide, 16 heads; 335 M parameters."""
+        """Makes BERT-Large: 24 layers, 1024 wide, 16 heads; 335 M parameters."""
         return cls.named("bert-large", **changes)
 
     @classmethod
     def tiny(cls, **changes: Any) -> BertConfig:
-        """BERT-Tiny: 2 layers, 128 wide, 2 heads; 4.4 M parameters."""
+        """Makes BERT-Tiny: 2 layers, 128 wide, 2 heads; 4.4 M parameters."""
         return cls.named("bert-tiny", **changes)
 
     @classmethod
     def mini(cls, **changes: Any) -> BertConfig:
-        """BERT-Mini: 4 layers, 256 wide, 4 heads; 11.2 M parameters."""
+        """Makes BERT-Mini: 4 layers, 256 wide, 4 heads; 11.2 M parameters."""
         return cls.named("bert-mini", **changes)
 
     @classmethod
     def small(cls, **changes: Any) -> BertConfig:
-        """BERT-Small: 4 layers, 512 wide, 8 heads; 28.8 M parameters."""
+        """Makes BERT-Small: 4 layers, 512 wide, 8 heads; 28.8 M parameters."""
         return cls.named("bert-small", **changes)
 
     @classmethod
     def medium(cls, **changes: Any) -> BertConfig:
-        """BERT-Medium: 8 layers, 512 wide, 8 heads; 41.4 M parameters."""
+        """Makes BERT-Medium: 8 layers, 512 wide, 8 heads; 41.4 M parameters."""
         return cls.named("bert-medium", **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name; `BertConfig(**config.to_dict())` is the same config."""
+        """Lists the fields and values by name; `BertConfig(**config.to_dict())` equals the config."""
         return dataclasses.asdict(self)
 
 
@@ -335,10 +335,10 @@ def check_field(name: str, value: Any, called: str | None = None) -> None:
     Args:
         name: the field.
         value: its value.
-        called: the field's name in the message, such as a key of a file.
+        called: the field's name in the message, such as a key of a file; by default `name`.
     """
     if name in _KNOWN:
-        return  # a file may have other names
+        return  # `BertConfig` checks these: a file may have other names for the values
     field, most = types_of(BertConfig)[name], None
     if field.may_be_none and value is None:
         return
@@ -364,9 +364,9 @@ def check_field(name: str, value: Any, called: str | None = None) -> None:
         raise ValueError(f"{called or name} must be {expected}, not {reprlib.repr(value)}")
 
 
-# -- The types of fields, by which `BertConfig`, the tables of `formats` and the recipes check values.
+# -- The types of fields. `BertConfig`, the tables of `formats` and the recipes check values by them.
 
-_NUMBERS = {int: Integral, float: Real}  # NumPy's, too
+_NUMBERS = {int: Integral, float: Real}  # NumPy's numbers fit, too
 
 
 class FieldType(NamedTuple):
@@ -376,7 +376,7 @@ class FieldType(NamedTuple):
     may_be_none: bool
 
     def fits(self, value: object) -> bool:
-        """Whether a value is of this type. A whole number is also a float; True and False are no numbers."""
+        """Checks whether a value is of this type. A whole number is also a float; True and False are not numbers."""
         if value is None:
             return self.may_be_none
         if isinstance(value, bool):
@@ -386,7 +386,7 @@ class FieldType(NamedTuple):
 
 @functools.cache
 def types_of(owner: type) -> dict[str, FieldType]:
-    """The types of a class's fields by name, from its annotations, such as `int | None`.
+    """Reads the types of a class's fields by name, from its annotations, such as `int | None`.
 
     Example:
         >>> from keras_bert.recipe import Recipe

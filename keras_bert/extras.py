@@ -1,4 +1,4 @@
-"""Modules that may be missing: those of optional extras, and TensorFlow Text, which has wheels for Linux only."""
+"""Imports modules that may be missing: optional extras, and TensorFlow Text, which has wheels only for Linux."""
 
 import contextlib
 import importlib
@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def needed(module: str, distribution: str, extra: str = "train") -> ModuleType:
-    """Imports a module of an extra. Raises ImportError, with the command to install it, if it is missing."""
+    """Imports a module of an extra. If it is missing, the ImportError has the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -16,7 +16,7 @@ def needed(module: str, distribution: str, extra: str = "train") -> ModuleType:
 
 @contextlib.contextmanager
 def needing_tensorflow_text(what: str) -> Iterator[None]:
-    """A block of imports. If TensorFlow or TensorFlow Text is missing, the ImportError says what works without it."""
+    """Makes an ImportError in a block say what works without TensorFlow or TensorFlow Text, if that is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Finds, reads and writes files. Errors name them; what is written is written whole or not at all, by one process."""
+"""Finds, reads and writes files. Errors name the file. A file is written whole or not at all, by one process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 JsonShape: TypeAlias = type | dict | list | tuple | None  # see `check_json`
-# JSON's types in messages.
+# The names of JSON's types in messages.
 _NAMES = {
     dict: "an object",
     list: "a list",
@@ -36,12 +36,12 @@ _NAMES = {
 }
 _GZIP = b"\x1f\x8b"
 _POINTER = b"version https://git-lfs.github.com/spec/"
-# An escape in JSON: a surrogate pair; half of one (the group); or any other.
+# An escape in JSON: a surrogate pair; half of a pair (the group); or any other escape.
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
 
 
 def find(directory: Path, *names: str, advice: str = "") -> Path:
-    """The first of `names` in `directory`. Raises `missing` if there is none."""
+    """Finds the first of `names` in `directory`. Raises the error of `missing` if there is none."""
     for name in names:
         if (directory / name).is_file():
             return directory / name
@@ -49,14 +49,14 @@ def find(directory: Path, *names: str, advice: str = "") -> Path:
 
 
 def missing(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
-    """The error for a directory without any of `names`: it lists the files there, and says what to do."""
+    """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
     advice = advice and f"; {advice}"
     return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}{advice}")
 
 
 def refuse_pointer(path: str | Path) -> None:
-    """Raises ValueError if a file is a Git LFS pointer, as in a clone without the large files."""
+    """Raises ValueError if a file is a Git LFS pointer, as in a clone without its large files."""
     if not Path(path).is_file():
         return
     with Path(path).open("rb") as file:
@@ -72,11 +72,11 @@ def refuse_pointer(path: str | Path) -> None:
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
-    """Opens a file to read, decompressed if its first bytes are those of gzip.
+    """Opens a file to read, and decompresses it if it begins with gzip's magic bytes.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is a Git LFS pointer, or the compressed data is damaged.
+        OSError: the file cannot be read.
+        ValueError: the file is a Git LFS pointer, or the compressed data is damaged.
     """
     refuse_pointer(path)
     with open(path, "rb") as file:
@@ -91,16 +91,17 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
 
 
 def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
-    """Reads a file's text in UTF-8, without a byte order mark; line ends stay.
+    """Reads a file's text in UTF-8, without a byte order mark, and keeps its line ends.
 
     Args:
         path: the file.
-        may_be_compressed: whether to decompress gzip, as for the user's own data. Files of models stay as they are: a
-            few kilobytes of them could fill the memory.
+        may_be_compressed: whether to decompress gzip. Use it for the user's own data, not for the files of a model: a
+            few kilobytes of gzip from elsewhere could fill the memory.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: as `open_bytes`; or it is not UTF-8 (the message has the first bad line), or has only white space.
+        OSError: the file cannot be read.
+        ValueError: as `open_bytes`; or the text is not UTF-8 (the message has the first bad line), or is only white
+            space.
     """
     if may_be_compressed:
         with open_bytes(path) as file:
@@ -119,11 +120,11 @@ def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a text of any size, with their ends: `\\n`, or in a file without one, as of old Macs, `\\r`.
+    """Yields the lines of a text of any size, with their ends: `\\n`, or, in a file without `\\n` (old Macs), `\\r`.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: as `open_bytes`; or it is not UTF-8.
+        OSError: the file cannot be read.
+        ValueError: as `open_bytes`; or the text is not UTF-8.
     """
     with open_bytes(path) as file:
         for number, raw in enumerate(file, start=1):
@@ -148,15 +149,15 @@ def _not_utf8(path: str | Path, line: int, raw: bytes, error: UnicodeDecodeError
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines without their ends: `\\n` or `\\r\\n`, or in a text without `\\n`, as of old Macs, `\\r`.
+    """Splits a text into lines, without their ends: `\\n` or `\\r\\n`, or, in a text without `\\n` (old Macs), `\\r`.
 
-    (`str.splitlines` also splits at U+2028, which may be in a text.)
+    `str.splitlines` would also split at U+2028, which may be inside a line.
     """
     return [line.removesuffix("\r") for line in with_line_feeds(text).removesuffix("\n").split("\n")]
 
 
 def with_line_feeds(text: str) -> str:
-    """A text whose lines end in `\\n` or `\\r\\n`: if all ends are `\\r`, as of old Macs, they are replaced."""
+    """Replaces `\\r` by `\\n` in a text without `\\n`, as of old Macs; keeps `\\n` and `\\r\\n`."""
     return text if "\n" in text else text.replace("\r", "\n")
 
 
@@ -164,7 +165,7 @@ def text_files(path: Path) -> list[Path]:
     """Lists `path` itself, or the .txt files in a directory, sorted by name.
 
     Raises:
-        FileNotFoundError: there are none, or one is a broken link.
+        FileNotFoundError: there are no such files, or one is a broken link.
     """
     if not path.is_dir():
         if not path.exists():
@@ -180,12 +181,12 @@ def text_files(path: Path) -> list[Path]:
 
 
 def read_json(path: Path, shape: JsonShape = dict) -> Any:
-    """The value in a JSON file, of the shape that `check_json` checks.
+    """Reads the value in a JSON file, and checks its shape by `check_json`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, is a Git LFS pointer, or has a value of another type; the message names the
-            file and the key.
+        ValueError: the file is not JSON in UTF-8, is a Git LFS pointer, or has a value of another type; the message
+            names the file and the key.
     """
     value = load_json(path)
     check_json(value, shape, path)
@@ -193,7 +194,7 @@ def read_json(path: Path, shape: JsonShape = dict) -> Any:
 
 
 def load_json(path: Path) -> Any:
-    """The value in a JSON file, of any shape. Raises as `read_json`."""
+    """Reads the value in a JSON file, of any shape. Raises as `read_json`."""
     try:
         text = path.read_text(encoding="utf-8")
         value = parse_json(text)
@@ -205,11 +206,11 @@ def load_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value in a JSON text.
+    """Parses a JSON text.
 
     Raises:
-        ValueError: it is not JSON, or Python cannot read it; the message says what is wrong. A JSONDecodeError also has
-            the place.
+        ValueError: the text is not JSON, or Python cannot read it; the message says what is wrong. A JSONDecodeError
+            also has the position.
 
     Example:
         >>> parse_json("9" * 5000)
@@ -222,12 +223,12 @@ def parse_json(text: str) -> Any:
         raise
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except ValueError:  # Python's protection against numbers that take long to read
+    except ValueError:  # Python refuses numbers that would take long to read
         raise ValueError(f"a whole number of more than {sys.get_int_max_str_digits():,} digits") from None
 
 
 def _refuse_half_pairs(text: str) -> None:
-    """Raises ValueError if JSON escapes half of a surrogate pair: UTF-8 cannot hold it."""
+    """Raises ValueError if JSON escapes half of a surrogate pair, which UTF-8 cannot hold."""
     if r"\ud" in text or r"\uD" in text:
         for escape in _ESCAPES.finditer(text):
             if escape[1]:
@@ -238,12 +239,12 @@ def check_json(value: object, shape: JsonShape, source: str | Path) -> None:
     """Raises ValueError, with the key and the expected type, if a value from JSON has another shape.
 
     Args:
-        value: made of dict, list, str, int, float, bool and None.
-        shape: the expected type, int for whole numbers and float for all; or
+        value: dict, list, str, int, float, bool or None, nested.
+        shape: the expected type, int for whole numbers and float for all numbers; or
             - `{"key": shape, ...}`: an object with these keys, and maybe others;
             - `{str: shape}`: an object with any keys;
             - `[shape]`: a list of any length; `[shape, shape]`: a list of two;
-            - `(shape, shape)`: either of them; with None among them, the key may also be missing.
+            - `(shape, shape)`: either shape; if one is None, the key may also be missing.
         source: the name of the value in the message, such as the path of its file.
 
     Example:
@@ -262,7 +263,7 @@ def check_json(value: object, shape: JsonShape, source: str | Path) -> None:
 
 
 def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
-    """Replaces floats without a fraction by int, in objects, where the shape (see `check_json`) has whole numbers.
+    """Replaces floats without a fraction by int, in objects, where the shape (see `check_json`) is int.
 
     Example:
         >>> with_whole_numbers({"size": 384.0, "rate": 1.0}, {"size": int, "rate": float})
@@ -277,7 +278,7 @@ def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
 
 
 def _faults(value: Any, shape: JsonShape) -> Iterator[tuple[str, object, str]]:
-    """The place, value and expected type of each part of another shape."""
+    """Yields the key path, the value and the expected type of each part that has another shape."""
     shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
     kind: type = type(value)
     if kind is int and int not in shapes:
@@ -286,7 +287,7 @@ def _faults(value: Any, shape: JsonShape) -> Iterator[tuple[str, object, str]]:
         yield "", value, " or ".join(_NAMES[each] for each in shapes)
         return
     inner = shapes[kind]
-    parts: Iterable[tuple[str | int, object, JsonShape]] = ()  # key, value and shape of each
+    parts: Iterable[tuple[str | int, object, JsonShape]] = ()  # keys, values and shapes
     if isinstance(inner, dict):
         expected = dict.fromkeys(value, inner[str]) if str in inner else inner
         parts = ((key, value.get(key), each) for key, each in expected.items())
@@ -297,7 +298,7 @@ def _faults(value: Any, shape: JsonShape) -> Iterator[tuple[str, object, str]]:
     elif isinstance(inner, list):
         parts = zip(range(len(inner)), value, inner, strict=True)
     for key, part, each in parts:
-        if type(part) is not each:  # a quick test for long vocabularies
+        if type(part) is not each:  # a quick test first, for long vocabularies
             for place, found, expected in _faults(part, each):
                 yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", found, expected
 
@@ -307,19 +308,19 @@ def _type(shape: JsonShape) -> type:
 
 
 def to_json(value: object) -> str:
-    """The text of a JSON file, indented for people to read."""
+    """Formats the text of a JSON file, indented for people to read."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def decimals(row: np.ndarray) -> list[str]:
-    """float32 `[n]` as decimal numbers that read back exactly."""
+    """Formats float32 `[n]` as decimal numbers that read back exactly."""
     return [f"{value:.9g}" for value in row.tolist()]
 
 
 # -- Files and directories that are written whole or not at all, by one process at a time.
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_temporary: set[Path] = set()  # files and directories that this process is writing
+_temporary: set[Path] = set()  # unfinished files and directories of this process
 
 
 def is_empty_directory(path: Path) -> bool:
@@ -327,7 +328,7 @@ def is_empty_directory(path: Path) -> bool:
 
 
 def check_writable(directory: str | Path) -> None:
-    """Raises OSError, with the directory's name, if this directory cannot be created or written."""
+    """Raises OSError, with the directory's name, if a directory cannot be created or written into."""
     path = Path(directory).absolute()
     try:
         existing = next(each for each in (path, *path.parents) if each.exists())
@@ -336,15 +337,15 @@ def check_writable(directory: str | Path) -> None:
         raise type(error)(f"cannot write into {directory}: {error.strerror}") from error
 
 
-RUN = "training"  # in the directory of a run, the folder of its state
+RUN = "training"  # the folder of a run's state, inside the directory of the run
 
 
 def check_run(directory: str | Path, overwrite: bool) -> None:
-    """Checks that a directory can hold a run: that it is new or empty, holds one already, or may be overwritten.
+    """Checks that a directory can hold a run: it is new or empty, already holds a run, or may be overwritten.
 
     Raises:
-        FileExistsError: it holds something else.
-        OSError: it cannot be written.
+        FileExistsError: the directory holds something else.
+        OSError: the directory cannot be written into.
     """
     path = Path(directory)
     if path.exists() and not overwrite and not (path / RUN).is_dir() and not is_empty_directory(path):
@@ -356,7 +357,7 @@ def check_run(directory: str | Path, overwrite: bool) -> None:
 
 
 def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: bool) -> None:
-    """Raises FileExistsError if `directory` has one of the files `names`, unless `overwrite`."""
+    """Raises FileExistsError if `directory` has one of the files `names` and `overwrite` is False."""
     existing = [name for name in names if (Path(directory) / name).exists()]
     if existing and not overwrite:
         raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite to replace")
@@ -364,9 +365,9 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path; the file moves to `path` when the block ends, or is removed if the block fails.
+    """Yields a temporary path; moves its file to `path` when the block ends, or removes it if the block fails.
 
-    What killed processes left of the same file is removed first.
+    Temporary files that killed processes left for the same `path` are removed first.
 
     Raises:
         OSError: the file cannot be written. The error names `path`, not the temporary path.
@@ -381,7 +382,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str | bytes]) -> None:
-    """Writes texts by file name, in UTF-8, or bytes, into `directory`, which is created if missing."""
+    """Writes texts (in UTF-8) or bytes, by file name, into `directory`, which is created if missing."""
     for name, text in texts.items():
         with written_whole(Path(directory) / name) as unfinished:
             unfinished.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -389,15 +390,16 @@ def write_texts(directory: str | Path, texts: Mapping[str, str | bytes]) -> None
 
 @contextmanager
 def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
-    """A temporary directory; it moves to `path` when the block ends, or is removed if the block fails.
+    """Yields a temporary directory; moves it to `path` when the block ends, or removes it if the block fails.
 
-    A directory at `path` stays until the block ends. It is only replaced with `overwrite`, and only if it has the file
-    `mark`, which every directory of this kind has. What killed processes left of the same directory is removed first;
-    one that a process had moved away, and was killed before it had another to put there, is put back.
+    A directory at `path` stays until the block ends. It is replaced only with `overwrite`, and only if it has the file
+    `mark`, which every directory of this kind has. Temporary directories that killed processes left for the same `path`
+    are removed first. If a process was killed between moving the old directory away and moving the new one to `path`,
+    the old directory is moved back.
 
     Raises:
         FileExistsError: `path` exists, is not an empty directory, and must not be replaced.
-        OSError: a file cannot be written. The error names its place in `path`.
+        OSError: a file cannot be written. The error names its path in `path`, not in the temporary directory.
     """
     path = path.absolute()
     for left in _left_over(path, "old"):
@@ -413,7 +415,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     with _removed(unfinished), _naming(path, unfinished):
         unfinished.mkdir()
         yield unfinished
-        refuse_to_replace(path, mark, overwrite)  # it may have been created since
+        refuse_to_replace(path, mark, overwrite)  # another process may have created it since
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
@@ -422,13 +424,13 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """A block that only one process at a time can enter for this directory, which is created if missing.
+    """Locks a directory for a block, so that only one process writes there; creates the directory if missing.
 
-    The block locks the file `.lock` in it; the system frees the lock when the process ends, even if killed. A new
-    directory that stays empty is removed. On file systems without locks, every process enters.
+    The block locks the directory's file `.lock`. The system frees the lock when the process ends, even if killed. A new
+    directory that stays empty is removed. File systems without locks let every process enter.
 
     Raises:
-        BlockingIOError: another process is in such a block.
+        BlockingIOError: another process holds the lock.
     """
     is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
@@ -445,7 +447,7 @@ def only_writer(directory: Path) -> Iterator[None]:
 
 
 def remove_temporary() -> None:
-    """Removes this process's temporary files and directories, before an exit that skips the ends of blocks."""
+    """Removes this process's temporary files and directories, before an exit that skips `finally` blocks."""
     for path in list(_temporary):
         _remove(path)
 
@@ -454,12 +456,12 @@ def remove_left_over(directory: Path) -> None:
     """Removes the temporary files of killed processes in and below `directory`."""
     for temporary in directory.rglob(".*.tmp"):
         path = temporary.with_name(temporary.name[1:].removesuffix(".tmp").rpartition(".")[0])
-        if path.is_file() and temporary in _left_over(path, "tmp"):  # it has been written whole since
+        if path.is_file() and temporary in _left_over(path, "tmp"):  # the file itself has been written whole since
             _remove(temporary)
 
 
 def _left_over(path: Path, state: str) -> list[Path]:
-    """The temporary paths in this state of killed processes that wrote `path`."""
+    """Lists the temporary paths, in one state ("tmp", "new" or "old"), that killed processes left for `path`."""
     found = []
     for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.{state}"):
         number = temporary.name.removeprefix(f".{path.name}.").removesuffix(f".{state}")
@@ -501,7 +503,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path, unfinished: Path) -> Iterator[None]:
-    """An OSError in this block names `path` instead of `unfinished`, or of no file, as when the disk is full."""
+    """Makes an OSError in a block name `path` instead of `unfinished`, or of no file, as when the disk is full."""
     try:
         yield
     except OSError as error:
@@ -512,7 +514,7 @@ def _naming(path: Path, unfinished: Path) -> Iterator[None]:
 
 
 def refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
-    """Raises as `directory_written_whole`, before any work is done."""
+    """Raises FileExistsError if `directory_written_whole` must not replace `path`; call it before any work."""
     if not path.exists() or is_empty_directory(path):
         return
     if not (path / mark).is_file():

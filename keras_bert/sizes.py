@@ -1,4 +1,4 @@
-"""The published sizes of models, and the heads of their families, as fields of `BertConfig`."""
+"""Tables of the published sizes of models, and of the heads of their families, as fields of `BertConfig`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ _BERT = "bert-"
 
 
 def _size(layers: int, hidden: int, heads: int | None = None, **others: Any) -> dict[str, Any]:
-    # In most published sizes a head is 64 wide, and the feed-forward layer four times as wide as the hidden state.
+    # In most published sizes, a head is 64 wide, and the feed-forward layer is four times as wide as the hidden state.
     sizes = {"num_layers": layers, "hidden_size": hidden, "num_heads": heads or hidden // 64}
     return {**sizes, "intermediate_size": 4 * hidden, **others}
 
@@ -177,10 +177,10 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def is_size_of_bert(size: str) -> bool:
-    """Whether BERT was published in this size, such as "tiny"; or else, it is the path of a `config.json`.
+    """Checks whether BERT was published in this size, such as "tiny". False: it is the path of a `config.json`.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: `size` is neither.
     """
     names = [name.removeprefix(_BERT) for name in SIZES if name.startswith(_BERT)]
     if size not in names and not size.endswith(".json"):

@@ -1,4 +1,4 @@
-"""The type of tensors in code for all of Keras's backends, and the dicts that encoders take and return."""
+"""Types: tensors of any of Keras's backends, and the dicts that encoders take and return."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Tensor: TypeAlias = Any  # of Keras's backend: tf.Tensor, jax.Array or torch.Ten
 
 
 class EncoderInputs(TypedDict):
-    """int32 `[batch, seq_length]` each."""
+    """The inputs of a `BertEncoder`, each int32 `[batch, seq_length]`."""
 
     input_word_ids: Tensor
     input_mask: Tensor
@@ -16,7 +16,7 @@ class EncoderInputs(TypedDict):
 
 
 class EncoderOutputs(TypedDict):
-    """What a `BertEncoder` returns; H is `hidden_size`."""
+    """The outputs of a `BertEncoder`; H is `hidden_size`."""
 
     pooled_output: Tensor  # [batch, H]
     sequence_output: Tensor  # [batch, seq_length, H]

@@ -1,10 +1,10 @@
-"""Calls of Keras, TensorFlow and TensorFlow Text that are private, undocumented or experimental: a function each.
+"""All private, undocumented or experimental calls of Keras, TensorFlow and TensorFlow Text, with a function for each.
 
-Such a call may change with any release, so no other module makes one. Each function says why it is needed and which
-public way was tried. `tests/test_undocumented.py` fails with the name of a symbol that has changed, and `setup.cfg`
-bounds Keras's version for as long as this module holds anything of Keras.
+Such a call may change with any release, so no other module makes one. Each function names the public way, and says why
+it does not suffice. `tests/test_undocumented.py` fails with the name of a symbol that has changed. `setup.cfg` bounds
+Keras's version for as long as this module calls Keras.
 
-Messages of `tensorflow.core` (`*_pb2`) are formats of files, which TensorFlow keeps readable. They are no part of this.
+Messages of `tensorflow.core` (`*_pb2`) do not belong here: they are formats of files, which TensorFlow keeps readable.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ _Attribute: TypeAlias = "bool | int | float | str | tf.DType | Sequence[str] | S
 def flatten_layers(layer: keras.Layer) -> list[keras.Layer]:
     """Lists a layer and all layers inside it.
 
-    Public way: `keras.Model.layers` lists the layers directly inside a model; a layer has no such attribute.
+    Public way: `keras.Model.layers`, which lists only the layers directly inside a model. Layers lack this attribute.
     """
     return list(layer._flatten_layers())
 
 
 def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, ...], str], Tensor]) -> None:
-    """Sets what initializes a variable that was made in a `keras.StatelessScope`, before the scope ends.
+    """Sets the initializer of a variable that was made in a `keras.StatelessScope`, before the scope ends.
 
     Public way: `assign` after the scope. Every weight is then drawn at random first, which takes longer than loading.
 
     Args:
         variable: a variable without a value.
-        initializer: shape and dtype -> the first value.
+        initializer: computes the first value from a shape and a dtype.
     """
     variable._initializer = initializer
 
 
 def wrap_variable(variable: keras.Variable, value: tf.Variable) -> None:
-    """Makes a Keras variable hold an existing `tf.Variable`, so that an optimizer of Keras trains it.
+    """Makes a Keras variable hold an existing `tf.Variable`, so that a Keras optimizer trains it.
 
-    Public way: `keras.Variable(value)` copies the value into a variable of its own.
+    Public way: `keras.Variable(value)`, which copies the value into a new variable.
     """
     variable._initialize(value)
 
 
 def in_safe_mode() -> bool | None:
-    """Whether Keras is reading a file with `safe_mode=True`; None: it is not reading a file.
+    """Checks whether Keras is reading a file with `safe_mode=True`; None: it is not reading a file.
 
     Public way: none; `from_config` does not get `safe_mode`.
     """
@@ -66,7 +66,7 @@ def in_safe_mode() -> bool | None:
 
 
 def mask_of(tensor: Any) -> Any:
-    """The mask that Keras carries with a tensor, or None.
+    """Reads the mask that Keras carries with a tensor, or None.
 
     Public way: a layer's argument `mask`; a loss has none.
     """
@@ -76,9 +76,9 @@ def mask_of(tensor: Any) -> Any:
 
 
 def set_mask(tensor: Any, mask: Any) -> None:
-    """Sets the mask that Keras carries with a tensor: the mean of a loss is over what its values' mask keeps.
+    """Sets the mask that Keras carries with a tensor; the mean of a loss is over the values that their mask keeps.
 
-    Public way: `sample_weight`, which a loss gets and does not make.
+    Public way: `sample_weight`, which a loss receives but cannot make.
     """
     from keras.src import backend
 
@@ -89,7 +89,7 @@ def set_mask(tensor: Any, mask: Any) -> None:
 
 
 def has_lora(layer: keras.Layer) -> bool:
-    """Whether a layer is one that `enable_lora` adapts.
+    """Checks whether LoRA is enabled in a layer.
 
     Public way: none; only `enable_lora` is documented.
     """
@@ -97,9 +97,9 @@ def has_lora(layer: keras.Layer) -> bool:
 
 
 def lora_change(dense: keras.layers.Dense) -> Tensor:
-    """LoRA's change to the kernel `[inputs, units]`: `alpha / rank * A B`, in float32.
+    """Computes LoRA's change to the kernel, `alpha / rank * A B`: float32 `[inputs, units]`.
 
-    Public way: `kernel`, which is the sum, of a type that may be lower.
+    Public way: `kernel`, which is the sum of the frozen kernel and the change, in a type that may be lower.
     """
     return dense.lora_alpha / dense.lora_rank * keras.ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
 
@@ -107,7 +107,7 @@ def lora_change(dense: keras.layers.Dense) -> Tensor:
 def merge_lora(dense: keras.layers.Dense) -> None:
     """Adds LoRA's change to the kernel, and removes LoRA from the layer; the kernel stays frozen.
 
-    Public way: a new layer with the sum as its kernel, in a model made anew.
+    Public way: a new layer whose kernel is the sum, in a new model.
 
     Example:
         >>> dense = keras.layers.Dense(3)
@@ -126,15 +126,15 @@ def merge_lora(dense: keras.layers.Dense) -> None:
 
 
 def seed_states(model: keras.Model) -> list[keras.Variable]:
-    """The states of a model's `keras.random.SeedGenerator`s, such as those of its dropout layers.
+    """Lists the states of a model's `keras.random.SeedGenerator`s, such as the generators of its dropout layers.
 
-    Public way: `non_trainable_variables`, which holds others, too.
+    Public way: `non_trainable_variables`, which holds other variables, too.
     """
     return [variable for variable in model.variables if variable.name == "seed_generator_state"]
 
 
 def seed_after(state: tf.Tensor, draws: int | tf.Tensor) -> tf.Tensor:
-    """The state of a `SeedGenerator` after further draws: `(seed, draws so far)`.
+    """Computes the state of a `SeedGenerator`, `(seed, draws so far)`, after further draws.
 
     Public way: `SeedGenerator.next`, once for each draw.
     """
@@ -147,15 +147,15 @@ def seed_after(state: tf.Tensor, draws: int | tf.Tensor) -> tf.Tensor:
 
 
 def set_jit_compile(model: keras.Model, value: bool | str) -> None:
-    """Sets `jit_compile` of a model, whatever layers it has.
+    """Sets `jit_compile` of a model, whatever layers the model has.
 
-    Public way: the attribute. It refuses XLA for a model with a layer that XLA cannot compile, even one never called.
+    Public way: the attribute. It refuses XLA if XLA cannot compile one of the layers, even a layer never called.
     """
     model._jit_compile = value
 
 
 def loss_tracker(model: keras.Model) -> keras.metrics.Metric:
-    """The metric of a compiled model that Keras records the loss of each step in.
+    """Finds the metric in which Keras records the loss of each step of a compiled model.
 
     Public way: `model.metrics[0]`, whose place is not documented either.
     """
@@ -163,17 +163,17 @@ def loss_tracker(model: keras.Model) -> keras.metrics.Metric:
 
 
 def replace_loss_tracker(model: keras.Model, metric: keras.metrics.Metric) -> None:
-    """Replaces the metric of a compiled model that the loss of each step is recorded in.
+    """Replaces the metric in which Keras records the loss of each step of a compiled model.
 
-    Public way: a metric of the model's own beside Keras's, which would be shown twice.
+    Public way: a metric of the model in addition to Keras's metric. The loss would be shown twice.
     """
     vars(model)["_loss_tracker"] = metric  # setting an attribute would add a second metric to the model
 
 
 def loss_from_function(function: Callable[[Tensor, Tensor], Tensor], name: str) -> keras.losses.Loss:
-    """Wraps a function of `(y_true, y_pred)` as `compile` does: the mean over rows, of tensors of the same rank.
+    """Wraps a function of `(y_true, y_pred)` as `compile` does: equalizes the ranks, and takes the mean over rows.
 
-    Public way: `keras.losses.get` returns functions as they are.
+    Public way: `keras.losses.get`, which returns a function unwrapped.
     """
     from keras.src.losses.losses import LossFunctionWrapper
 
@@ -181,10 +181,10 @@ def loss_from_function(function: Callable[[Tensor, Tensor], Tensor], name: str) 
 
 
 class BuiltFromOneReplica:
-    """A mixin for models: `fit` builds a model under `tf.distribute` from the first replica's batch.
+    """A mixin for models: under `tf.distribute`, `fit` builds the model from the first replica's batch.
 
-    Keras averages the replicas' batches, but only needs their shapes. Strings have no mean, and batches of several
-    workers differ in shape.
+    Keras would average the replicas' batches, though it needs only their shapes. Strings have no mean, and the batches
+    of several workers differ in shape.
 
     Public way: `model.build` and `optimizer.build` before `fit`. Keras averages the batches nevertheless.
     """
@@ -215,15 +215,16 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
     With one replica, there is nothing to sum. Keras would call TensorFlow's `all_reduce`, which keeps the graph of the
     training step, the model and its moments in memory until the process ends.
 
-    Public way: `apply`, but it increments the private count of batches, applies constraints and unscales the loss.
+    Public way: overriding `apply`, which also increments the private count of batches, applies constraints and unscales
+    the loss.
     """
 
     def _apply_on_replicas(self, gradients: list[Tensor], variables: list[tf.Variable]) -> bool:
-        """Updates variables with the sum of the replicas' gradients. Returns False, and does nothing, on one replica.
+        """Updates variables with the sum of the replicas' gradients. On one replica, does nothing and returns False.
 
         Args:
             gradients: the gradients of this replica.
-            variables: one for each gradient.
+            variables: the variable of each gradient.
         """
         raise NotImplementedError
 
@@ -238,9 +239,9 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
 
 
 def variable_index(optimizer: keras.optimizers.Optimizer, variable: keras.Variable | tf.Variable) -> int:
-    """The index of a variable among those that an optimizer was built with.
+    """Finds the index of a variable among the variables that an optimizer was built with.
 
-    Public way: a dict by `id`. But `update_step` gets TensorFlow's variables, those of one replica each.
+    Public way: a dict by `id`. On replicas, however, `update_step` receives one replica's TensorFlow variables.
     """
     return optimizer._get_variable_index(variable)
 
@@ -248,13 +249,13 @@ def variable_index(optimizer: keras.optimizers.Optimizer, variable: keras.Variab
 def clip_gradients(optimizer: keras.optimizers.Optimizer, gradients: list[Tensor]) -> list[Tensor]:
     """Clips gradients by the optimizer's `clipnorm`, `global_clipnorm` or `clipvalue`.
 
-    Public way: none; Keras clips each replica's gradients, before they are summed.
+    Public way: none; Keras clips each replica's gradients before it sums them.
     """
     return optimizer._clip_gradients(gradients)
 
 
 def batches_seen(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
-    """The number of batches that an optimizer has seen.
+    """Returns the variable that counts the batches that an optimizer has seen.
 
     Public way: `iterations`, which counts updates; with `gradient_accumulation_steps`, an update has several batches.
     """
@@ -264,9 +265,9 @@ def batches_seen(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
 def accumulated_gradient(
     optimizer: keras.optimizers.Optimizer, variable: keras.Variable | tf.Variable
 ) -> keras.Variable:
-    """The sum of a variable's gradients since the last update, with `gradient_accumulation_steps`.
+    """Returns the variable that sums a variable's gradients since the last update, with `gradient_accumulation_steps`.
 
-    Public way: a variable of `optimizer.variables`, but neither their order nor their names are documented.
+    Public way: a variable in `optimizer.variables`, whose order and names are not documented.
     """
     return optimizer._accumulated_gradients[variable_index(optimizer, variable)]
 
@@ -275,7 +276,7 @@ def accumulated_gradient(
 
 
 def is_in_xla() -> bool:
-    """Whether code is being traced for XLA.
+    """Checks whether code is being traced for XLA.
 
     Public way: none; `jit_compile` is an argument of the function that is traced.
     """
@@ -287,15 +288,15 @@ def is_in_xla() -> bool:
 def add_private_operation(
     name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: _Attribute
 ) -> list[tf.Tensor]:
-    """Adds an operation that `tf.raw_ops` lacks, such as oneDNN's fused ones, to the graph that is being traced.
+    """Adds an operation that `tf.raw_ops` lacks, such as a fused one of oneDNN, to the graph that is being traced.
 
     Public way: none; `tf.raw_ops` has no operation whose name begins with an underscore.
 
     Args:
-        name: the operation, which begins with an underscore.
-        inputs: its inputs.
+        name: the operation's name, which begins with an underscore.
+        inputs: the operation's inputs.
         dtypes: the types of its outputs.
-        **attributes: its attributes: bool, int, float, str, dtype, or a list of strings or dtypes.
+        **attributes: its attributes, each a bool, int, float, str or dtype, or a list of strings or dtypes.
     """
     import tensorflow as tf
 
@@ -321,13 +322,13 @@ def _attribute(value: Any) -> tf.compat.v1.AttrValue:
 
 
 def load_with_variables(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
-    """Loads a SavedModel with existing variables in place of its own; tf_keras does the same.
+    """Loads a SavedModel with existing variables in place of its own, as tf_keras does.
 
-    Public way: `tf.saved_model.load` makes variables of its own, which the model and its optimizer do not hold.
+    Public way: `tf.saved_model.load`, which makes new variables that the model and its optimizer do not hold.
 
     Args:
         directory: the SavedModel's directory.
-        variables: path inside the SavedModel, such as `root.variables.0` -> the variable.
+        variables: the existing variables, by path inside the SavedModel, such as `root.variables.0`.
     """
     import tensorflow as tf
 
@@ -335,9 +336,9 @@ def load_with_variables(directory: str, variables: Mapping[str, tf.Variable]) ->
 
 
 def share_memory(values: np.ndarray) -> tf.Tensor:
-    """A tensor that shares the memory of an array.
+    """Makes a tensor that shares the memory of an array.
 
-    Public way: `tf.constant` copies, which takes as long as reading the file.
+    Public way: `tf.constant`, which copies; this takes as long as reading the file.
     """
     import tensorflow as tf
 
@@ -345,9 +346,9 @@ def share_memory(values: np.ndarray) -> tf.Tensor:
 
 
 def litert_schema() -> ModuleType:
-    """The classes of LiteRT's file format.
+    """Imports the module with the classes of LiteRT's file format.
 
-    Public way: `ai-edge-litert`, which is optional, and has them in a private module, too.
+    Public way: `ai-edge-litert`, which is optional, and also has these classes in a private module.
     """
     from tensorflow.lite.python import schema_py_generated
 
@@ -355,7 +356,7 @@ def litert_schema() -> ModuleType:
 
 
 def litert_files() -> ModuleType:
-    """`read_model` and `convert_object_to_bytearray` for LiteRT's files.
+    """Imports the module with `read_model` and `convert_object_to_bytearray`, for LiteRT's files.
 
     Public way: see `litert_schema`.
     """
@@ -365,22 +366,22 @@ def litert_files() -> ModuleType:
 
 
 def sentencepiece_operations() -> ModuleType:
-    """SentencePiece's operations: `sentencepiece_op`, `sentencepiece_tokenize_with_offsets_op`, ...
+    """Imports the module with SentencePiece's operations: `sentencepiece_tokenize_with_offsets_op`, ...
 
-    Public way: `tf_text.SentencepieceTokenizer`, which is a resource that functions capture and SavedModels must track.
+    Public way: `tf_text.SentencepieceTokenizer`, which holds a resource that functions capture and SavedModels track.
     """
     from tensorflow_text.python.ops import sentencepiece_tokenizer
 
     return sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 
 
-# -- TensorFlow: experimental calls without another name
+# -- TensorFlow: experimental calls that have no other name
 
 
 def without_autograph(function: _F) -> _F:
-    """Marks a function that `tf.data` traces as it is.
+    """Marks a function that `tf.data` traces without autograph.
 
-    Public way: `tf.function(autograph=False)` adds a call of a function to the graph of each element.
+    Public way: `tf.function(autograph=False)`, which adds a function call to the graph of each element.
     """
     import tensorflow as tf
 
@@ -388,7 +389,7 @@ def without_autograph(function: _F) -> _F:
 
 
 def with_cardinality(dataset: tf.data.Dataset, batches: int) -> tf.data.Dataset:
-    """A dataset of this number of batches, so that Keras knows the number before the first epoch.
+    """Sets a dataset's number of batches, so that Keras knows the number before the first epoch.
 
     Public way: none for generators and files of records; `take` leaves the cardinality unknown.
     """
@@ -398,9 +399,9 @@ def with_cardinality(dataset: tf.data.Dataset, batches: int) -> tf.data.Dataset:
 
 
 def shuffle_by_seed(values: tf.Tensor, seed: tf.Tensor | Sequence[int]) -> tf.Tensor:
-    """Shuffles the rows of a tensor; equal seeds, int `[2]`, give equal orders.
+    """Shuffles the rows of a tensor by a seed, int `[2]`: equal seeds give equal orders.
 
-    Public way: `tf.random.shuffle`, whose order depends on the operations before it, too.
+    Public way: `tf.random.shuffle`, whose order also depends on earlier operations.
     """
     import tensorflow as tf
 
@@ -408,7 +409,7 @@ def shuffle_by_seed(values: tf.Tensor, seed: tf.Tensor | Sequence[int]) -> tf.Te
 
 
 def split_rows_between_workers(options: tf.data.Options) -> None:
-    """Makes each worker read all batches of a dataset, and take its part of their rows.
+    """Makes each worker read all batches of a dataset, and take its share of each batch's rows.
 
     Public way: `strategy.distribute_datasets_from_function`, which `fit` does not take.
     """
@@ -418,9 +419,9 @@ def split_rows_between_workers(options: tf.data.Options) -> None:
 
 
 def local_results(strategy: tf.distribute.Strategy, value: Tensor) -> tuple[Tensor, ...]:
-    """The values of this process's replicas.
+    """Lists the values of this process's replicas.
 
-    Public way: `strategy.gather`, which waits for the other processes, and takes no strings.
+    Public way: `strategy.gather`, which waits for the other processes, and does not take strings.
     """
     return strategy.experimental_local_results(value)
 

@@ -1,4 +1,4 @@
-"""The encoder: ids -> hidden states. In `keras.ops`, for Keras's TensorFlow, JAX and PyTorch backends."""
+"""The encoder, from ids to hidden states, in `keras.ops`: it runs on Keras's TensorFlow, JAX and PyTorch backends."""
 
 import keras_bert.optimizers  # noqa: F401  registers AdamW: a .keras file may hold a model that it trained
 from keras_bert.encoder.encoder import BertEncoder

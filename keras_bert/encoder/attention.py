@@ -15,20 +15,20 @@ from keras_bert.encoder.positions import rotated
 from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
 
-LONG = 1024  # in longer texts, the scores of all queries do not fit into a processor's caches
-_SCORES = 2**22  # in a piece, of all texts together: 16 MB, which stay in the cache until the softmax
+LONG = 1024  # tokens; the scores of a longer text do not fit into a processor's caches
+_SCORES = 2**22  # of all texts in a piece: 16 MB, which stay in the cache until the softmax
 
 
 def in_pieces(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """`attend(query, key, value)`; if there are more than `LONG` queries, piece by piece.
+    """Computes `attend(query, key, value)`, in pieces of one head and some queries if the text is longer than `LONG`.
 
     Args:
-        attend: queries, float `[batch, some heads, some queries, size]`, and the keys and values of these heads ->
-            float of the shape of the queries.
+        attend: takes queries, float `[batch, some heads, some queries, size]`, and the keys and values of these heads;
+            returns float of the shape of the queries.
         query, key, value: float `[batch, heads, length, size]`.
 
     Returns:
-        float of that shape.
+        float `[batch, heads, length, size]`.
     """
     length = ops.shape(query)[2]
     if isinstance(length, int):
@@ -44,7 +44,7 @@ def _mapped(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, k
     pieces = (length + piece - 1) // piece
 
     def of_head(head: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        """`[batch, length, size]` each -> float of that shape."""
+        """Attends within one head: takes Q, K and V, and returns the context, each `[batch, length, size]`."""
         query, key, value = head
         padding = ops.zeros((batch, pieces * piece - length, size), query.dtype)
         query = ops.reshape(ops.concatenate([query, padding], axis=1), (batch, pieces, piece, size))
@@ -59,7 +59,7 @@ def _mapped(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, k
 
 
 def _one_by_one(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """`ops.map`, one at a time: TensorFlow's default is ten at a time, with the memory of ten."""
+    """Maps one element at a time. `ops.map` on TensorFlow maps ten at a time, and takes the memory of ten."""
     if keras.backend.backend() != "tensorflow":
         return ops.map(function, values)
     import tensorflow as tf
@@ -68,21 +68,23 @@ def _one_by_one(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     return tf.map_fn(function, values, fn_output_signature=dtype, parallel_iterations=1)
 
 
-# -- Attention between its dense layers, in every precision: heads, rotary embeddings, and local attention.
+# -- Attention without its dense layers, for every precision: heads, rotary embeddings, and local attention.
 
-# Queries `[batch, num_heads, queries, head_size]` and keys -> the weights of each query's keys, which sum to 1.
+# Takes queries `[batch, num_heads, queries, head_size]` and keys; returns each query's weights, which sum to 1.
 Weights = Callable[[Tensor, Tensor], Tensor]
 
 
 class AttentionHeads:
-    """Splits the projections of tokens into heads, which attend to the whole text or to nearby tokens.
+    """The heads of one layer's attention, which attend to the whole text or to nearby tokens.
+
+    Low precision uses this class too: it has no weights. The caller computes Q, K and V.
 
     Args:
         config: the architecture.
         layer: the layer's index, from 0: layers of some families differ.
 
     Attributes:
-        is_local: whether tokens attend to nearby ones only.
+        is_local: whether tokens attend to nearby tokens only.
     """
 
     def __init__(self, config: BertConfig, layer: int) -> None:
@@ -92,23 +94,23 @@ class AttentionHeads:
         self._heads_of_all = config.num_heads + 2 * config.key_value_heads
 
     def attend(self, qkv: Tensor, layout: Layout, weights: Weights, may_be_cut: bool = True) -> Tensor:
-        """The weighted means of the values.
+        """Computes the weighted means of the values.
 
         Args:
             qkv: float `[rows, qkv]`: Q, K and V of each row, as wide as `config.qkv_sizes`.
-            layout: the tokens of the rows.
-            weights: queries and keys -> weights; in local attention, the first axis is blocks instead of texts.
-            may_be_cut: whether attention may be computed for one head, or some of its queries, at a time.
+            layout: maps rows to sequences.
+            weights: computes weights from queries and keys; the first axis is texts, or blocks in local attention.
+            may_be_cut: whether attention over long texts may run in pieces, see `in_pieces`.
 
         Returns:
-            float `[rows, hidden]`: the heads, concatenated.
+            float `[rows, hidden]`: the concatenated heads.
         """
         qkv = self._turned(qkv, layout)
         if self.is_local:
             context = local_attention(*self._split(qkv), layout.band, weights)
         else:
             query, key, value = self._of_sequences(qkv, layout)
-            # In pieces, all heads and queries must be scored alike.
+            # A piece does not know its head and queries, so the scores must not depend on them.
             is_alike = layout.bias is None and layout.distances is None and layout.same_document is None
 
             def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -122,18 +124,18 @@ class AttentionHeads:
         return ops.reshape(context, (-1, self.config.hidden_size))
 
     def of_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """Q, K and V, each `[batch, num_heads, seq_length, head_size]`, from `[rows, qkv]`."""
+        """Splits `[rows, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
         return self._of_sequences(self._turned(qkv, layout), layout)
 
     def of_rows(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Q, K and V, each `[rows, num_heads, head_size]`, without rotary embeddings."""
+        """Splits `[rows, qkv]` into Q, K and V, each `[rows, num_heads, head_size]`, without rotary embeddings."""
         return self._split(self._cut(qkv))
 
     def _cut(self, qkv: Tensor) -> Tensor:
         return ops.reshape(qkv, (-1, self._heads_of_all, self.config.head_size))
 
     def _turned(self, qkv: Tensor, layout: Layout) -> Tensor:
-        """Q, K and V, `[rows, num_heads + 2 * key_value_heads, head_size]`; Q and K with rotary embeddings."""
+        """Splits into heads, `[rows, num_heads + 2 * key_value_heads, head_size]`, and rotates Q and K."""
         qkv = self._cut(qkv)
         if self.theta is None:
             return qkv
@@ -144,7 +146,7 @@ class AttentionHeads:
         qkv = layout.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
             return self._split(ops.transpose(qkv, (0, 2, 1, 3)))
-        # One transpose; nothing is copied after it.
+        # One transpose for Q, K and V; no copy follows.
         qkv = ops.reshape(qkv, (*layout.shape, 3, self.config.num_heads, self.config.head_size))
         return tuple(ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3))
 
@@ -160,12 +162,12 @@ class AttentionHeads:
 def local_attention(
     query: Tensor, key: Tensor, value: Tensor, band: Band, weights: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
-    """Attention within a band, at a cost proportional to the window (Beltagy et al. 2020, Longformer, section 3.1).
+    """Attends within a band, at a cost proportional to the window (Beltagy et al. 2020, Longformer, section 3.1).
 
     Args:
         query, key, value: float `[rows, num_heads, head_size]`.
         band: the window.
-        weights: queries and keys of the blocks -> the weights of each query's keys.
+        weights: computes each query's weights from the blocks' queries and keys.
 
     Returns:
         float `[rows, num_heads, head_size]`.
@@ -179,8 +181,8 @@ def local_attention(
 class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the concatenated heads.
 
-    Inputs and outputs are rows, one per token; the `layout` maps rows to sequences. In disentangled attention, the
-    queries and keys of distances add two terms to `Q K^T`, and the sum is divided by `sqrt(3 d)`.
+    Inputs and outputs are rows, one per token. In disentangled attention, the queries and keys of distances add two
+    terms to `Q K^T`, and the sum is divided by `sqrt(3 d)` (see `distance_scores`).
 
     Args:
         config: the architecture.
@@ -188,7 +190,7 @@ class SelfAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: float `[rows, hidden]`.
-        layout: the tokens of the rows.
+        layout: maps rows to sequences.
 
     Returns:
         float `[rows, hidden]`.
@@ -219,7 +221,7 @@ class SelfAttention(keras.layers.Layer):
         return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_be_cut=not has_dropout))
 
     def scores(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """float `[batch, num_heads, seq_length, seq_length]`: each position's attention weights, which sum to 1."""
+        """Computes each query's attention weights, `[batch, num_heads, seq_length, seq_length]`, which sum to 1."""
         scores = layout.masked(self._scores(*self.queries_and_keys(hidden, layout), layout))
         if self.heads.is_local:
             places = ops.arange(layout.shape[1], dtype="int32")
@@ -228,11 +230,11 @@ class SelfAttention(keras.layers.Layer):
         return _softmax(scores, self.compute_dtype)
 
     def queries_and_keys(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Q and K, each `[batch, num_heads, seq_length, head_size]`."""
+        """Computes Q and K, each `[batch, num_heads, seq_length, head_size]`."""
         return self.heads.of_sequences(self.qkv(hidden), layout)[:2]
 
     def added(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """float32 `[batch, num_heads, seq_length, seq_length]`: the distance terms of the scores."""
+        """Computes the distance terms of the scores, float32 `[batch, num_heads, seq_length, seq_length]`."""
         query, key = self.queries_and_keys(hidden, layout)
         added = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
         if layout.bias is not None:
@@ -242,20 +244,20 @@ class SelfAttention(keras.layers.Layer):
         return added
 
     def _weights(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None) -> Tensor:
-        """The attention weights of sequences, or of the blocks of a band."""
+        """Computes attention weights from Q and K of sequences or, in local attention, of a band's blocks."""
         scores = self._scores(query, key, layout, training)
         scores = ops.where(layout.band.mask, scores, LOWEST) if self.heads.is_local else layout.masked(scores)
         return _softmax(scores, query.dtype)
 
     def _scores(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
-        """The scaled products, in float32: a float16 softmax would lose small weights."""
+        """Computes the scaled scores in float32: a float16 softmax would lose small weights."""
         scores = ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
         if layout.distances is not None:
             scores = scores + self._distance_scores(query, key, layout.distances, training)
         return scores
 
     def _distance_scores(self, query: Tensor, key: Tensor, distances: Distances, training: bool | None) -> Tensor:
-        """The scaled products of tokens and distances, in float32."""
+        """Computes the scaled scores of tokens with distances, in float32."""
         rows = self.heads.of_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
         far_query, far_key, _ = (ops.transpose(each, (1, 0, 2)) for each in rows)  # [num_heads, rows, head_size]
         scores = distance_scores(query * self.scale, key * self.scale, far_query, far_key, distances.row_of)

@@ -24,7 +24,10 @@ def residual(
     feed_forward: Function,
     output_norm: Function,
 ) -> Tensor:
-    """The two residual connections of a block, with normalization before or after each (`config.pre_norm`)."""
+    """Computes a block's two residual connections, with a norm before (`config.pre_norm`) or after each.
+
+    `TransformerBlock`, which has the formulas, and `InferenceBlock` share it.
+    """
     if config.pre_norm:
         hidden = hidden + attention(hidden if attention_norm is None else attention_norm(hidden))
         return hidden + feed_forward(output_norm(hidden))
@@ -36,16 +39,16 @@ def residual(
 class TransformerBlock(keras.layers.Layer):
     """`h = Norm(h + Attention(h))`, then `h = Norm(h + FeedForward(h))`.
 
-    For `config.pre_norm`: `h = h + Attention(Norm(h))`, then `h = h + FeedForward(Norm(h))`, where the first layer has
-    no norm before its attention if the embeddings are normalized (Xiong et al. 2020, figure 1).
+    With `config.pre_norm`: `h = h + Attention(Norm(h))`, then `h = h + FeedForward(Norm(h))` (Xiong et al. 2020,
+    figure 1). If the embeddings are normalized, the first layer has no norm before its attention.
 
     Args:
         config: the architecture.
-        layer: the number of the layer, from 0.
+        layer: the layer's index, from 0.
 
     Call arguments:
         hidden: float `[rows, hidden]`, a row per token.
-        layout: the tokens of the rows.
+        layout: maps rows to sequences.
 
     Returns:
         float `[rows, hidden]`.
@@ -85,10 +88,10 @@ class TransformerBlock(keras.layers.Layer):
     def _activated(self, x: Tensor, training: bool | None) -> Tensor:
         if not training:
             return self.activation(x)
-        # In bfloat16, TensorFlow takes five times as long for GELU and its gradient on a CPU.
+        # On a CPU, TensorFlow takes five times as long for GELU and its gradient in bfloat16 as in float32.
         x = ops.cast(x, keras.backend.result_type(self.compute_dtype, "float32"))
         return ops.cast(self.activation(x), self.compute_dtype)
 
     def before_attention(self, hidden: Tensor) -> Tensor:
-        """The input of attention: the block's input, normalized if the architecture says so."""
+        """Computes the input of attention: normalizes the block's input if there is a norm before attention."""
         return self.attention_norm(hidden) if self.config.pre_norm and self.attention_norm is not None else hidden

@@ -1,4 +1,4 @@
-"""Disentangled attention: tokens are compared with distances as well (He et al. 2020, DeBERTa, section 3.1)."""
+"""Disentangled attention: tokens also attend by distance (He et al. 2020, DeBERTa, section 3.1)."""
 
 import math
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Distances(NamedTuple):
     """The embeddings of the distances between the tokens of a text.
 
     Attributes:
-        rows: float `[rows, hidden]`.
+        rows: float `[rows, hidden]`, one row per bucket.
         row_of: int32 `[2 * length - 1]`: the row of each distance (the query's position minus the key's), from
             `length - 1` down to `1 - length`.
     """
@@ -24,17 +24,17 @@ class Distances(NamedTuple):
 
 
 def buckets_of_distances(side: int, positions: int) -> np.ndarray:
-    """The bucket of each distance (He et al. 2021, DeBERTaV3's code; section 3.1 of the paper has no logarithm).
+    """Computes the bucket of each distance, as DeBERTaV3's code does (He et al. 2021).
 
-    Short distances, up to half the number of buckets, have a bucket each. Longer ones share buckets, whose ranges grow
-    exponentially.
+    Distances up to `side / 2` have a bucket each. Longer distances share buckets, whose ranges grow exponentially. (The
+    formula in section 3.1 of the DeBERTa paper has no logarithm.)
 
     Args:
         side: the number of buckets on either side.
         positions: the length of the longest text.
 
     Returns:
-        int32 `[positions]`: for the distances 0, 1, 2, ...
+        int32 `[positions]`: the buckets of the distances 0, 1, 2, ...
 
     Example:
         >>> buckets_of_distances(8, 20)
@@ -48,7 +48,7 @@ def buckets_of_distances(side: int, positions: int) -> np.ndarray:
 
 
 def distances_of(table: Tensor, positions: int, length: int | Tensor) -> Distances:
-    """Selects the rows of the table for texts of this length.
+    """Selects the table's rows for the distances in texts of one length.
 
     Args:
         table: float `[2 * side, hidden]`; row `side` is the distance 0.
@@ -67,17 +67,17 @@ def distances_of(table: Tensor, positions: int, length: int | Tensor) -> Distanc
 
 
 def distance_scores(query: Tensor, key: Tensor, far_query: Tensor, far_key: Tensor, row_of: Tensor) -> Tensor:
-    """The content-to-position and position-to-content scores (equation 3 of the paper).
+    """Computes the content-to-position plus the position-to-content scores (equation 3 of the paper).
 
-    For the distance d from token i to token j: `query_i far_key_d + key_j far_query_d`.
+    `score_ij = query_i far_key_d + key_j far_query_d`, where d is the distance from token i to token j.
 
     Args:
         query, key: float `[batch, num_heads, length, head_size]`, of tokens.
         far_query, far_key: float `[num_heads, rows, head_size]`, of distances.
-        row_of: see `Distances`.
+        row_of: the row of each distance, see `Distances`.
 
     Returns:
-        float of their type, `[batch, num_heads, length, length]`: query i (third axis), key j (fourth axis).
+        float `[batch, num_heads, length, length]`: query i (third axis), key j (fourth axis).
     """
     far_key, far_query = (
         ops.transpose(ops.take(rows, order, axis=1), (0, 2, 1))  # [num_heads, head_size, 2 * length - 1]
@@ -88,9 +88,9 @@ def distance_scores(query: Tensor, key: Tensor, far_query: Tensor, far_key: Tens
 
 
 def _diagonals(x: Tensor) -> Tensor:
-    """`y[i, j] = x[i, j - i + n - 1]`: float `[batch, heads, n, 2n - 1]` -> `[batch, heads, n, n]`.
+    """Selects `y[i, j] = x[i, j - i + n - 1]`: float `[batch, heads, n, 2n - 1]` -> `[batch, heads, n, n]`.
 
-    Rows are padded to 2n numbers and read as rows of 2n - 1, so that row i starts i numbers earlier.
+    Each row of 2n - 1 numbers is padded to 2n. Read again as rows of 2n - 1, row i starts i numbers earlier.
     """
     batch, heads, length, distances = ops.shape(x)
     x = ops.reshape(ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), (batch, heads, length * (distances + 1)))

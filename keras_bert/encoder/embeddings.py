@@ -17,10 +17,10 @@ from keras_bert.tensors import Tensor
 
 
 class BertEmbeddings(keras.layers.Layer):
-    """`LayerNorm(token + position + type)`, dropout, and a dense layer if embeddings are narrower than hidden states.
+    """`LayerNorm(token + position + type)`, dropout, and a dense layer if `config.embedding_size` is set.
 
-    There are no position embeddings if attention is rotary or disentangled, and no type embeddings in families without
-    segments.
+    Models with rotary or disentangled attention have no position embeddings. Families without segments have no type
+    embeddings.
 
     Args:
         config: the architecture.
@@ -29,7 +29,7 @@ class BertEmbeddings(keras.layers.Layer):
         word_ids: int `[batch, seq_length]`.
         layout: maps sequences to rows, one per token.
         type_ids: int `[batch, seq_length]`, or None: all tokens are in the first segment.
-        words: token ids -> embeddings, float `[rows, width]`; by default the layer's own table.
+        words: looks up the embeddings of token ids, float `[rows, width]`; by default in the layer's own table.
 
     Returns:
         float `[rows, hidden]`: a row per token, sequence after sequence.
@@ -74,7 +74,7 @@ class BertEmbeddings(keras.layers.Layer):
         if self.position_embeddings is not None:
             hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
         if self.type_embeddings is not None:
-            # Without type ids, one row is broadcast.
+            # Without type ids, the row of type 0 is broadcast.
             types = ops.zeros((1,), "int32") if type_ids is None else layout.rows(type_ids)
             hidden = hidden + self.type_embeddings(types)
         hidden = hidden if self.norm is None else self.norm(hidden)
@@ -82,18 +82,21 @@ class BertEmbeddings(keras.layers.Layer):
         return hidden if self.projection is None else self.projection(hidden)
 
     def attention_bias(self, length: int | Tensor) -> Tensor | None:
-        """float32 `[num_heads, length, length]`: the bias that all layers add to their attention scores, or None."""
+        """Computes the bias of all layers' attention scores, float32 `[num_heads, length, length]`, or None."""
         return None if self.relative_table is None else relative_bias(self.relative_table, length)
 
     def distances(self, length: int | Tensor) -> Distances | None:
-        """The embeddings of distances in texts of this length, for disentangled attention in all layers; else None."""
+        """Embeds the distances in texts of this length, for all layers; None unless attention is disentangled."""
         if self.distances_table is None:
             return None
         table = self.distances_norm(self.distances_table(np.arange(self.distances_table.input_dim, dtype="int32")))
         return distances_of(table, self.config.max_positions, length)
 
     def _positions(self, word_ids: Tensor, layout: Layout) -> Tensor:
-        """int `[batch, seq_length]`: 0, 1, 2, ...; some families do not count padding (Liu et al. 2019, fairseq)."""
+        """Counts positions: int `[batch, seq_length]`.
+
+        They count from 0, or from `pad_token_id + 1` in families that skip padding (Liu et al. 2019, fairseq).
+        """
         if not self.config.positions_after_padding:
             return layout.cumulated(ops.ones_like(word_ids, "int32")) - 1
         is_token = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")

@@ -1,4 +1,4 @@
-"""BertEncoder: ids to hidden states."""
+"""BertEncoder: from ids to hidden states."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ SomeBlock = TypeVar("SomeBlock", bound=Block)
 
 
 def checked(inputs: Mapping[str, Tensor], config: BertConfig) -> tuple[Tensor | None, ...]:
-    """The inputs in the order of `ALL_NAMES`, each int32 or int64 `[batch, seq_length]`, or None if it is missing.
+    """Checks inputs and returns them in the order of `ALL_NAMES`.
+
+    Returns:
+        int32 or int64 `[batch, seq_length]` each; None for a missing optional input.
 
     Raises:
         ValueError: an input is missing, unknown, not integer, or of a wrong shape; or, outside of traced functions, an
-            id is not in the vocabulary, or a mask holds something else than 0 and 1.
+            id is not in the vocabulary, or a mask holds values other than 0 and 1.
     """
     check_tensors(inputs)
     for name, value in inputs.items():
@@ -57,7 +60,7 @@ def checked(inputs: Mapping[str, Tensor], config: BertConfig) -> tuple[Tensor | 
 
 
 def check_tensors(inputs: object) -> None:
-    """Raises ValueError if these are not tensors by the names of the inputs."""
+    """Raises ValueError if the inputs are not a dict of tensors by known names."""
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
         given = f"the keys {', '.join(map(str, inputs))}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
         raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {', '.join(ALL_NAMES[1:])}), not {given}")
@@ -71,7 +74,7 @@ def check_tensors(inputs: object) -> None:
 
 
 def _wide(value: Tensor) -> Tensor:
-    """int32 or int64: no backend takes all of the others as indices."""
+    """Casts to int32 unless the type is int32 or int64: no backend takes all other types as indices."""
     return value if keras.backend.standardize_dtype(value.dtype) in ("int32", "int64") else ops.cast(value, "int32")
 
 
@@ -97,28 +100,30 @@ def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
         raise ValueError(f"{name} holds {wrong}, but {what} 0 to {limit - 1}")
 
 
-# The warning of Keras's optimizers about a pooler that is not trained, because only `sequence_output` is used.
+# Keras's optimizers warn of a pooler without gradients. That is normal if a model uses only `sequence_output`.
 _UNUSED_POOLER = r"Gradients do not exist for variables \[('[^']*pooler/(kernel|bias)'(, )?)+\] when"
 warnings.filterwarnings("ignore", _UNUSED_POOLER)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEncoder(keras.Model):
-    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families. The weights
-    are random; `from_preset` loads trained ones.
+    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
+
+    Use it for hidden states, or inside a model of your own; the models in `keras_bert.tasks` add a head. The
+    constructor draws weights at random. `from_preset` loads trained weights.
 
     Args:
         config: the architecture.
-        dtype: a Keras dtype policy, such as `"mixed_bfloat16"`; the global one by default.
+        dtype: a Keras dtype policy, such as `"mixed_bfloat16"`; by default, Keras's global policy.
 
     Call arguments:
         inputs: a dict of int tensors `[batch, seq_length]`:
             `input_word_ids`: token ids;
             `input_mask` (optional): 1 = token, 0 = padding; by default there is no padding;
             `input_type_ids` (optional): 0 = first segment and padding, 1 = second; by default all 0;
-            `input_document_ids` (optional): the number of each token's text, if a row holds several texts. Tokens
+            `input_document_ids` (optional): the number of each token's text, if a sequence holds several texts. Tokens
                 attend only to their own text.
-        training: whether dropout is on.
+        training: whether to apply dropout.
 
     Returns:
         A dict:
@@ -126,7 +131,8 @@ class BertEncoder(keras.Model):
                 (DistilBERT, ELECTRA) return the last hidden state of the first token, or the mean over all tokens;
             `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding gets
                 zeros, because it is not computed (see `Layout`), or meaningless values if XLA compiles;
-            `encoder_outputs`: a list of `num_layers` tensors of that shape; the last one is `sequence_output`;
+            `encoder_outputs`: a list of `num_layers` floats `[batch, seq_length, hidden]`; the last is
+                `sequence_output`;
             `default`: the same as `pooled_output`.
 
     Raises:
@@ -151,7 +157,7 @@ class BertEncoder(keras.Model):
             raise TypeError(f"config is {config!r:.60}; expected a BertConfig, such as BertConfig.base()")
         formats.check_storable(config)
         self.config = config
-        self.origin: str | None = None  # a digest of the preset's weights; None: they started at random
+        self.origin: str | None = None  # a digest of the preset's weights; None: the weights were drawn at random
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
             TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
@@ -197,7 +203,7 @@ class BertEncoder(keras.Model):
         training: bool | None = None,
         words: Block | None = None,
     ) -> EncoderOutputs:
-        """The outputs, computed by the given blocks and, if given, another table of token embeddings."""
+        """Computes the outputs of a call with these blocks and, unless None, another table of token embeddings."""
         hidden, layout = self._embedded(inputs, training, words)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
@@ -214,14 +220,14 @@ class BertEncoder(keras.Model):
         }
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`pooled_output` and `sequence_output`, for runtimes that have no lists of outputs."""
+        """Computes `pooled_output` and `sequence_output` only, for runtimes that have no lists of outputs."""
         outputs = self(inputs, training=False)
         return {"pooled_output": outputs["pooled_output"], "sequence_output": outputs["sequence_output"]}
 
     def _embedded(
         self, inputs: Mapping[str, Tensor], training: bool | None = None, words: Block | None = None
     ) -> tuple[Tensor, Layout]:
-        """The first layer's input: float `[rows, hidden]`, and the layout of the rows."""
+        """Computes the first layer's input, float `[rows, hidden]`, and the layout of the rows."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
         bias, distances = self.embeddings.attention_bias(shape[1]), self.embeddings.distances(shape[1])
@@ -230,7 +236,7 @@ class BertEncoder(keras.Model):
         return hidden, layout
 
     def _pooled(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """float `[batch, hidden]`, from the last hidden states, `[batch, seq_length, hidden]`."""
+        """Pools the last hidden states: `[batch, seq_length, hidden]` -> `[batch, hidden]`."""
         if self.pooler is not None:
             return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
         if self.config.pooling != "mean":
@@ -241,12 +247,12 @@ class BertEncoder(keras.Model):
         return ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
 
     def _layers_in_order(self, blocks: Sequence[SomeBlock]) -> list[SomeBlock]:
-        """`num_layers` blocks; the layers of a group share a block."""
+        """Lists `num_layers` blocks, in which the layers of a group share a block."""
         shared_by = self.config.num_layers // self.config.groups
         return [block for block in blocks for _ in range(shared_by)]
 
     def attention_scores(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
-        """The attention weights of every layer, for the inputs of a call.
+        """Computes the attention weights of every layer, for the inputs of a call.
 
         Returns:
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each query
@@ -255,19 +261,24 @@ class BertEncoder(keras.Model):
         return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
     def queries_and_keys(self, inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
-        """The queries and keys of every layer's attention, for the inputs of a call.
+        """Computes the queries and keys of every layer's attention, for the inputs of a call.
+
+        `attention_scores` are, without padding and with one text per sequence:
+
+        - in plain attention, `softmax(Q K^T / sqrt(head_size))`;
+        - with relative bias, `softmax(Q K^T / sqrt(head_size) + scores_of_distances)`;
+        - in disentangled attention, `softmax(Q K^T / sqrt(3 head_size) + scores_of_distances)`.
+
+        Local attention also masks distant tokens.
 
         Returns:
-            A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`. In plain
-            attention, without padding and with one text per row, `softmax(Q K^T / sqrt(head_size))` equals
-            `attention_scores`. Relative bias and disentangled attention add `scores_of_distances` before the softmax;
-            the latter also divides by `sqrt(3 head_size)`. Local attention hides distant tokens.
+            A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`.
         """
         walk = self._attention_inputs(inputs)
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
 
     def scores_of_distances(self, inputs: Mapping[str, Tensor]) -> list[Tensor] | None:
-        """The distance terms that every layer adds to the scaled products of queries and keys, before the softmax.
+        """Computes the distance terms that every layer adds to `Q K^T`, once scaled, before the softmax.
 
         Returns:
             A list of `num_layers` float32 tensors `[batch, num_heads, seq_length, seq_length]`; None for models that
@@ -278,7 +289,7 @@ class BertEncoder(keras.Model):
         return [attention.added(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
     def _attention_inputs(self, inputs: Mapping[str, Tensor]) -> Iterator[tuple[SelfAttention, Tensor, Layout]]:
-        """Yields every layer's attention with its inputs."""
+        """Yields the attention, hidden states and layout of every layer."""
         hidden, layout = self._embedded(inputs)
         for block in self._layers_in_order(self.blocks):
             yield block.attention, block.before_attention(hidden), layout
@@ -289,19 +300,18 @@ class BertEncoder(keras.Model):
         """Loads the configuration and the weights of a preset.
 
         Args:
-            handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name`, see
-                `presets.resolve`; or an open preset.
-            **kwargs: arguments of the encoder, such as `dtype`; or fields of `BertConfig` that replace the preset's,
-                such as `hidden_dropout=0.0`. With `pooler=True`, a new pooler is drawn at random if the preset has
-                none.
+            handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name` (see
+                `presets.resolve`); or an open preset.
+            **kwargs: arguments of the encoder, such as `dtype`, or fields of `BertConfig` that replace the preset's,
+                such as `hidden_dropout=0.0`. With `pooler=True`, a preset without a pooler gets one at random.
 
         Raises:
             FileNotFoundError: there is no such preset, or a file is missing.
             ValueError: a file is damaged, or a weight is missing or of the wrong shape.
 
         Warns:
-            UserWarning: the file has weights of an encoder, such as further layers, that this one does not use; or its
-                configuration has settings that are not known here.
+            UserWarning: the file has weights that this encoder does not use, such as further layers; or its
+                configuration has settings that this package does not know.
         """
         fields = {field.name for field in dataclasses.fields(BertConfig)}
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
@@ -316,11 +326,11 @@ class BertEncoder(keras.Model):
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
 
         Args:
-            directory: created if missing; a tokenizer in it, and files that belong to no model, stay.
-            overwrite: whether to replace a model: its files go, also those that this model does not have.
+            directory: created if missing. A tokenizer in it, and files that belong to no model, stay.
+            overwrite: whether to replace a model: all of its files are removed, even those that this model lacks.
 
         Raises:
-            FileExistsError: there are files of a model and `overwrite` is False.
+            FileExistsError: the directory has files of a model, and `overwrite` is False.
         """
         self.save_checkpoint(directory, "hugging_face", overwrite)
 
@@ -328,12 +338,12 @@ class BertEncoder(keras.Model):
         """Writes weights and configuration in another format; `from_preset` reads all formats.
 
         Args:
-            directory: created if missing; a tokenizer in it, and files that belong to no model, stay.
+            directory: created if missing. A tokenizer in it, and files that belong to no model, stay.
             format: "hugging_face"; "tf1", for Google's code; or "garden", for TF Model Garden's encoders.
-            overwrite: whether to replace a model: its files go, also those that this model does not have.
+            overwrite: whether to replace a model: all of its files are removed, even those that this model lacks.
 
         Raises:
-            FileExistsError: there are files of a model and `overwrite` is False.
+            FileExistsError: the directory has files of a model, and `overwrite` is False.
             ValueError: the format is unknown, or does not support this family.
         """
         formats.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)

@@ -10,22 +10,22 @@ from keras_bert.config import BertConfig
 from keras_bert.shapes import Embedding, Layers, Norm
 from keras_bert.tensors import Tensor
 
-_STEPS = 2**16  # of the rate
+_STEPS = 2**16  # the rate is a multiple of 1 / _STEPS
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Dropout(keras.layers.Dropout):
-    """In training, zeroes elements with probability `rate`, and divides the others by `1 - rate`.
+    """A layer that, in training, zeroes elements with probability `rate`, and divides the others by `1 - rate`.
 
-    On TensorFlow, one random number of 32 bits decides on two elements, so that the rate is a multiple of 2^-16. Keras
-    draws a number for each element. With attention over long texts, that took a quarter of the processor's time.
+    On TensorFlow, one random number of 32 bits decides on two elements, so the rate is rounded to a multiple of 2^-16.
+    Keras draws a number for each element, which took a quarter of the processor's time with attention over long texts.
 
     Args:
         rate: from 0 to 1.
 
     Call arguments:
         inputs: float, of any shape.
-        training: whether elements are zeroed.
+        training: whether to zero elements.
 
     Returns:
         float, of the shape of `inputs`.
@@ -40,13 +40,13 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if training and self.rate == 1:
-            return ops.zeros_like(inputs)  # Keras 3.12 has no such rate
+            return ops.zeros_like(inputs)  # Keras 3.12 does not accept a rate of 1
         if not training or self.rate == 0 or keras.backend.backend() != "tensorflow":
             return super().call(inputs, training=training)
         import tensorflow as tf
 
         seed = tf.cast(self.seed_generator.next(), tf.int32)
-        size = tf.size(inputs, tf.int64)  # of long texts, attention has more elements than int32 can count
+        size = tf.size(inputs, tf.int64)  # attention over long texts has more elements than int32 can count
         pairs = tf.random.stateless_uniform([(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.int32)
         numbers = tf.reshape(tf.bitcast(pairs, tf.int16), [-1])  # from -2^15 to 2^15 - 1
         dropped = min(round(self.rate * _STEPS), _STEPS - 1)  # of _STEPS numbers
@@ -70,7 +70,7 @@ class RMSNorm(keras.layers.Layer):
         x: float `[..., width]`.
 
     Returns:
-        float of that shape.
+        float `[..., width]`.
     """
 
     def __init__(self, epsilon: float, **kwargs: Any) -> None:
@@ -90,16 +90,16 @@ ACTIVATIONS = {
     "gelu": lambda x: keras.activations.gelu(x, approximate=False),
     "gelu_tanh": lambda x: keras.activations.gelu(x, approximate=True),
     "relu": keras.activations.relu,
-    # Keras's is, on TensorFlow, a custom gradient: a graph that holds one is never freed, nor is the model in it.
+    # On TensorFlow, Keras's SiLU has a custom gradient, whose graph is never freed, nor is the model in the graph.
     "silu": lambda x: x * ops.sigmoid(x),
 }
 
 
 def feed_forward_activation(config: BertConfig) -> Callable[[Tensor], Tensor]:
-    """The function between the two feed-forward layers, float `[rows, units]` -> `[rows, intermediate]`.
+    """Returns the function between the two feed-forward layers, float `[rows, units]` -> `[rows, intermediate]`.
 
-    With `config.gated`, the activation of the first half is multiplied by the second half (Shazeer 2020, GLU Variants
-    Improve Transformer, equation 5).
+    With `config.gated`, it is `activation(first half) * second half` (Shazeer 2020, GLU Variants Improve Transformer,
+    equation 5). Otherwise, it is the activation.
     """
     activation = ACTIVATIONS[config.activation]
     if not config.gated:
@@ -115,13 +115,13 @@ def feed_forward_activation(config: BertConfig) -> Callable[[Tensor], Tensor]:
 class EmbeddingTable(keras.layers.Embedding):
     """An embedding table whose gradient is a dense tensor of its shape.
 
-    TensorFlow's own gradient has a row for each lookup. Keras's Adam would update its moments once for each lookup, and
-    XLA cannot sum such gradients over several devices.
+    TensorFlow's own gradient is sparse, with a row for each lookup. Keras's Adam would update its moments once for each
+    lookup, and XLA cannot sum sparse gradients over several devices.
     """
 
     def call(self, ids: Tensor) -> Tensor:
-        # The reshape makes the gradient dense. (A `custom_gradient` would too, but TensorFlow never frees a traced one,
-        # nor the model that it refers to.)
+        # The reshape makes the gradient dense. So would a `custom_gradient`, but TensorFlow never frees a traced one,
+        # nor the model that it refers to.
         table = ops.reshape(self.embeddings, self.embeddings.shape)
         return ops.cast(ops.take(table, ids, axis=0), self.compute_dtype)
 
@@ -130,10 +130,10 @@ class EmbeddingTable(keras.layers.Embedding):
 
 
 def made(layers: Layers, path: str, config: BertConfig, dtype: Any) -> Any:
-    """The Keras layer at a path, such as "attention/qkv", whose last part is its name; None if there is none.
+    """Makes the Keras layer at a path, such as "attention/qkv", and names it by the last part; None if there is none.
 
-    Kernels and tables start as in the paper's code, biases at zero. Normalization is computed in float32 under any
-    dtype policy.
+    Kernels and tables are initialized as in the paper's code, biases to zero. Normalization is computed in float32
+    under any dtype policy.
     """
     layer, name = layers.get(path), path.rpartition("/")[2]
     if layer is None:
@@ -150,12 +150,12 @@ def made(layers: Layers, path: str, config: BertConfig, dtype: Any) -> Any:
 
 
 def build(layers: Layers, keras_layers: Mapping[str, keras.Layer | None]) -> None:
-    """Makes the weights of Keras layers, given by their paths in `layers`."""
+    """Builds Keras layers, by their paths in `layers`; a layer that the architecture lacks is None."""
     for path, layer in keras_layers.items():
         if layer is not None:
-            layer.build((None, layers[path][0]))  # the width of its input; tables need none
+            layer.build((None, layers[path][0]))  # the input's width; tables ignore it
 
 
 def dropout(rate: float, dtype: Any, name: str = "dropout") -> Dropout:
-    """A dropout layer of that rate."""
+    """Makes a dropout layer."""
     return Dropout(rate, dtype=dtype, name=name)

@@ -1,4 +1,4 @@
-"""Layout: what the layers of an encoder share. They compute tokens only, not padding (Zeng et al. 2022)."""
+"""Layout: maps sequences to rows, so that layers compute tokens only, not padding (Zeng et al. 2022)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from keras_bert.tensors import Tensor
 if TYPE_CHECKING:
     from keras_bert.encoder.disentangled import Distances
 
-# float32's most negative number is added to the scores of padding. -inf would give NaN for rows of only padding.
+# float32's most negative number masks scores. With -inf, the softmax of a row of only padding would be NaN.
 LOWEST = -3.4028235e38
 
 _are_fixed = contextvars.ContextVar("are_fixed", default=False)
@@ -26,9 +26,9 @@ _are_fixed = contextvars.ContextVar("are_fixed", default=False)
 
 @contextlib.contextmanager
 def fixed_shapes() -> Iterator[None]:
-    """A block in which traced shapes depend on the shapes of the inputs only, as other runtimes need.
+    """Makes traced shapes depend only on the shapes of the inputs, within a block, as other runtimes need.
 
-    Every position is then a row. The results at tokens stay the same; those at padding are meaningless.
+    Every position is then a row. The results at tokens stay the same. The results at padding are meaningless.
     """
     token = _are_fixed.set(True)
     try:
@@ -38,14 +38,14 @@ def fixed_shapes() -> Iterator[None]:
 
 
 def shapes_may_vary() -> bool:
-    """Whether shapes may depend on values: only in TensorFlow, outside XLA and `fixed_shapes`."""
+    """Checks whether shapes may depend on values: only in TensorFlow, outside XLA and `fixed_shapes`."""
     if keras.backend.backend() != "tensorflow" or _are_fixed.get():
         return False
     return not undocumented.is_in_xla()
 
 
 def gathered(rows: Tensor, indices: Tensor) -> Tensor:
-    """`rows[indices]` where shapes may vary, without the operations of `ops.take` for negative indices.
+    """Gathers `rows[indices]` where shapes may vary. Unlike `ops.take`, it spends no operations on negative indices.
 
     Args:
         rows: `[n, ...]`.
@@ -67,17 +67,17 @@ class Layout:
 
     Args:
         shape: `(batch, seq_length)`, numbers or scalar tensors.
-        padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
-        document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence, or None: each
-            sequence is one text.
-        bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their attention scores; None: 0.
-        distances: the embeddings of distances, if attention is disentangled.
+        padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding. None: there is no padding.
+        document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence. None: each sequence is
+            one text.
+        bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their attention scores. None: 0.
+        distances: the embeddings of distances. None: attention is not disentangled.
         reach: the largest distance at which a token attends to another in layers with local attention.
-        training: whether gradients are computed.
+        training: whether gradients will be computed.
 
     Attributes:
         shape, padding_mask, document_ids, bias, distances, reach: as above.
-        same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text, or None.
+        same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text. None: all are.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Layout:
         self._tokens = None  # [rows]: each row's index in the flat batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
             mask = ops.reshape(padding_mask, (-1,)) > 0
-            mask = mask | ~ops.any(mask)  # there must be a row: a batch of padding only is computed
+            mask = mask | ~ops.any(mask)  # a batch of only padding is computed: there must be a row
             self._tokens = ops.cast(ops.nonzero(mask)[0], "int32")
-            # [batch * seq_length]: each position's row; padding has that of the token before it, or the first one
+            # [batch * seq_length]: each position's row; padding has the row of the token before it, or the first row
             self._row_of = ops.maximum(ops.cumsum(ops.cast(mask, "int32")) - 1, 0)
 
     @functools.cached_property
@@ -122,30 +122,31 @@ class Layout:
         return self.places % self.shape[1]
 
     def rows(self, sequences: Tensor) -> Tensor:
-        """`[batch, seq_length, ...]` -> `[rows, ...]`."""
+        """Selects the rows of sequences: `[batch, seq_length, ...]` -> `[rows, ...]`."""
         rows = ops.reshape(sequences, (-1, *sequences.shape[2:]))
         return rows if self._tokens is None else gathered(rows, self._tokens)
 
     def cumulated(self, values: Tensor) -> Tensor:
-        """int32 `[batch, seq_length]` -> the cumulative sums within each text."""
+        """Computes the cumulative sums within each text: int32 `[batch, seq_length]` -> the same shape."""
         if self.same_document is None:
             return ops.cumsum(values, axis=1)
         up_to = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, token, token before it]
         return ops.sum(up_to * ops.expand_dims(values, 1), axis=2)
 
     def sequences(self, rows: Tensor, zeros: bool = True) -> Tensor:
-        """`[rows, ...]` -> `[batch, seq_length, ...]`.
+        """Puts rows into sequences: `[rows, ...]` -> `[batch, seq_length, ...]`.
 
         Args:
             rows: a row per token.
-            zeros: whether padding that has no rows gets zeros, or else any row, which is faster outside of training.
+            zeros: whether to fill padding that has no rows with zeros. False: with arbitrary rows, which is faster;
+                training fills with zeros nevertheless.
         """
         rest = tuple(rows.shape[1:])
         if self._tokens is not None:
             if zeros or self._training:
                 positions = self.shape[0] * self.shape[1]
                 rows = ops.scatter(ops.expand_dims(self._tokens, 1), rows, (positions, *rest))
-            else:  # its gradient would be slower than that of `scatter`
+            else:  # not in training: the gradient of `gathered` is slower than the gradient of `scatter`
                 rows = gathered(rows, self._row_of)
         return ops.reshape(rows, (*self.shape, *rest))
 
@@ -155,7 +156,7 @@ class Layout:
         return Band(self, self.reach)
 
     def masked(self, scores: Tensor) -> Tensor:
-        """Adds the bias to scores, and gives padding and other texts the lowest score.
+        """Adds the bias to scores, and masks keys that are padding or in another text.
 
         Args:
             scores: float32 `[batch, num_heads, seq_length, seq_length]`.
@@ -170,15 +171,17 @@ class Layout:
         return scores
 
     def added_mask(self, is_local: bool, dtype: str) -> Tensor | None:
-        """The mask to add to the scores of a layer, in place of `masked` or `band.mask`; computed once for all layers.
+        """Computes the mask and bias to add to scores, in place of `masked` or `band.mask`, once for all layers.
+
+        Use it where an operation adds one tensor to the scores, as in low precision.
 
         Args:
             is_local: whether the layer has local attention.
-            dtype: of the scores.
+            dtype: the type of the scores.
 
         Returns:
-            `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; in a band `[blocks, 1, block, 3 * block]`. Very
-            negative numbers hide keys. None: nothing is hidden, and there is no bias.
+            `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; for local attention
+            `[blocks, 1, block, 3 * block]`. Very negative numbers mask keys. None: there is neither mask nor bias.
         """
         if (is_local, dtype) not in self._added_masks:
             lowest, mask = float(ml_dtypes.finfo(dtype).min), None
@@ -191,21 +194,21 @@ class Layout:
         return self._added_masks[is_local, dtype]
 
 
-_NOWHERE = -1  # the sequence number of keys that no token attends to
+_NOWHERE = -1  # the sequence number of padding and of fill: no token attends to them
 
 
 class Band:
-    """Splits rows into blocks, so that the window of each row lies in its own block and the two beside it.
+    """The windows of local attention: rows in blocks, such that a row's window lies in its block and the two beside it.
 
-    A block is as long as the reach of the window, or as a sequence if that is shorter. It may hold the end of one
-    sequence and the start of the next: `mask` says which rows attend to each other.
+    A block has `min(reach, seq_length)` rows, at least 1. It may hold the end of one sequence and the start of the
+    next, so `mask` says which rows attend to each other.
 
     Args:
-        layout: the tokens of the rows.
+        layout: maps rows to sequences.
         reach: the largest distance at which a token attends to another.
 
     Attributes:
-        mask: bool `[blocks, 1, block, 3 * block]`: whether a row (third axis) attends to another one (fourth axis).
+        mask: bool `[blocks, 1, block, 3 * block]`: whether a row (third axis) attends to another row (fourth axis).
     """
 
     def __init__(self, layout: Layout, reach: int) -> None:
@@ -225,27 +228,27 @@ class Band:
         self.mask = ops.expand_dims(self.mask, 1)
 
     def blocks(self, rows: Tensor) -> Tensor:
-        """`[rows, ...]` -> `[blocks, block, ...]`; the last block is filled up with zeros."""
+        """Splits rows into blocks: `[rows, ...]` -> `[blocks, block, ...]`; the last block is padded with zeros."""
         return self._cut(rows, 0, self._count)
 
     def neighbours(self, rows: Tensor, fill: int = 0) -> Tensor:
-        """`[rows, ...]` -> `[blocks, 3 * block, ...]`: each block with the blocks before and after it."""
+        """Joins each block with the blocks before and after it: `[rows, ...]` -> `[blocks, 3 * block, ...]`."""
         blocks = self._cut(rows, 1, self._count + 2, fill)
         return ops.concatenate([blocks[:-2], blocks[1:-1], blocks[2:]], axis=1)
 
     def rows(self, blocks: Tensor) -> Tensor:
-        """`[blocks, block, ...]` -> `[rows, ...]`."""
+        """Joins blocks to rows: `[blocks, block, ...]` -> `[rows, ...]`."""
         rest = blocks.shape[2:]
         return ops.reshape(blocks, (self._count * self._block, *rest))[: self._rows]
 
     def _cut(self, rows: Tensor, before: int | Tensor, count: int | Tensor, fill: int = 0) -> Tensor:
-        """`count` blocks: the rows between blocks of `fill`, of which `before` come first."""
+        """Splits rows into `count` blocks, after `before` blocks of `fill`, and fills up the last blocks."""
         rest = tuple(rows.shape[1:])
         after = (count - before) * self._block - self._rows
         parts = [ops.full((size, *rest), fill, rows.dtype) for size in (before * self._block, after)]
         return ops.reshape(ops.concatenate([parts[0], rows, parts[1]]), (count, self._block, *rest))
 
     def _from_to(self, queries: Tensor, keys: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """`function(query, key)` for all pairs in a band, from int `[rows]` each: `[blocks, block, 3 * block]`."""
+        """Computes `function(query, key)` for all pairs of a band: int `[rows]` -> `[blocks, block, 3 * block]`."""
         queries, keys = self.blocks(queries), self.neighbours(keys, _NOWHERE)
         return function(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1))

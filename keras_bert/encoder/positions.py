@@ -12,13 +12,13 @@ from keras_bert.tensors import Tensor
 def rotated(x: Tensor, positions: Tensor, theta: float, factor: float = 1.0) -> Tensor:
     """Rotates queries or keys by angles that grow with the position.
 
-    Numbers i and i + d/2 of a head are the coordinates of a point. At position p, the point is rotated by the angle
-    `p theta^(-2i/d)`. The product of a query and a key then depends on the distance of their positions only.
+    Elements i and i + d/2 of a head are the coordinates of point i. At position p, point i is rotated by the angle
+    `p theta^(-2i/d)`. The positions then enter the product of a query and a key only by their distance.
 
     Args:
         x: float `[rows, ..., d]`; d is even.
         positions: int `[rows]`.
-        theta: the base of the angles; a larger one rotates more slowly.
+        theta: the base of the angles; points rotate more slowly with a larger base.
         factor: divides the angle of point i by `factor^(2(i + 1)/d)`.
 
     Returns:
@@ -47,7 +47,7 @@ _FARTHEST = 128  # longer distances share the last bucket
 
 
 def relative_bias(table: EmbeddingTable, length: int | Tensor) -> Tensor:
-    """The bias of each head for each distance, which all layers add to their attention scores.
+    """Looks up each head's bias for each distance; all layers add it to their attention scores.
 
     Args:
         table: `[buckets, num_heads]`.
@@ -63,10 +63,10 @@ def relative_bias(table: EmbeddingTable, length: int | Tensor) -> Tensor:
 
 
 def buckets_of(distances: Tensor, buckets: int) -> Tensor:
-    """The bucket of each distance: int32 -> int32 of the same shape, 0 to `buckets - 1`.
+    """Computes the bucket of each distance: int32 -> int32 of the same shape, 0 to `buckets - 1`.
 
-    The first half is for keys before the query, the second for keys after it. In each half, short distances have a
-    bucket each; longer ones share buckets, whose ranges grow exponentially.
+    The first half of the buckets is for keys before the query, the second half for keys after it. In each half, short
+    distances have a bucket each. Longer distances share buckets, whose ranges grow exponentially.
 
     Example:
         >>> buckets_of(ops.convert_to_tensor([-200, -9, -1, 0, 1, 9, 200]), 32).numpy()
@@ -75,7 +75,7 @@ def buckets_of(distances: Tensor, buckets: int) -> Tensor:
     side = buckets // 2
     exact = side // 2
     before = ops.abs(distances)
-    # A table, computed in numpy, gives the same buckets on every backend.
+    # NumPy computes the table, so that every backend has the same buckets.
     steps = np.log(np.maximum(np.arange(_FARTHEST + 1), exact) / exact) / math.log(_FARTHEST / exact) * (side - exact)
     far = ops.take(np.minimum(exact + steps.astype(np.int32), side - 1), ops.minimum(before, _FARTHEST))
     bucket = ops.where(before < exact, before, ops.cast(far, "int32"))

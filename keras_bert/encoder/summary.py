@@ -15,12 +15,12 @@ _FLOAT32 = 4  # bytes
 
 @dataclass(frozen=True)
 class PartSummary:
-    """A part of a model that has weights."""
+    """The size of a part of a model that has weights."""
 
     name: str  # such as "embeddings/word", "layer/attention/qkv" or "masked_lm/transform"
     shapes: tuple[Shape, ...]  # of its weights
     copies: int = 1  # each has its own weights
-    uses: int = 1  # in a forward pass, of all copies together
+    uses: int = 1  # in a forward pass, summed over the copies
 
     @property
     def parameters(self) -> int:
@@ -46,12 +46,12 @@ class Summary:
 
     @property
     def weight_bytes(self) -> int:
-        """The size of the parameters in float32."""
+        """The size of the parameters in float32, in bytes."""
         return _FLOAT32 * self.parameters
 
     @property
     def training_bytes(self) -> int:
-        """The memory of a training step: weights, gradients, AdamW's two moments, and activations."""
+        """The memory of a training step, in bytes: weights, gradients, AdamW's two moments, and activations."""
         return 4 * self.weight_bytes + self.activation_bytes
 
 
@@ -61,22 +61,27 @@ def summarize(
     batch_size: int = 32,
     sequence_length: int = 128,
 ) -> Summary:
-    """Counts an encoder's parameters, and the cost of running and training it, all in float32.
+    """Counts an encoder's parameters, and estimates the cost of running and training it, all in float32.
 
-    With R = batch_size x sequence_length tokens of width H, L layers, A heads, feed-forward layers of width I, and
-    embeddings of width E:
+    Use it to compare architectures, or to see whether a training step fits into memory. Let N = sequence_length,
+    R = batch_size N, H the width, L the layers, A the heads, I the feed-forward layers' width, E the embeddings' width.
 
-    - A forward pass takes, per token, 2 (3 H H + H H + 2 H I) + 4 H sequence_length operations in a layer (the dense
-      layers, and the two products of attention); 2 E H if embeddings are projected; and 2 H H per sequence for the
-      pooler. A multiplication and an addition are two operations. Elementwise operations and heads are not counted.
-      With a gate, 3 H I takes the place of 2 H I; in layers with local attention, 3 local_window / 2 that of
-      sequence_length, if that is less. With fewer key/value heads, the dense layers are narrower. Disentangled
-      attention takes 4 H (2 sequence_length - 1) more in a layer, not counting the products of the distances
-      themselves.
-    - A training step holds weights, gradients and AdamW's two moments, all of the same size, and the activations.
-    - The activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors were measured
-      with TensorFlow on a CPU, with dropout and masks, without XLA. Activations of heads are not counted. With a gate,
-      7 I takes the place of 5 I.
+    Operations of a forward pass per token (a multiplication and an addition are two):
+
+    ===========================  ==================================================================
+    dense layers, each layer     2 (3 H H + H H + 2 H I); with a gate, 3 H I in place of 2 H I
+    Q K^T and weights V          4 H K in each layer, with K = N keys per query;
+                                 in layers with local attention, K = 3 min(local_window / 2, N)
+    disentangled attention       4 H (2 N - 1) in each layer; the distances' own products not counted
+    projection of embeddings     2 E H, if there is one
+    pooler                       2 H H / N, if there is one
+    ===========================  ==================================================================
+
+    Key and value layers are narrower with fewer key/value heads. Elementwise operations and heads are not counted.
+
+    Memory of a training step: weights, gradients and AdamW's two moments, all of the same size, and activations. The
+    activations are L R (16 H + 5 I + 2 A K) numbers, with a gate 7 I in place of 5 I. This is an estimate: the factors
+    were measured with TensorFlow on a CPU, with dropout and masks, without XLA. Activations of heads are not counted.
 
     Args:
         config: the architecture.
@@ -117,7 +122,7 @@ def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tupl
         block, in_block, layer = name.rpartition("/")[0].partition("/") if name.startswith("block_") else ("", "", "")
         part = f"{_LAYER}/{layer}" if in_block else name.rpartition("/")[0]
         blocks.setdefault(part, set()).add(block)
-        if block == min(blocks[part]):  # blocks are alike, but the first may have no norm
+        if block == min(blocks[part]):  # the first block may lack a norm; the others are alike
             found.setdefault(part, []).append(shape)
     for head, weights in heads.items():
         for name, shape in weights.items():
@@ -144,12 +149,12 @@ def _flops_per_token(config: BertConfig, length: int) -> float:
 
 
 def _activations(config: BertConfig, length: int) -> int:
-    """The number of activations of one sequence in a training step."""
+    """Estimates the number of activations of one sequence in a training step."""
     of_a_token = 16 * config.hidden_size + (7 if config.gated else 5) * config.intermediate_size
     return length * (config.num_layers * of_a_token + 2 * config.num_heads * sum(_keys(config, length)))
 
 
 def _keys(config: BertConfig, length: int) -> list[int]:
-    """For each layer, the number of keys per query."""
-    nearby = 3 * min(max(config.local_window // 2, 1), length)  # see `Band`
+    """Counts the keys per query of each layer."""
+    nearby = 3 * min(max(config.local_window // 2, 1), length)  # a block of a `Band` and the two beside it
     return [nearby if config.is_local(layer) else length for layer in range(config.num_layers)]

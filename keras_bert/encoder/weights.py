@@ -1,4 +1,4 @@
-"""The weights of a layer by the names of `formats`, with LoRA's merged in."""
+"""Reads and loads the weights of an encoder or a head, by the names that `formats` uses."""
 
 import functools
 import hashlib
@@ -13,17 +13,17 @@ from keras_bert import undocumented
 from keras_bert.formats import Checkpoint, storage
 from keras_bert.tensors import Tensor
 
-_MAY_BE_NEW = "pooler/"  # is drawn at random if a checkpoint lacks it
+_MAY_BE_NEW = "pooler/"  # weights that are drawn at random if a checkpoint lacks them
 Layer = TypeVar("Layer", bound=keras.Layer)
 
 
 def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
-    """The weights of a layer by their path inside it, such as `block_0/attention/qkv/kernel`."""
+    """Maps the path of each weight inside a layer, such as `block_0/attention/qkv/kernel`, to the weight."""
     return {variable.path.removeprefix(f"{layer.path}/"): variable for variable in layer.weights}
 
 
 def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
-    """The values of a layer's weights by the same names; kernels include LoRA's change."""
+    """Reads the values of a layer's weights, by the names of `variables_by_name`, with LoRA merged into the kernels."""
     values = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
     for dense in undocumented.flatten_layers(layer):
         if undocumented.has_lora(dense):
@@ -36,7 +36,7 @@ def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
 
 
 def digest(layer: keras.Layer) -> str:
-    """A digest of a layer's weights. It is fast: it reads about a thousand values of each."""
+    """Computes a digest of a layer's weights. For speed, it reads only about a thousand values of each weight."""
     found = hashlib.sha256()
     for name, variable in variables_by_name(layer).items():
         found.update(f"{name} {tuple(variable.shape)}".encode())
@@ -52,7 +52,7 @@ def digest(layer: keras.Layer) -> str:
 
 
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
-    """Loads the weights of an encoder or a head, one by one.
+    """Loads a checkpoint's weights into an encoder or a head that exists; to make a new one, use `made_with_weights`.
 
     Args:
         layer: an encoder or a head that has been built.
@@ -69,10 +69,10 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 
 
 def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
-    """The encoder or head that `make` returns, with the weights of a checkpoint; see `load_weights`.
+    """Makes an encoder or a head with the weights of a checkpoint; arguments and errors as of `load_weights`.
 
-    It is faster than `load_weights`: the weights are not initialized at random first. Only a pooler that the checkpoint
-    lacks is.
+    It is faster than `load_weights`, because the weights are not drawn at random first. Only a pooler that the
+    checkpoint lacks is drawn at random.
     """
     values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []
@@ -81,10 +81,10 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
         try:
             return _as_tensor(values[name], dtype)
         except ValueError as error:
-            errors.append(error)  # raised later: Keras would retry this variable for ever
+            errors.append(error)  # raised below: Keras would retry this variable forever
             return np.zeros(shape, np.float32)
 
-    with keras.StatelessScope():  # variables have no values in this scope
+    with keras.StatelessScope():  # variables get their values when this scope ends
         layer = make()
         for name, variable in variables_by_name(layer).items():
             if name in values or not name.startswith(_MAY_BE_NEW):
@@ -95,9 +95,9 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
 
 
 def _as_tensor(values: np.ndarray, dtype: str) -> Tensor:
-    """A tensor; on the TensorFlow backend it shares the memory of the values, if possible. Nothing else may use them.
+    """Makes a tensor that shares the memory of values; without TensorFlow's backend, or if impossible, returns them.
 
-    TensorFlow does not write into shared memory: the first update of a variable copies it.
+    Nothing else may use the values. TensorFlow does not write into shared memory: a variable's first update copies it.
     """
     if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not storage.is_aligned(values):
         return values

@@ -1,4 +1,4 @@
-"""Finds the int8 ranges of products from their inputs for some texts."""
+"""Calibrates int8: finds the ranges of products from sample texts, and measures the loss against float32."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.inference.inference_block import InferenceBlock, RecordingProducts, TokenTable
 from keras_bert.inference.ranges import InputRange
 
-# The built-in texts for calibration: many kinds of sentences, of many lengths.
+# The built-in texts for calibration: sentences of many kinds and lengths.
 SAMPLE_TEXTS = [
     "Good morning!",
     "Where is the nearest train station?",
@@ -48,26 +48,26 @@ SAMPLE_TEXTS = [
     "She opened the letter, read it twice, folded it again, and put it back into the drawer without a word.",
 ]
 
-# The share of the inputs' differences that moves into the kernel, 0 to 1 (SmoothQuant's alpha).
+# SmoothQuant's alpha, 0 to 1: the share of the differences between inputs that moves into the kernel.
 _SMOOTHING = 0.6
 
-# Product -> the factor of its input's limit. Attention's means of values are largest where a token attends to one other
-# token only, which few texts show. Over 1,500 texts of STS-B, the worst cosine to float32 rose from 0.967 to 0.986, and
-# the mean did not fall.
+# Product -> the factor that widens its input's limit. Attention's outputs are largest if one key takes all the weight,
+# which is rare in calibration texts. Over 1,500 texts of STS-B, the factor raised the worst cosine to float32 from
+# 0.967 to 0.986; the mean did not fall.
 _WIDENED = {"context": 1.5}
 
-# Candidates for the limit, as shares of the largest value.
+# Candidates for a limit, as shares of the largest absolute value.
 _SHARES = np.linspace(0.1, 1.0, 19)
 
 
 def input_ranges(
     encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingProducts]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> list[dict[str, InputRange]]:
-    """Finds the ranges of each block's products.
+    """Finds the int8 range of each product's input in each block.
 
     Args:
         encoder: the encoder.
-        blocks: one for each block of the encoder; their products are `RecordingProducts`.
+        blocks: an `InferenceBlock` with `RecordingProducts` for each block of the encoder.
         batches: inputs of the encoder.
 
     Returns:
@@ -94,7 +94,7 @@ def input_ranges(
 def _record(
     encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingProducts]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> tuple[dict[tuple[int, str], np.ndarray], dict[tuple[int, str], list[np.ndarray]]]:
-    """Records, for each block and product, the largest absolute value of each input, and rows of inputs."""
+    """Records each product's inputs by `(block, product)`: the largest absolute values `[inputs]`, and some rows."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def record(inputs: dict[str, tf.Tensor]) -> list[dict[str, tuple[tf.Tensor, tf.Tensor]]]:
@@ -122,10 +122,10 @@ def _divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 
 def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
-    """Finds the limit that changes the rows of the product least, relative to their lengths.
+    """Finds the limit with the least mean squared error of `rows kernel`, relative to the norm of each row.
 
-    The largest values belong to a few rows, such as those of `[SEP]`. Keeping them unclipped would cost the others
-    precision.
+    A few rows, such as the rows of `[SEP]`, have the largest values. A limit that does not clip them would cost all
+    other rows precision.
     """
     most = float(np.abs(rows).max()) or 1.0
     lengths = np.square(rows @ kernel).sum(axis=1) + np.finfo(np.float32).tiny
@@ -137,13 +137,13 @@ def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
     return min((float(share * most) for share in _SHARES), key=error)
 
 
-# -- Measures the loss of an encoder in int8, for each block and in total.
+# -- The loss of an encoder in int8, of each block and in total.
 
 Block = Callable[..., tf.Tensor]
 
 
 class _ComparingBlock:
-    """Returns float32, and compares it with the output of the block's int8 version for the same input."""
+    """A block that returns its float32 output, and compares it with its int8 version's output for the same input."""
 
     def __init__(self, exact: Block, lower: Block) -> None:
         self._exact, self._lower = exact, lower
@@ -156,9 +156,9 @@ class _ComparingBlock:
 
 
 def block_losses(encoder: BertEncoder, lower: Sequence[Block], batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
-    """Measures, as float32 `[blocks]`, 1 - the mean cosine of each block's output to that of the encoder's own block.
+    """Measures each block's loss, float32 `[blocks]`: 1 - mean cosine of its output and the float32 block's output.
 
-    Both get the hidden states of the encoder's own blocks.
+    Both blocks get the float32 block's input, so the losses of earlier blocks do not add up.
     """
 
     @tf.function(autograph=False, reduce_retracing=True)
@@ -173,7 +173,7 @@ def block_losses(encoder: BertEncoder, lower: Sequence[Block], batches: Iterable
 def mean_cosine(
     encoder: BertEncoder, lower: Sequence[Block], words: TokenTable, batches: Iterable[dict[str, tf.Tensor]]
 ) -> float:
-    """Measures the mean cosine of the tokens' last hidden states, with these blocks and embeddings, to float32."""
+    """Measures the mean cosine of tokens' last hidden states: with these blocks and embeddings, and in float32."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def cosines(inputs: dict[str, tf.Tensor]) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""One layer of the Transformer for inference in bfloat16 or int8: its dense layers, and the block of them."""
+"""One layer of the Transformer for inference in bfloat16 or int8: its dense layers, and the block that uses them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keras_bert.inference.ranges import InputRange
 
 
 class TokenTable:
-    """Looks up token embeddings in bfloat16, or in int8 with a scale for each row.
+    """A table of token embeddings in bfloat16, or in int8 with a scale for each row.
 
     Args:
         table: float32 `[tokens, width]`.
@@ -48,19 +48,19 @@ class TokenTable:
 
 Weights = Mapping[str, np.ndarray]
 
-FACTOR = "factor"  # the half of a gated "intermediate" without activation; both halves have the same input
+FACTOR = "factor"  # the half of a gated "intermediate" that has no activation; both halves have the same input
 
 
 def beside_int8() -> tf.DType:
-    """Chooses the type of all computations other than products, if the products are int8."""
+    """Chooses the type of all other computations beside int8 products."""
     return tf.bfloat16 if onednn.has_bfloat16() else tf.float32
 
 
 class FloatProducts:
-    """Products in float32 or bfloat16.
+    """The products of a block (its dense layers), in float32 or bfloat16.
 
     Args:
-        weights: float32, by name: "qkv/kernel", ...
+        weights: float32, by name, such as "qkv/kernel".
         dtype: the type of the products.
     """
 
@@ -74,10 +74,10 @@ class FloatProducts:
         """Computes `activation(x kernel + bias)` of the dense layer `name`.
 
         Args:
-            name: "qkv", ...
+            name: a key of `_PATHS`, such as "qkv", or `FACTOR`.
             x: float `[rows, inputs]`.
             activation: of `config.ACTIVATIONS`, or None.
-            dtype: the type of the result; None: that of the products.
+            dtype: the type of the result. None: the type of the products.
 
         Returns:
             `[rows, units]`.
@@ -86,26 +86,27 @@ class FloatProducts:
         return tf.cast(onednn.dense(tf.cast(x, self.dtype), kernel, bias, activation), dtype or self.dtype)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
-        """Multiplies the activation of the dense layer `name` by its factor, which has no activation."""
+        """Computes a gated layer: `activation(x kernel + bias)` of `name`, times `x kernel + bias` of `FACTOR`."""
         x = tf.cast(x, self.dtype)
         return self(name, x, activation) * FloatProducts.__call__(self, FACTOR, x)
 
 
 class RecordingProducts(FloatProducts):
-    """Computes float32 products, and records their inputs for calibration.
+    """Products in float32 that record their inputs, for calibration.
 
     Attributes:
-        recorded: name -> the largest absolute value of each input, float32 `[inputs]`; and some rows, `[n, inputs]`.
+        recorded: by product, the largest absolute value of each input, float32 `[inputs]`, and some rows,
+            `[n, inputs]`.
     """
 
-    ROWS = 32  # roughly the most rows to record of a batch
+    ROWS = 32  # the approximate maximum of recorded rows per batch
 
     def __init__(self, weights: Weights) -> None:
         super().__init__(weights, tf.float32)
         self.recorded: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def kernel(self, name: str) -> np.ndarray:
-        """Joins all kernels that this input is multiplied with: float32 `[inputs, units]`."""
+        """Joins all kernels that the product's input is multiplied by: float32 `[inputs, units]`."""
         names = [name, FACTOR] if name == "intermediate" and f"{FACTOR}/kernel" in self._constants else [name]
         return np.concatenate([self._constants[f"{each}/kernel"].numpy() for each in names], axis=1)
 
@@ -121,11 +122,11 @@ class RecordingProducts(FloatProducts):
 
 
 class Int8Products:
-    """Int8 products. Their ranges are static, so that an answer does not depend on the rest of its batch.
+    """The products of a block in int8. The ranges are static, so that a row does not depend on its batch.
 
     Args:
-        weights: float32, by name.
-        ranges: name of a product -> the range of its input.
+        weights: float32, by name, such as "qkv/kernel".
+        ranges: the range of each product's input, by name.
     """
 
     def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
@@ -136,7 +137,7 @@ class Int8Products:
         divisors = {name: each.divisors for name, each in self._ranges.items() if each.divisors is not None}
         self._kernels, self._biases = {}, {}
         self._factors = {name: tf.constant(1 / each, tf.float32) for name, each in divisors.items()}
-        if weights["qkv/kernel"].shape[1] == 3 * len(divisors["context"]):  # else, heads share values, but not divisors
+        if weights["qkv/kernel"].shape[1] == 3 * len(divisors["context"]):  # otherwise, heads share V, but not divisors
             weights = _with_divided_values(weights, divisors["context"])
             del self._factors["context"]
         for name in self._ranges:
@@ -149,7 +150,7 @@ class Int8Products:
     def __call__(
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
-        """See `FloatProducts`. The output of an activation stays int8 if the next product takes int8."""
+        """Computes a product as `FloatProducts` does; with a fused activation, it stays int8 for the next."""
         output = dtype or self.dtype
         if activation is not None:
             is_float = self._ranges["output"].divisors is not None
@@ -157,7 +158,7 @@ class Int8Products:
         return self._product(name, self._quantized(name, x), activation, output)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
-        """See `FloatProducts`."""
+        """Computes a gated layer as `FloatProducts` does, in float32 after the products."""
         x = self._quantized(name, x)
         return self._product(name, x, activation, tf.float32) * self._product(FACTOR, x, None, tf.float32)
 
@@ -173,14 +174,14 @@ class Int8Products:
 
 
 def _with_divided_values(weights: Weights, divisors: np.ndarray) -> Weights:
-    """Divides attention's values. Means of divided values are divided means."""
+    """Folds the divisors of attention's output into V: attention averages V, so scaling V scales its output."""
     factors = np.concatenate([np.ones(2 * len(divisors), np.float32), 1 / divisors])
     return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}
 
 
 # -- The block.
 
-# Product -> the path of its weights in a `TransformerBlock`.
+# Product -> the path of its layer in a `TransformerBlock`.
 _PATHS = {"qkv": "attention/qkv", "context": "attention/output", "intermediate": "intermediate", "output": "output"}
 
 
@@ -188,16 +189,16 @@ Products = TypeVar("Products", bound=FloatProducts | Int8Products, covariant=Tru
 
 
 class InferenceBlock(Generic[Products]):
-    """`TransformerBlock` without dropout, with constant weights and fused operations.
+    """A `TransformerBlock` without dropout, with constant weights and fused operations.
 
-    Hidden states and normalization are float32: they cost no more, and are not rounded in each layer. Softmax is
-    computed in float32, too.
+    Hidden states and normalization are float32, which costs no more, and hidden states are not rounded in each layer.
+    Softmax is computed in float32, too.
 
     Args:
         config: the architecture.
-        layer: the number of the layer, from 0.
+        layer: the layer's index, from 0.
         weights: the weights of a `TransformerBlock`, float32, by name.
-        make_products: makes the dense layers from their weights.
+        make_products: makes the products from their weights.
     """
 
     def __init__(
@@ -217,12 +218,12 @@ class InferenceBlock(Generic[Products]):
 
     @property
     def gets_int8(self) -> tuple[str, ...]:
-        """Names the products whose input is int8 already: the product before computes the activation in between."""
+        """The products that receive int8 directly, because the product before them fuses the activation."""
         is_fused = not self.config.gated and self.config.activation in onednn.FUSED
         return ("output",) if is_fused else ()
 
     def __call__(self, hidden: tf.Tensor, layout: Layout, training: bool | None = None) -> tf.Tensor:
-        """Transforms float32 `[rows, hidden]` into the same shape."""
+        """Computes the block: float32 `[rows, hidden]` -> the same shape."""
         attention = lambda x: self._attention(x, layout)  # noqa: E731
         return residual(self.config, hidden, attention, self._attention_norm, self._feed_forward, self._output_norm)
 
@@ -230,7 +231,7 @@ class InferenceBlock(Generic[Products]):
         mask = layout.added_mask(self._heads.is_local, self.products.dtype.name)
 
         def weights(query: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-            return tf.nn.softmax(onednn.scores(query, key, mask))  # the query is already scaled
+            return tf.nn.softmax(onednn.scores(query, key, mask))  # the kernel of Q holds the scale
 
         context = self._heads.attend(self.products("qkv", hidden), layout, weights)
         return self.products("context", context, dtype=tf.float32)
@@ -240,7 +241,7 @@ class InferenceBlock(Generic[Products]):
         return self.products("output", compute("intermediate", hidden, self.config.activation), dtype=tf.float32)
 
     def _norm(self, name: str, weights: Weights) -> Callable[[tf.Tensor], tf.Tensor] | None:
-        """Makes a normalization layer, or None if there is none."""
+        """Makes a normalization from its weights; None if the block lacks it."""
         if f"{name}/gamma" not in weights:
             return None
         gamma = weights[f"{name}/gamma"]
@@ -254,7 +255,7 @@ class InferenceBlock(Generic[Products]):
 def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray]:
     """Collects the weights of the products; biases that the architecture lacks are zero.
 
-    The query's weights are divided by sqrt(head size), so that scores need no scaling.
+    Q's weights are divided by `sqrt(head_size)`, so that scores need no scaling.
     """
     dense = {}
     for name, path in _PATHS.items():

@@ -1,6 +1,6 @@
 """TensorFlow's fused oneDNN operations, which have no public Python function: see `add_private_operation`.
 
-They are in TensorFlow's stock wheel for x86 Linux. They work inside traced functions only.
+TensorFlow's stock wheel for x86 Linux has them. They work only inside traced functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEVELS = 127  # int8 from -127 to 127
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Checks whether oneDNN can compute in bfloat16 on this processor. Without AVX-512, it would end the process."""
+    """Checks whether oneDNN can compute in bfloat16 on this processor; without AVX-512, it would end the process."""
     try:
         return bool(re.search(r"^flags\b.* avx512bw\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
     except OSError:
@@ -38,7 +38,7 @@ def has_bfloat16() -> bool:
 
 @functools.cache
 def has_int8() -> bool:
-    """Checks whether this build of TensorFlow has int8 products, and computes them correctly on this processor."""
+    """Checks whether this TensorFlow has int8 products and computes them correctly on this processor."""
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
 
     @tf.function(autograph=False)
@@ -57,7 +57,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
 
     Args:
         x: float32 or bfloat16.
-        kernel: `[inputs, units]`, a constant, as oneDNN keeps a reordered copy.
+        kernel: `[inputs, units]`, a constant, because oneDNN keeps a reordered copy.
         bias: `[units]`, a constant.
         activation: of `config.ACTIVATIONS`, or None.
     """
@@ -77,11 +77,12 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
 
 
 def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """Computes `query key^T + mask`: float `[batch, heads, queries, keys]`, rounded only after the sum.
+    """Computes `query key^T + mask`, `[batch, heads, queries, keys]`, and rounds only after the sum.
 
     Args:
-        query, key: float32 or bfloat16 `[batch, heads, queries or keys, size]`.
-        mask: of the same type, with four axes, each of the result's size or 1; None: 0.
+        query: float32 or bfloat16 `[batch, heads, queries, size]`.
+        key: of the same type, `[batch, heads, keys, size]`.
+        mask: of the same type, `[batch or 1, heads or 1, queries or 1, keys or 1]`. None: 0.
     """
     if mask is None:
         return tf.matmul(query, key, transpose_b=True)
@@ -105,13 +106,13 @@ def silu(x: tf.Tensor) -> tf.Tensor:
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Normalizes the last axis (layer normalization) in one operation; sums are float32 for bfloat16, too."""
+    """Computes layer normalization over the last axis in one operation; sums are float32 even for bfloat16."""
     (y,) = add_private_operation("_MklLayerNorm", [x, gamma, beta], [x.dtype], T=x.dtype, epsilon=float(epsilon))
     return y
 
 
 def quantize(x: tf.Tensor, limit: float) -> tf.Tensor:
-    """Converts float32 to int8: `limit` becomes 127, and `-limit` -127; numbers beyond are clipped."""
+    """Converts float32 to int8: `limit` becomes 127, `-limit` becomes -127, and numbers beyond are clipped."""
     return tf.raw_ops.QuantizeV2(
         input=x, min_range=-limit, max_range=limit, T=INT8, mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True
     ).output
@@ -125,15 +126,16 @@ def quantized_dense(
     activation: str | None = None,
     output: tf.DType | float = tf.float32,
 ) -> tf.Tensor:
-    """Computes `activation(x kernel + bias)`, with an int8 product.
+    """Computes `activation(x kernel + bias)` with an int8 product: `[rows, inputs]` -> `[rows, units]`.
 
     Args:
         x: int8 `[rows, inputs]`, from `quantize` with `limit`.
-        limit: see `quantize`.
+        limit: the value that 127 stands for, see `quantize`.
         kernel: int8 `[inputs, units]`.
         bias: float32 `[units]`, a constant.
         activation: of `config.ACTIVATIONS`, or None.
-        output: float32, bfloat16, or the limit of an int8 output. An int8 output needs a fused activation or none.
+        output: the type of the output, float32 or bfloat16; or the limit of an int8 output. An int8 output needs an
+            activation in `FUSED`, or none.
     """
     ranges = [tf.constant(-limit), tf.constant(limit), tf.constant(-kernel.limits), tf.constant(kernel.limits)]
     is_float = isinstance(output, tf.DType)
@@ -181,7 +183,7 @@ class QuantizedKernel:
         self.values = tf.constant(np.rint(kernel / self.limits * LEVELS).astype(np.int8))
 
 
-# Activations that oneDNN computes within a product -> its names.
+# Activations that oneDNN computes within a product -> oneDNN's names for them.
 FUSED = {"gelu": "GeluExact", "gelu_tanh": "GeluApproximate", "relu": "Relu"}
 
 

@@ -29,9 +29,9 @@ from keras_bert.inference.inference_block import (
 from keras_bert.inference.ranges import InputRange, Int8Ranges
 from keras_bert.tensors import EncoderOutputs
 
-# Blocks are left out of int8 until the last hidden states of tokens have this mean cosine with those in float32.
+# The least mean cosine of tokens' last hidden states, in int8 and in float32. Below it, blocks are left out of int8.
 _LEAST_COSINE = 0.98
-_BATCHES = 8  # to measure the mean cosine with
+_BATCHES = 8  # the number of batches that measure the mean cosine
 
 
 def set_precision(
@@ -42,13 +42,13 @@ def set_precision(
 ) -> None:
     """Sets the precision of an encoder's layers, with its current weights.
 
-    Use it on an x86 processor where bfloat16 or int8 is faster. Training needs "float32". Sums of embeddings, and the
-    pooler, stay float32.
+    Use "bfloat16" or "int8" for inference on an x86 processor where they are faster. Training needs "float32". The sum
+    of the embeddings and the pooler stay float32. After a change of the weights, call it again.
 
     Args:
         encoder: the encoder.
         precision: "float32", "bfloat16" or "int8".
-        batches: inputs for the encoder, to calibrate int8 with.
+        batches: inputs of the encoder that calibrate int8.
         ranges: the ranges of an earlier calibration, in place of batches.
 
     Raises:
@@ -75,7 +75,7 @@ def set_precision(
 def _calibrated(
     encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, tf.Tensor]]
 ) -> tuple[Int8Ranges, list[InferenceBlock[FloatProducts | Int8Products]]]:
-    """Calibrates all blocks; if int8 loses too much, the blocks that lose most are left out."""
+    """Calibrates all blocks, and leaves out the blocks that lose most if int8 loses too much."""
     recording = _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
     chosen: list[Mapping[str, InputRange] | None] = [*input_ranges(encoder, recording, batches)]
     ranges = Int8Ranges(tuple(chosen), digest(encoder), is_built_in=False)
@@ -102,11 +102,13 @@ def _int8_blocks(
 
 
 def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tensor]]) -> float:
-    """Measures the mean cosine of the tokens' hidden states, in the encoder's precision, to those in float32.
+    """Measures the mean cosine of tokens' last hidden states, in the encoder's precision and in float32.
+
+    Use it to see what low precision costs: 1 means that nothing is lost.
 
     Args:
-        encoder: in low precision.
-        batches: inputs for it.
+        encoder: an encoder in low precision.
+        batches: inputs of the encoder.
     """
     lower = encoder.inference
     return mean_cosine(encoder, lower.blocks, lower.words, batches)
@@ -117,10 +119,10 @@ class Inference:
 
     Args:
         precision: "bfloat16" or "int8".
-        run: `BertEncoder.run` of the encoder.
-        blocks: its blocks in this precision.
-        words: its table of token embeddings in this precision.
-        ranges: the int8 ranges.
+        run: the encoder's method `run`.
+        blocks: the encoder's blocks in this precision.
+        words: the encoder's table of token embeddings in this precision.
+        ranges: the int8 ranges; None for bfloat16.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The ranges of a calibrated encoder, and their file in a preset."""
+"""The int8 ranges of a calibrated encoder, and their file in a preset."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from keras_bert import files
 
 FILE = "int8_ranges.safetensors"
 PRODUCTS = ("qkv", "context", "intermediate", "output")  # of a block, in order
-_SCALED = PRODUCTS[:3]  # these always have divisors; "output" has none if its input is already int8
+_SCALED = PRODUCTS[:3]  # always have divisors; "output" has none if its input is already int8
 
 
 class InputRange(NamedTuple):
     """The conversion of a product's input to int8.
 
     Attributes:
-        limit: the value that becomes 127, after the division. Larger values are clipped.
-        divisors: float32 `[inputs]`. Each input is divided by its divisor, and its row of the kernel is multiplied by
-            it, so that large inputs lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is already
-            int8.
+        limit: the value that becomes 127, after the division by `divisors`. Larger values are clipped.
+        divisors: float32 `[inputs]`. Each input is divided by its divisor, and its row of the kernel multiplied by the
+            divisor, so that large inputs lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is
+            already int8.
     """
 
     limit: float
@@ -37,9 +37,9 @@ class Int8Ranges:
     """The result of a calibration.
 
     Attributes:
-        blocks: for each block of the encoder, the ranges of its products; None: the block is not computed in int8.
+        blocks: for each block of the encoder, the ranges of its products' inputs. None: the block is left out of int8.
         weights: the digest of the weights that the ranges belong to.
-        is_built_in: whether they come from the built-in sentences.
+        is_built_in: whether the ranges come from the built-in sentences, `SAMPLE_TEXTS`.
     """
 
     blocks: tuple[Mapping[str, InputRange] | None, ...]
@@ -48,12 +48,12 @@ class Int8Ranges:
 
     @property
     def left_out(self) -> list[int]:
-        """Lists the indices of the blocks that are not computed in int8, because they would lose too much."""
+        """The indices of the blocks that are not computed in int8, because they would lose too much."""
         return [i for i, block in enumerate(self.blocks) if block is None]
 
 
 def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
-    """Writes the file into a preset's directory, replacing an older one."""
+    """Writes ranges into a preset's directory, and replaces older ranges there."""
     tensors = {}
     for i, block in enumerate(ranges.blocks):
         for name, (limit, divisors) in (block or {}).items():

@@ -20,12 +20,17 @@ Schedule = keras.optimizers.schedules.LearningRateSchedule
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupThenDecay(Schedule):
-    """The learning rate rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
+    """A learning rate that rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
+
+    Use it for pre-training and fine-tuning.
 
     Args:
         peak: the peak learning rate.
-        warmup_steps: the steps before the peak; with 0, the first step has the peak learning rate.
-        total_steps: the steps of the whole run.
+        warmup_steps: the number of steps before the peak; with 0, the first step has the peak learning rate.
+        total_steps: the number of steps of the whole run.
+
+    Raises:
+        ValueError: `warmup_steps` is negative or more than `total_steps`.
 
     Example:
         >>> schedule = WarmupThenDecay(1e-4, warmup_steps=10, total_steps=110)
@@ -54,20 +59,25 @@ class WarmupThenDecay(Schedule):
 class AdamW(undocumented.ReplicaOptimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), BERT's optimizer.
 
-    Weights of one dimension (biases, layer normalization) do not decay. Epsilon is added to the square root of the
-    corrected moment, as in Kingma and Ba's algorithm 1 and in PyTorch; Keras's Adam adds it before the correction. On
-    TensorFlow, one fused operation updates a weight and its moments.
+    Use it to train any model of this package; for batches of thousands, use `LAMB`. Weights of one dimension (biases,
+    layer normalization) do not decay. Epsilon is added to the square root of the corrected moment, as in Kingma and
+    Ba's algorithm 1 and in PyTorch; Keras's Adam adds it before the correction. On TensorFlow, one fused operation
+    updates a weight and its moments.
 
     Args:
         learning_rate: a number or a schedule.
-        weight_decay: each step subtracts this share of a weight, times the learning rate.
+        weight_decay: each step subtracts `weight_decay * learning_rate * weight` from a weight.
         beta_1, beta_2, epsilon: as in Adam.
-        layer_decay: each layer's learning rate is that of the layer above, times this factor (Sun et al. 2019,
-            section 5.3.2: 0.95). The head keeps the full learning rate.
-        num_layers: the number of layers of the encoder; needed for `layer_decay`.
-        scales: the path of a weight -> a factor of its learning rate, but not of its decay: a number, or one for each
-            of its last dimension. A head of numbers learns alike in any unit if this is the spread of the numbers.
+        layer_decay: a layer's learning rate is this factor times the learning rate of the layer above (Sun et al.
+            2019, section 5.3.2: 0.95). The head and the pooler keep the full learning rate.
+        num_layers: the number of layers of the encoder; `layer_decay` needs it.
+        scales: by the path of a weight, a factor of its learning rate, but not of its decay: a number, or a number for
+            each index of the last dimension. With the spread of the labels as the factor, a regression head learns
+            alike in any unit.
         **kwargs: arguments of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
+
+    Raises:
+        ValueError: `layer_decay` is not 1, and `num_layers` is missing.
 
     Example:
         >>> optimizer = AdamW(WarmupThenDecay(2e-5, 100, 1000), weight_decay=0.01, global_clipnorm=1.0)
@@ -107,8 +117,8 @@ class AdamW(undocumented.ReplicaOptimizer):
         self._scales = [self.scales.get(variable.path) for variable in variables]
 
     def _share_of_rate(self, path: str) -> float:
-        """The factor of a weight's learning rate, from the path of the weight."""
-        if self.layer_decay == 1.0 or self.num_layers is None:  # never only the latter, see `__init__`
+        """Computes the factor of a weight's learning rate by `layer_decay`, from the path of the weight."""
+        if self.layer_decay == 1.0 or self.num_layers is None:  # with a decay, `num_layers` is set
             return 1.0
         parts = path.split("/")
         depth = self.num_layers + 1  # the head and the pooler
@@ -122,7 +132,7 @@ class AdamW(undocumented.ReplicaOptimizer):
     @property
     def learning_rate(self) -> Tensor:
         """The learning rate of the next update: a variable, or the value of the schedule."""
-        # Keras calls a schedule with the number of batches; with gradient accumulation, an update takes several
+        # Keras calls a schedule with the number of batches, but with gradient accumulation, an update takes several
         # batches.
         return super().learning_rate if self._schedule is None else self._schedule(self.iterations)
 

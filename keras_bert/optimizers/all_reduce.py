@@ -1,4 +1,4 @@
-"""Makes an optimizer's step on several replicas equal to that of one replica on the global batch."""
+"""Makes an optimizer's step on several replicas equal to the step of one replica on the global batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keras_bert import undocumented
 
 
 def on_replicas() -> bool:
-    """Whether this code runs in one of several replicas."""
+    """Checks whether this code runs in one of several replicas."""
     return tf.distribute.get_strategy().num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context()
 
 
@@ -18,12 +18,13 @@ def apply_on_replicas(
 ) -> None:
     """Updates variables with the sum of the replicas' gradients.
 
-    Keras itself clips each replica's gradients by their own norm before the sum, and cannot accumulate gradients here.
+    Keras clips each replica's gradients by their own norm, before the sum, and cannot accumulate gradients on several
+    replicas. This function clips the sum, and accumulates.
 
     Args:
-        optimizer: a Keras optimizer, built.
+        optimizer: a Keras optimizer that has been built.
         gradients: the gradients of this replica.
-        variables: one for each gradient.
+        variables: the variable of each gradient.
     """
     replica = tf.distribute.get_replica_context()
     sums = [tf.convert_to_tensor(each) for each in replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)]

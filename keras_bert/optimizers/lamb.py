@@ -14,14 +14,15 @@ from keras_bert.tensors import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LAMB(AdamW):
-    """Adam, with the step of each weight matrix scaled to the norm of the matrix (You et al. 2020, algorithm 2).
+    """Adam that scales the step of each weight matrix to the norm of the matrix (You et al. 2020, algorithm 2).
 
-    Biases and the weights of layer normalization do not decay, and their steps are not scaled, as in the authors' code.
-    `keras.optimizers.Lamb` scales these, too, and lets matrices decay outside of the scaled step. Like all of Keras's
-    optimizers, it keeps a trained model in memory.
+    Use it to pre-train with batches of thousands of sequences. Biases and the weights of layer normalization do not
+    decay, and their steps are not scaled, as in the authors' code. `keras.optimizers.Lamb` scales their steps, too, and
+    lets matrices decay outside of the scaled step. Like all of Keras's optimizers, `keras.optimizers.Lamb` also keeps a
+    trained model in memory.
 
     Args:
-        learning_rate: a number or a schedule: the norm of a matrix's step as a share of the matrix's norm, about 1e-3.
+        learning_rate: a number or a schedule, about 1e-3: the norm of a matrix's step, divided by the matrix's norm.
         **kwargs: as for `AdamW`.
 
     Example:
@@ -49,6 +50,6 @@ class LAMB(AdamW):
 
 
 def _trust_ratio(size: Tensor, change: Tensor) -> Tensor:
-    """`size / change`; 1 where a norm is 0, because a matrix of zeros would never change."""
+    """Divides `size` by `change`; 1 where a norm is 0: with 0, a matrix of zeros would never change."""
     is_defined = ops.logical_and(size > 0, change > 0)
     return ops.where(is_defined, size / ops.where(is_defined, change, 1.0), 1.0)

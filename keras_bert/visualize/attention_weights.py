@@ -1,4 +1,4 @@
-"""A text and an encoder -> the tokens, the attention weights of every head, and its queries and keys."""
+"""Computes the tokens of a text, and every head's attention weights, queries and keys."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Weights(NamedTuple):
         scores: float32 `[num_layers, num_heads, tokens, tokens]`: how much each query (third axis) attends to each key
             (fourth axis).
         queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the scores are
-            `softmax(queries keys^T / sqrt(head_size))`. (In disentangled attention, queries are divided by `sqrt(3)`.)
-        added: float32, of the shape of the scores: the distance terms that are added before the softmax; None: 0.
-        reaches: for each layer, the largest distance at which a token attends to another; None: no limit.
+            `softmax(queries keys^T / sqrt(head_size) + added)`. Queries of disentangled attention hold the factor
+            `1 / sqrt(3)`.
+        added: float32, of the shape of the scores: the distance terms. None: 0.
+        reaches: for each layer, the largest distance at which a token attends to another. None: no limit.
     """
 
     texts: tuple[str, ...]
@@ -42,11 +43,11 @@ class Weights(NamedTuple):
 
 
 def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> Weights:
-    """Runs the encoder on one text or a pair, without truncation.
+    """Computes the attention within one text or a pair, without truncation.
 
     Args:
         encoder: any encoder.
-        preprocessor: the encoder's; only its tokenizer is used.
+        preprocessor: the encoder's preprocessor, of which only the tokenizer is used.
         *texts: one text or two.
 
     Raises:
@@ -93,16 +94,17 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
 
 
 def clearest_head(weights: Weights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
-    """The layer and the head with the largest weights between words that are not neighbours.
+    """Finds the layer and the head with the largest weights between words that are not neighbours.
 
-    Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, on the token before or after, or spread it over
-    all tokens (Clark et al. 2019, What Does BERT Look At?, section 3). The clearest head has the largest sum of squared
-    weights, without the weights from or to special tokens, or from a token to itself or to a neighbour. A text of fewer
-    than three words has no others: then neighbours count.
+    Use it to choose the head to show first. Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, on the
+    token before or after, or spread it over all tokens (Clark et al. 2019, What Does BERT Look At?, section 3). The
+    clearest head has the largest sum of squared weights, where weights from or to special tokens, and from a token to
+    itself or to a neighbour, are left out. In a text of fewer than three words, all are neighbours, so they count.
 
     Args:
         weights: the weights of one text, or of a pair.
-        layer, head: if given, only the heads of this layer, or only this head of each layer, are compared.
+        layer: compares only the heads of this layer. None: of all layers.
+        head: compares only this head of each layer. None: all heads.
 
     Returns:
         The indices of the layer and the head; on a tie, the first.
@@ -126,5 +128,5 @@ def clearest_head(weights: Weights, layer: int | None = None, head: int | None =
 
 
 def _of_the_row(layers: Iterable[Tensor]) -> np.ndarray:
-    """The layers' tensors for a batch of one row, stacked."""
+    """Stacks the layers' tensors, each of a batch of one row, without the batch's axis."""
     return np.stack([ops.convert_to_numpy(ops.cast(layer[0], "float32")) for layer in layers])

@@ -1,6 +1,6 @@
-"""A self-contained HTML page with the measures of a model, its confusion matrix and its worst answers.
+"""Makes a self-contained HTML page with the measures of a model, its confusion matrix and its worst answers.
 
-It needs no scripts; `plain_page` is the frame that such pages share.
+The page needs no scripts. `plain_page` makes the frame that all pages without scripts share.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _FRAME_STYLE = "body { font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem
 
 
 def plain_page(title: str, body: str, style: str = "") -> str:
-    """Makes a page that needs no scripts.
+    """Makes a self-contained HTML page that needs no scripts.
 
     Args:
         title: any text.
-        body: HTML, in which every text is escaped. The policy forbids `style` attributes.
-        style: CSS in addition to that of all such pages.
+        body: HTML, in which the caller has escaped every text. The page's policy forbids `style` attributes.
+        style: CSS in addition to the frame's.
 
     Example:
         >>> "<h1>a &lt; b</h1>" in plain_page("a < b", "<p>It is.</p>")
@@ -66,8 +66,8 @@ class ExampleAnswer(NamedTuple):
     """An example and a model's answer.
 
     Attributes:
-        texts: name -> what the model read: a text, or a list of words.
-        rows: label and answer side by side, from `BertTask.compared`.
+        texts: the inputs of the model by name, each a text or a list of words.
+        rows: label and prediction side by side, from `BertTask.compared`.
     """
 
     texts: Mapping[str, str | list[str]]
@@ -87,9 +87,9 @@ def page(
     Args:
         title: the title of the page.
         measures: the measures of the model.
-        details: further measures; those named "measure of class" make a table with a row for each class.
+        details: further measures; the measures named "measure of class" make a table with a row for each class.
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
-            the predicted classes. None if there are no such.
+            the predicted classes. None if the model has no classes.
         worst: the examples to show.
         heading: the text above the examples.
 
@@ -139,7 +139,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _rows(header: Sequence[str], rows: Sequence[str]) -> str:
-    """Makes a table of rows of cells that are HTML already."""
+    """Makes a table from rows whose cells are HTML already."""
     lines = ["".join(f"<th>{escape(name)}</th>" for name in header), *rows]
     return "<div><table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>"
 
@@ -151,6 +151,6 @@ def _cell(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    if value is None:  # a truncated word has no answer
+    if value is None:  # the model makes no prediction for a truncated word
         return ""
     return " ".join(value) if isinstance(value, list) else str(value)

@@ -1,4 +1,4 @@
-"""Attention weights -> a self-contained HTML page, which needs no network and no server."""
+"""Makes a self-contained HTML page of attention weights, which needs no network and no server."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def page(weights: Weights, layer: int, head: int) -> str:
     """Makes the HTML page that shows the weights.
 
     The page holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It
-    also holds the queries, the keys and the distance terms, with a relative error of 1 / 2048. From these it computes
-    products and softmax, to show how a weight is computed. The page's policy allows only its own script and style
-    sheet, by their hashes, and loads nothing.
+    also holds the queries, the keys and the distance terms, with a relative error of at most 1 / 2048. From these, it
+    computes products and softmax, to show how a weight is computed. The page's policy allows only the page's own script
+    and style sheet, by their hashes. The page loads nothing.
 
     Args:
         weights: the weights of one text, or of a pair.
@@ -49,7 +49,7 @@ def page(weights: Weights, layer: int, head: int) -> str:
         False
     """
     style, script = _part("page.css"), "\n".join(map(_part, _SCRIPTS))
-    script = f'"use strict";\n{{\n{script}}}\n'  # the block keeps its names local
+    script = f'"use strict";\n{{\n{script}}}\n'  # the block keeps the script's names local
     policy = {
         "default-src": "'none'",
         "script-src": source_hash(script),

@@ -1,4 +1,4 @@
-"""The occurrences of a word in a text as points: their contextual vectors in two dimensions."""
+"""Shows the occurrences of a word in a text as points: their contextual vectors in two dimensions."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Senses:
     """A word's occurrences and their vectors.
 
     Attributes:
-        word: the word, in the case of the call.
-        occurrences: in the order of the text.
-        vectors: float32 `[occurrences, hidden]`: the means of the word's hidden states in the last layer.
-        static: float32 `[hidden]`: the mean of its tokens' rows in the embedding table, which do not depend on context.
+        word: the word, as the caller wrote it.
+        occurrences: the occurrences, in the order of the text.
+        vectors: float32 `[occurrences, hidden]`: the mean of each occurrence's hidden states in the last layer.
+        static: float32 `[hidden]`: the mean of the token embeddings of the word, which do not depend on context.
         points: float32 `[occurrences, 2]`: the two principal components of `vectors`.
         static_point: float32 `[2]`: `static` in the same projection.
     """
@@ -79,13 +79,13 @@ def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
 
 
 def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str, paragraphs: Iterable[str]) -> Senses:
-    """Encodes a text sentence by sentence: a vector and a point for each occurrence of a word.
+    """Encodes a text sentence by sentence, and computes a vector and a point for each occurrence of a word.
 
     Use it to see how many senses of a word an encoder separates.
 
     Args:
         encoder: the encoder.
-        preprocessor: the encoder's, with `sequence_length=None`.
+        preprocessor: the encoder's preprocessor, with `sequence_length=None`.
         word, paragraphs: as for `find_occurrences`.
 
     Raises:
@@ -144,33 +144,33 @@ def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: 
     return vectors
 
 
-# -- The points of a word's occurrences as a self-contained HTML page, or as a picture.
+# -- Draws the occurrences of a word as points, on a self-contained HTML page or in a picture.
 
 RADIUS = 6  # of a point, in pixels
 LETTERS = 11  # the size of a label's letters, in pixels
 
 _DIRECTIONS = np.array([(1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1)])
-_RINGS = (1, 1.8, 2.6)  # distances, as multiples of the smallest
+_RINGS = (1, 1.8, 2.6)  # distances of a label from its point, as multiples of the smallest
 
 
 def label_places(
     points: np.ndarray, numbers: Sequence[str], size: tuple[float, float]
 ) -> list[tuple[float, float] | None]:
-    """Finds the centre of each label: the nearest free place around its point.
+    """Finds the centre of each label, at the nearest free place around its point.
 
     Args:
-        points: `[points, 2]`, in pixels. The n-th number belongs to the n-th point.
+        points: `[points, 2]`, in pixels. The n-th label belongs to the n-th point; further points are only avoided.
         numbers: the labels, in digits.
         size: the width and the height of the picture, in pixels.
 
     Returns:
-        The place of each number; None if all places around its point are taken.
+        The centre of each label; None if all places around its point are taken.
 
     Example:
         >>> label_places(np.array([[50.0, 50.0], [64.0, 50.0]]), ["1", "2"], (100, 100))
         [(36.5, 50.0), (77.5, 50.0)]
     """
-    taken, halves = points, np.full(points.shape, float(RADIUS))  # rectangles: their centres, and half their sizes
+    taken, halves = points, np.full(points.shape, float(RADIUS))  # rectangles to avoid: centres and half sizes
     places: list[tuple[float, float] | None] = []
     for point, number in zip(points, numbers, strict=False):
         half = np.array([0.6 * len(number) + 0.4, 1.0]) * LETTERS / 2  # with a gap between two numbers
@@ -242,7 +242,7 @@ def page(senses: Senses) -> str:
 
 
 def picture(senses: Senses) -> bytes:
-    """Draws a PNG of the same points, with their numbers.
+    """Draws a PNG of the points that `page` shows, with their numbers.
 
     Raises:
         ImportError: matplotlib is not installed.

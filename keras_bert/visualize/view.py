@@ -32,7 +32,7 @@ _LETTERS = 8  # points
 
 
 def picture(weights: Weights, layer: int | None = None, head: int | None = None) -> bytes:
-    """Draws a heat map of one head, with its tokens, or of several heads in a grid: a row per layer, a column per head.
+    """Draws a heat map of one head with its tokens, or a grid of several heads: a row per layer, a column per head.
 
     Args:
         weights: the weights of one text, or of a pair.
@@ -63,14 +63,14 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """Makes an empty figure of matplotlib, of this size in inches, and its axes."""
+    """Makes an empty matplotlib figure of this size in inches, and its axes."""
     # Not pyplot, which keeps figures in memory and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 
 def png(figure: Figure) -> bytes:
-    """Writes a figure as the bytes of a PNG file."""
+    """Renders a figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH)
     return buffer.getvalue()
@@ -91,7 +91,7 @@ def _one(axes: Axes, weights: Weights, layer: int, head: int) -> AxesImage:
 
 
 def _grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[int]) -> AxesImage:
-    """Draws one image of all heads: hundreds of axes would take a minute."""
+    """Draws all heads in one image: hundreds of axes, one per head, would take a minute."""
     size = len(weights.tokens)
     gap = max(1, size // 10)
     step = size + gap
@@ -111,7 +111,7 @@ def _grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[i
 
 
 def _heat(axes: Axes, weights: np.ndarray) -> AxesImage:
-    """Shades by the square root of the weight, so that small weights stay visible."""
+    """Draws a heat map, shaded by the square root of the weight, so that small weights stay visible."""
     norm = needed("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
     return axes.imshow(weights, cmap="Blues", norm=norm, interpolation="nearest")
 
@@ -126,7 +126,7 @@ def attention(
 
     Args:
         encoder: any encoder.
-        preprocessor: the encoder's. Only its tokenizer is used: nothing is padded or truncated.
+        preprocessor: the encoder's preprocessor. Only its tokenizer is used: nothing is padded or truncated.
         text: a text that fits into the model's positions.
         second: the second text of a pair.
 
@@ -155,7 +155,7 @@ class AttentionView:
         weights: the tokens, the weights between them, and the queries and keys behind the weights.
 
     Attributes:
-        weights: as above.
+        weights: the same as the argument.
 
     Example:
         >>> import numpy as np
@@ -177,9 +177,9 @@ class AttentionView:
 
         Args:
             path: `.html` for a self-contained page, or `.png` for a picture, which needs matplotlib.
-            layer, head: indices, from 0, as in `BertEncoder.attention_scores`. A page starts with them, by default with
-                the head with the largest weights between words that are not neighbours. A picture shows only them, by
-                default a grid of all heads of all layers.
+            layer, head: indices, from 0, as in `BertEncoder.attention_scores`. A page shows this head first, by default
+                the head with the largest weights between words that are not neighbours. A picture shows only this layer
+                or head, by default a grid of all heads of all layers.
             overwrite: whether to replace the file.
 
         Raises:
@@ -194,7 +194,7 @@ class AttentionView:
             unfinished.write_bytes(content)
 
     def rendered(self, path: str | Path, layer: int | None = None, head: int | None = None) -> bytes:
-        """Makes the bytes that `save` would write to `path`. Arguments and errors are those of `save`."""
+        """Makes the bytes that `save` would write to `path`, with the arguments and errors of `save`."""
         suffix = check_path(path)
         for name, number, count in zip(("layer", "head"), (layer, head), self.weights.scores.shape, strict=False):
             if number is not None and not 0 <= number < count:
@@ -204,7 +204,7 @@ class AttentionView:
         return page(self.weights, *clearest_head(self.weights, layer, head)).encode()
 
     def _repr_html_(self) -> str:
-        """Puts the page into a sandboxed frame, which cannot touch the notebook around it."""
+        """Embeds the page in a sandboxed frame, which cannot touch the notebook around it."""
         source = html.escape(page(self.weights, *clearest_head(self.weights)))
         return (
             f'<iframe srcdoc="{source}" sandbox="allow-scripts" title="Attention" '
@@ -217,11 +217,11 @@ class AttentionView:
 
 
 def check_path(path: str | Path) -> str:
-    """Checks that `save` can write a path, and returns its suffix.
+    """Checks that `save` can write a path, and returns its suffix in lower case.
 
     Raises:
-        ImportError: it is a picture's, and matplotlib is not installed.
-        ValueError: it is neither a page's nor a picture's.
+        ImportError: the path ends in `.png`, and matplotlib is not installed.
+        ValueError: the path ends neither in `.html` nor in `.png`.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in (PAGE, PICTURE):
