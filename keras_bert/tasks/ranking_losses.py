@@ -3,10 +3,13 @@
 Called with (queries, passages, passages, ...), a `BertReranker` returns logits, float32 `[batch, passages]`. Pairs of a
 query and one passage are trained with binary cross-entropy, which also takes lists.
 
-    Loss            Labels                               Learns
-    LambdaLoss      relevance grades, 0, 1, 2 ...        the order of passages, above all at the top (nDCG)
-    ListNetLoss     any numbers, the higher the better   which passages have the highest labels
-    MarginMSELoss   a better model's scores or margins   the margins; see `keras_bert.tasks.sentence_losses`
+===============  ===================================  ===========================================================
+Loss             Labels                               Learns
+===============  ===================================  ===========================================================
+`LambdaLoss`     relevance grades, 0, 1, 2 ...        the order of passages, above all at the top (nDCG)
+`ListNetLoss`    any numbers, the higher the better   which passages have the highest labels
+`MarginMSELoss`  a better model's scores or margins   the margins; see `keras_bert.tasks.sentence_losses`
+===============  ===================================  ===========================================================
 
 By default, `BertReranker` takes `MarginMSELoss` for a better model's scores and `LambdaLoss` for other labels.
 """

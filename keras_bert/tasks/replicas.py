@@ -62,7 +62,7 @@ class Replicated(_Model):
     """
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Compiles as Keras does, with losses and their mean over the global batch."""
+        """Compiles as Keras does, but averages losses over the global batch."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
             loss = keras.tree.map_structure(_global_mean, loss)
         super().compile(optimizer, loss, *args, **kwargs)

@@ -4,15 +4,19 @@ Called with several columns of texts, a `BertSentenceEncoder` returns vectors, f
 0 holds the anchors. Each loss compares the vectors within a row; some losses also compare vectors of different rows.
 The vectors may have any length.
 
-    Loss                           Columns of texts, and labels
-    MultipleNegativesRankingLoss   (anchor, positive), or (anchor, positive, negative, ...)
-    CoSENTLoss, AnglELoss          (first, second) with the score of their similarity
-    CosineSimilarityLoss           the same, with scores from -1 to 1
-    ContrastiveLoss                (first, second) with 1 (similar) or 0
-    TripletLoss                    (anchor, positive, negative)
-    MarginMSELoss                  (anchor, positive, negative, ...) with a better model's scores or margins
-    VectorMSELoss                  (text, ...) with a better model's vectors
-    MatryoshkaLoss                 wraps any of these losses, for vectors that can be truncated
+==============================  ======================================  =====================================
+Loss                            Columns of texts                        Labels
+==============================  ======================================  =====================================
+`MultipleNegativesRankingLoss`  anchor, positive, maybe negatives       none
+`CoSENTLoss`, `AnglELoss`       first, second                           similarities, any numbers
+`CosineSimilarityLoss`          first, second                           similarities, -1 to 1
+`ContrastiveLoss`               first, second                           1 (similar) or 0
+`TripletLoss`                   anchor, positive, negative              none
+`MarginMSELoss`                 anchor, positive, negative, ...         a better model's scores or margins
+`VectorMSELoss`                 one or more                             a better model's vectors
+==============================  ======================================  =====================================
+
+`MatryoshkaLoss` wraps any of these losses, for vectors that can be truncated later.
 """
 
 from __future__ import annotations
@@ -180,7 +184,7 @@ class CosineSimilarityLoss(keras.losses.Loss):
 class ContrastiveLoss(keras.losses.Loss):
     """A loss that pulls similar pairs together and pushes dissimilar pairs `margin` apart.
 
-    Use it for pairs with labels 1 (similar) and 0, such as duplicate questions, if the labels are exact.
+    Use it for pairs with labels 1 (similar) and 0, such as duplicate questions.
 
     `y d^2 / 2 + (1 - y) max(0, margin - d)^2 / 2` with the cosine distance `d = 1 - cos`: Hadsell et al. 2006,
     "Dimensionality Reduction by Learning an Invariant Mapping", section 2.1.
@@ -214,8 +218,8 @@ class ContrastiveLoss(keras.losses.Loss):
 class TripletLoss(keras.losses.Loss):
     """A loss that keeps an anchor `margin` closer to its positive than to its negative.
 
-    Use it for triplets whose texts should be compared only with each other. Otherwise `MultipleNegativesRankingLoss`
-    learns more from the same triplets, as it also compares rows.
+    Use it for triplets whose texts should be compared only with each other. Otherwise, `MultipleNegativesRankingLoss`
+    usually learns more from the same triplets, as it also compares texts of different rows.
 
     `max(0, |a - p| - |a - n| + margin)`: Reimers and Gurevych 2019, "Sentence-BERT", section 3, where the margin is 1.
     The loss does not normalize vectors. If the model does, two vectors are at most 2 apart.

@@ -42,8 +42,8 @@ _JSON_TYPES = {
     "Mapping": dict,
     "Sequence": list,
 }
-# The heads of fine-tuned models, and what they label. Heads of pre-training are left out: a preset with one of them is
-# a model to start from.
+# The heads of fine-tuned models, with the objects of their predictions. Heads of pre-training are left out, as a preset
+# that only has such heads is a model to start from.
 _FINE_TUNED = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
 _MADE = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
@@ -53,7 +53,7 @@ Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON va
 
 
 class UntrainedWarning(UserWarning):
-    """Warns that a model has a new head, drawn at random, that the user did not ask for; it must be trained."""
+    """A warning that a model has a new head, drawn at random, that the user did not ask for; it must be trained."""
 
 
 class RowSettings(NamedTuple):
@@ -358,7 +358,7 @@ class Storable(_Model):
             warnings.warn(message, UntrainedWarning, stacklevel=3)
 
     def _warn_if_untrained(self) -> None:
-        """Warns, once, before a new head answers that the user did not ask for and that was not trained."""
+        """Warns once, before the first answer, if the head is new, was not asked for and has not been trained."""
         message, self._untrained = self._untrained, None
         if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
             warnings.warn(message, UntrainedWarning, stacklevel=3)

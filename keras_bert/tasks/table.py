@@ -110,7 +110,7 @@ def columns_of_texts(handle: str | Path | Preset, text_column: str, text_pair_co
         text_column, text_pair_column: the columns of `text` and `text_pair`.
 
     Returns:
-        The names of the columns; empty if the preset is in a format that does not say them.
+        The names of the columns; empty unless the preset is in Hugging Face's format.
     """
     with Preset.open(handle) as preset:
         if not hugging_face.recognizes(preset):

@@ -434,7 +434,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     def _accumulable(self, gradients: list[tf.Tensor | None], parts: list[Part]) -> list[tf.Tensor | None]:
-        """Scales gradients for an optimizer that accumulates them, so that a batch counts by its labels."""
+        """Scales gradients for an optimizer that accumulates them, so that each batch counts by its labels.
+
+        If the loss has several parts, gradients stay as they are, with a warning.
+        """
         if len(parts) > 1:
             warnings.warn(
                 f"the loss of a {type(self).__name__} is the sum of {len(parts)} means over different counts, so all "
@@ -502,7 +505,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return {"answer": answer}
 
     def confusion(self, answers: Sequence[Any], y: Labels) -> tuple[list[str], np.ndarray] | None:
-        """Counts the confusions of classes: their names and the matrix; None if a text has other than one class."""
+        """Counts the confusions of classes. Returns the classes and the matrix; None unless each text has one class."""
         return None
 
     def check_examples(self, x: Texts, y: Labels | None) -> None:

@@ -41,12 +41,15 @@ class Part(NamedTuple):
 
 
 def count_of(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """Counts the values that a loss is the mean of, over the global batch, or sums their weights: float32.
+    """Counts the values of the global batch that a loss is the mean of, or sums their weights.
 
     Args:
         loss: a Keras loss, as `compile` takes it. A loss that is not a mean over rows has a method
             `count(y_true, y_pred)`.
         y_true, y_pred, sample_weight: the arguments of the loss.
+
+    Returns:
+        A float32 scalar.
     """
     loss = getattr(loss, "loss", loss)  # unwraps a `GlobalMean`
     counts = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")

@@ -224,15 +224,22 @@ def measured(rows: Sequence[TextVectors], scores: Labels | None, similarity: str
 
     Args:
         rows: texts and vectors.
-        scores: determine the measures:
-
-            - None: each anchor searches for its positives among all texts except anchors. If rows have negatives, the
-              accuracy of triplets is measured, too.
-            - Scores of pairs: Spearman's and Pearson's correlations; if all scores are 0 or 1, average precision, best
-              F1 and best accuracy.
-            - A teacher's scores or margins of triplets, see `MarginMSELoss`: the correlations of the margins.
-            - A teacher's vectors, see `VectorMSELoss`: the mean cosine.
+        scores: the labels of the rows, or None; see the table.
         similarity: that of the model, "cosine" or "dot".
+
+    Returns:
+        The measures by name. They depend on the scores:
+
+        ======================================  ===================================================================
+        Scores                                  Measures
+        ======================================  ===================================================================
+        None                                    of a search for each anchor's positives among all texts except
+                                                anchors; with negatives, also the accuracy of triplets
+        of pairs, all 0 or 1                    average precision, best F1 and best accuracy
+        of pairs, other numbers                 Spearman's and Pearson's correlations
+        scores or margins, see `MarginMSELoss`  Spearman's and Pearson's correlations of the margins
+        vectors, see `VectorMSELoss`            the mean cosine
+        ======================================  ===================================================================
     """
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
