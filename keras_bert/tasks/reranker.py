@@ -371,7 +371,7 @@ class BertReranker(BertTask):
         return {"activation": self.activation, "dropout": self.dropout_rate, "labels": self.labels}
 
     def hugging_face_settings(self) -> dict[str, object]:
-        """Returns the activation, as `CrossEncoder` reads it; or two labels, for which `CrossEncoder` returns logits."""
+        """Returns the activation, as `CrossEncoder` reads it; or two labels, for which it returns logits."""
         return cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_names(self.labels)
 
 
