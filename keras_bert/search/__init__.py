@@ -1,6 +1,6 @@
 """Semantic search: indexes of corpora, near-duplicates, and hard negatives.
 
-TensorFlow is imported when a model is loaded, so that files are checked before.
+Functions import TensorFlow when they load a model, and check files before that.
 """
 
 from keras_bert.search.building import build_index, remove_rows

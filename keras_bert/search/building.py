@@ -1,4 +1,4 @@
-"""Builds an index of a corpus in a directory. Vectors are kept in a growing file, so that no work is repeated."""
+"""Builds an index of a corpus in a directory. Vectors go into a growing file, so that no work is repeated."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
 _KEY_BYTES = 16
-TEXTS_AT_A_TIME = 2048  # texts encoded before they are written: the most that an interruption loses
+TEXTS_AT_A_TIME = 2048  # texts to encode before their vectors are written: the most that an interruption loses
 
 
 def key_of(content: bytes) -> bytes:
-    """A short digest that stands for a text or a row."""
+    """Computes a short digest that stands for a text or a row."""
     return hashlib.blake2b(content, digest_size=_KEY_BYTES).digest()
 
 
 class EncodedTexts:
-    """Vectors by the keys of their texts, including those that an earlier process wrote.
+    """A file of vectors, by the keys of their texts. It also holds vectors that an earlier process wrote.
 
     Args:
-        path: the file. An incomplete vector of a killed process is cut off, and a damaged one is not used.
+        path: the file. If a killed process left an incomplete vector, it is cut off. A damaged vector is ignored.
         width: the size of a vector.
     """
 
@@ -44,7 +44,7 @@ class EncodedTexts:
         self._file = open(path, "ab")  # noqa: SIM115  stays open with the object
         self._file.truncate(self._file.tell() // self._type.itemsize * self._type.itemsize)
         self._count = self._file.tell() // self._type.itemsize
-        self._numbers: dict[bytes, int] = {}  # of the records
+        self._numbers: dict[bytes, int] = {}  # key -> number of the record
         for number, record in enumerate(self._records() if self._count else ()):
             if zlib.crc32(record["checked"].tobytes()) == record["checksum"]:
                 self._numbers[record["checked"]["key"].item()] = number
@@ -56,7 +56,7 @@ class EncodedTexts:
         return len(self._numbers)
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
-        """Adds vectors, float32 `[keys, width]`, and writes them at once."""
+        """Adds vectors, float32 `[keys, width]`, and writes them to the file at once."""
         records = np.empty(len(keys), self._type)
         records["checked"]["key"] = np.frombuffer(b"".join(keys), f"V{_KEY_BYTES}")
         records["checked"]["vector"] = vectors
@@ -80,7 +80,7 @@ class EncodedTexts:
             progress: whether to show a progress bar; by default on a terminal.
 
         Returns:
-            Counts: `encoded` now, and `cut` among them.
+            Counts: `encoded`, the texts that this call encoded; and `cut`, the truncated ones among them.
         """
         left = [key for key in texts if key not in self]
         cut, disable = 0, None if progress is None else not progress
@@ -95,7 +95,7 @@ class EncodedTexts:
         return {"encoded": len(left), "cut": cut}
 
     def vectors(self, keys: Iterable[bytes]) -> np.ndarray:
-        """float32 `[keys, width]`."""
+        """Reads the vectors of texts by their keys, float32 `[keys, width]`."""
         return self._records()["checked"]["vector"][[self._numbers[key] for key in keys]]
 
     def close(self) -> None:
@@ -122,8 +122,8 @@ def build_index(
     """Makes or updates an index of a corpus, for `TextIndex`.
 
     The index then has each row of the corpus once. Only new texts are encoded; after an interruption, the same call
-    encodes the rest. With up to 100,000 rows, a search is exact; with more, it searches a graph of neighbours (HNSW),
-    which misses about one hit in a hundred.
+    encodes the rest. Up to 100,000 rows, a search is exact. Beyond, it searches a graph of neighbours (HNSW), which
+    misses about one hit in a hundred.
 
     Args:
         corpus: a table in any format of `keras_bert.data.read_table`; any other file has one text per line. It must fit
@@ -133,14 +133,14 @@ def build_index(
         text_column: the column of the texts.
         stored: how vectors are stored: "float32"; or "int8", which takes a quarter of the memory and changes
             similarities by less than 0.01. By default, as in the existing index, else "float32".
-        add: whether to keep the rows of the existing index, too.
+        add: whether to add the corpus to the rows of an existing index; else the corpus replaces them.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal.
         skip_bad: leave out rows without a text, with a warning that counts them, instead of raising.
 
     Returns:
-        Counts: `texts`, in the index; `encoded`, by this call; and `cut`, the encoded texts that were cut to the
-        model's maximum length.
+        Counts: `texts`, the texts in the index; `encoded`, those that this call encoded; and `cut`, the encoded texts
+        that were truncated to the model's maximum length.
 
     Raises:
         FileNotFoundError: there is no such file or preset.
@@ -195,10 +195,10 @@ def build_index(
 
 
 def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
-    """Removes rows from an index, such as those of deleted documents by their ids. Nothing is encoded.
+    """Removes rows from an index, such as those of deleted documents by their ids. No text is encoded.
 
     Args:
-        directory: of the index.
+        directory: the directory of the index.
         where: the values of the rows to remove, by column, such as `{"id": ["7", "8"]}`; see `TextIndex.search`.
 
     Returns:
@@ -222,7 +222,7 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
     find_record(directory)  # raises before the directory is locked
     with files.only_writer(directory):
         record = read_index(directory, lambda record: record)
-        assert record is not None  # it was found above
+        assert record is not None  # `find_record` raises without a record
         old = _OldIndex(directory, record)
         removed = set(old.rows.matching(where).tolist())
         lines = [line for number, line in enumerate(old.rows.lines()) if number not in removed]
@@ -237,7 +237,7 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
 
 
 class _OldIndex:
-    """The existing index of a directory, and the row numbers of its texts by key."""
+    """The existing index in a directory, and the row numbers of its texts by key."""
 
     def __init__(self, directory: Path, record: IndexRecord) -> None:
         self.rows = IndexRows(directory / record.rows, directory / record.starts)
@@ -247,7 +247,7 @@ class _OldIndex:
         self.numbers = {key_of(text.encode()): number for number, text in enumerate(texts)}
 
     def begins(self, lines: Sequence[bytes]) -> bool:
-        """Whether these rows begin with the rows of the index."""
+        """Checks whether these rows begin with the rows of the index."""
         return len(self.rows) <= len(lines) and all(map(bytes.__eq__, self.rows.lines(), lines))
 
 
@@ -256,7 +256,7 @@ def _line(columns: dict[str, object]) -> bytes:
 
 
 def _lasting(preset: str | Path) -> str:
-    """A handle that does not depend on the working directory."""
+    """Makes the path of a preset absolute, so that it does not depend on the working directory."""
     return str(Path(preset).absolute()) if Path(preset).is_dir() else str(preset)
 
 
@@ -284,14 +284,17 @@ def _write(
     old: _OldIndex | None,
     encoded: EncodedTexts | None,
 ) -> None:
-    """Writes the files of an index, without its record."""
+    """Writes the files of an index, without its record.
+
+    If the new rows begin with those of the old index, new vectors are added to it; otherwise a new index is built.
+    """
 
     def blocks(first: int) -> Iterator[np.ndarray]:
         for start in range(first, len(keys), TEXTS_AT_A_TIME):
             yield _vectors(keys[start : start + TEXTS_AT_A_TIME], width, old, encoded)
 
     is_exact = len(keys) <= neighbours.EXACT_UP_TO
-    same = old if old and old.neighbours.is_exact == is_exact and old.begins(lines) else None  # to go on with
+    same = old if old and old.neighbours.is_exact == is_exact and old.begins(lines) else None  # the index to add to
     first = len(same.rows) if same else 0
     extremes = _extremes(blocks(first), width) if record.stored == "int8" else None
     if same and (extremes is None or same.neighbours.holds(extremes)):
@@ -310,7 +313,7 @@ def _write(
 
 
 def _extremes(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
-    """The lowest and the highest value of each coordinate, float32 `[2, width]`."""
+    """Computes the lowest and the highest value of each coordinate, float32 `[2, width]`."""
     extremes = np.stack([np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)])
     for vectors in blocks:
         np.minimum(extremes[0], vectors.min(axis=0), out=extremes[0])
@@ -319,13 +322,13 @@ def _extremes(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
 
 
 def _vectors(keys: list[bytes], width: int, old: _OldIndex | None, encoded: EncodedTexts | None) -> np.ndarray:
-    """The vectors of texts by their keys, float32 `[keys, width]`."""
+    """Collects the vectors of texts by their keys from both files, float32 `[keys, width]`."""
     known = np.array([bool(old and key in old.numbers) for key in keys])
     vectors = np.empty((len(keys), width), np.float32)
     if old is not None and known.any():
         numbers = [old.numbers[key] for key, is_known in zip(keys, known, strict=True) if is_known]
         vectors[known] = old.neighbours.vectors(np.array(numbers))
     if not known.all():
-        assert encoded is not None  # of the texts that the old index lacks
+        assert encoded is not None  # it has the vectors that the old index lacks
         vectors[~known] = encoded.vectors(key for key, is_known in zip(keys, known, strict=True) if not is_known)
     return vectors

@@ -1,4 +1,4 @@
-"""The files of an index: its record, with their sizes and checksums, and its rows."""
+"""The files of an index: its rows, and a record with the sizes and checksums of all files."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ _SHAPE = {
     "bytes": {str: int},
     "checksums": {str: int},
 }
-_READ_BYTES = 2**24  # at a time
+_READ_BYTES = 2**24  # bytes to read at a time
 
 
 @dataclass(frozen=True)
 class IndexRecord:
     """The content of `index.json`.
 
-    The other files are named after a version. Each run has a new one, so a killed run leaves the old files whole.
+    The names of the other files contain a version. Every build writes new files under a new version, so an interrupted
+    build leaves the previous index intact.
     """
 
     preset: str  # the handle of the model
-    model: str  # its digest
+    model: str  # the digest of the model
     text_column: str
     stored: str  # "float32" or "int8"
     texts: int
     version: int
-    similarity: str = "cosine"  # what a product of vectors is: that of the model
-    bytes: dict[str, int] = field(default_factory=dict)  # of each file, by name
-    checksums: dict[str, int] = field(default_factory=dict)  # CRC-32 of each file, by name
+    similarity: str = "cosine"  # of the model, "cosine" or "dot": the meaning of a product of vectors
+    bytes: dict[str, int] = field(default_factory=dict)  # the size of each file, by name
+    checksums: dict[str, int] = field(default_factory=dict)  # the CRC-32 of each file, by name
 
     @property
     def vectors(self) -> str:
@@ -69,14 +70,14 @@ class IndexRecord:
 
 
 def read_index(directory: Path, read: Callable[[IndexRecord], T]) -> T | None:
-    """Reads an index, while another process may replace it.
+    """Reads an index, even while another process replaces it.
 
     Args:
-        directory: of the index.
+        directory: the directory of the index.
         read: opens the files of a record. It is called again if they were replaced meanwhile.
 
     Returns:
-        What `read` returns; None if there is no index.
+        The result of `read`; None if there is no index.
 
     Raises:
         ValueError: the record is damaged, or a file is missing or has changed.
@@ -123,7 +124,7 @@ def _damaged(directory: Path, name: str, found: str) -> ValueError:
 
 
 def write_record(directory: Path, record: IndexRecord) -> None:
-    """Writes the record when the files are complete, and removes the files of older versions."""
+    """Writes the record and removes the files of older versions. Call it when the new files are complete."""
     values = asdict(record)
     values["bytes"] = {name: (directory / name).stat().st_size for name in record.names}
     values["checksums"] = {name: _checksum(directory / name) for name in record.names}
@@ -136,12 +137,12 @@ def write_record(directory: Path, record: IndexRecord) -> None:
 
 
 def _checksum_of_record(values: dict[str, object]) -> int:
-    """The CRC-32 of the values of a record, without the checksum itself."""
+    """Computes the CRC-32 of the values of a record, without the checksum itself."""
     return zlib.crc32(files.to_json(values).encode())
 
 
 def _checksum(path: Path) -> int:
-    """The CRC-32 of a file, at a gigabyte or two per second."""
+    """Computes the CRC-32 of a file, at one or two gigabytes per second."""
     found = 0
     with open(path, "rb") as file:
         while part := file.read(_READ_BYTES):
@@ -181,14 +182,17 @@ class IndexRows:
         return json.loads(self.line(number))
 
     def line(self, number: int) -> bytes:
-        """A row as JSON, with its line end."""
+        """Reads a row as JSON, with its line end."""
         return self._rows[self._starts[number] : self._starts[number + 1]]
 
     def lines(self) -> Iterator[bytes]:
         return map(self.line, range(len(self)))
 
     def matching(self, where: Mapping[str, object]) -> np.ndarray:
-        """Returns the numbers of the rows with a value, or one of several, in each of these columns, int64.
+        """Finds the rows that match a filter, and returns their numbers, int64.
+
+        Args:
+            where: by column, a value or several; a row matches if each of these columns has one of its values.
 
         Raises:
             ValueError: `where` is empty, or no row has one of the columns.
@@ -212,7 +216,7 @@ def _several(values: object) -> list[object]:
 
 
 def _cell(value: object) -> str:
-    """Returns a cell as a text, so that 7 in JSON lines and "7" in CSV are found alike."""
+    """Converts a cell to a text, so that 7 in JSON lines equals "7" in CSV."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
@@ -222,6 +226,6 @@ def write_rows(lines: Iterable[bytes], rows: Path, starts: Path) -> None:
     with open(rows, "wb") as file:
         for line in lines:
             places.append(places[-1] + file.write(line))
-    content = io.BytesIO()  # into a file, NumPy writes by itself: its error for a full disk gives no reason
+    content = io.BytesIO()  # not the file itself: NumPy's error for a full disk gives no reason
     np.save(content, np.array(places, np.int64), allow_pickle=False)
     starts.write_bytes(content.getbuffer())

@@ -1,4 +1,4 @@
-"""Hard negatives for pairs of queries and positives, from a corpus, and the rules that choose them."""
+"""Mines hard negatives for pairs of queries and positives from a corpus, by rules."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _MORE = 10  # candidates per negative, as rules may leave out many
 class NegativeRules:
     """The rules that choose hard negatives. Scores are the similarities of vectors, or those of a reranker.
 
-    A text that scores almost as high as the positive may be an unmarked answer: margins leave it out (Moreira et al.
-    2024, "NV-Retriever", section 3). If a query has several positives, the one with the lowest score counts.
+    Use a margin if answers in the corpus may be unmarked: a text that scores almost as high as the positive may be one,
+    and the margin leaves it out (Moreira et al. 2024, "NV-Retriever", section 3). If a query has several positives, the
+    lowest of their scores counts.
 
     Attributes:
         negatives: the number of negatives per query, highest scores first.
         range_min: the number of highest scores to skip.
         range_max: the number of highest scores to consider; by default, as many as the other rules need.
-        absolute_margin: a negative's score is at least this much below the positive's.
-        relative_margin: a negative's score is at most (1 - this) times the positive's; 0.05 in the paper.
+        absolute_margin: a negative's score is at most the positive's minus this.
+        relative_margin: a negative's score is at most the positive's times (1 - this); 0.05 in the paper.
         min_score, max_score: the limits of a negative's score.
         sample: whether to draw negatives at random from the range, instead of taking the highest scores.
         seed: the seed of these draws.
@@ -71,7 +72,7 @@ class NegativeRules:
             )
 
     def looked_at(self, positives: int) -> int:
-        """The number of a query's highest scores to consider; up to `positives` of them are its positives."""
+        """Computes how many of a query's highest scores to consider. Up to `positives` of them are its positives."""
         if self.range_max is not None:
             return self.range_max
         margins = (self.absolute_margin, self.relative_margin, self.max_score)
@@ -79,12 +80,12 @@ class NegativeRules:
         return self.range_min + per_negative * self.negatives + positives
 
     def choose(self, scores: np.ndarray, of_positives: np.ndarray, positives: int = 1) -> list[np.ndarray]:
-        """The indices of the chosen candidates of each query, highest score first; there may be too few, or none.
+        """Chooses candidates of each query: returns their indices, highest score first, maybe too few or none.
 
         Args:
             scores: float32 `[queries, candidates]`; -inf marks texts that are not candidates.
             of_positives: float32 `[queries]`: the lowest score of each query's positives.
-            positives: see `looked_at`.
+            positives: the most positives of a query, see `looked_at`.
         """
         scores, limit = scores.astype(np.float32), of_positives[:, None].astype(np.float32)
         if self.absolute_margin is not None:
@@ -110,7 +111,7 @@ _QUERIES_AT_A_TIME = 1024
 
 
 class Triplet(NamedTuple):
-    """A query, its positive and a hard negative, with scores: the model's similarities, or those of a reranker."""
+    """A query, its positive and a hard negative, with scores: similarities of vectors, or those of a reranker."""
 
     query: str
     positive: str
@@ -132,22 +133,22 @@ def mine_negatives(
 ) -> Iterator[Triplet]:
     """Finds hard negatives: texts close to a query that are not its positives.
 
-    Train on them, because they are what the model confuses. Candidates are the texts of the corpus that are closest to
-    a query, except the query itself and its positives; `rules` choose among them.
+    Train on them to improve a search: they are the texts that the model confuses with answers. Candidates are the texts
+    of the corpus that are closest to a query, except the query itself and its positives; `rules` choose among them.
 
     Args:
         queries, positives: pairs. A query may be in several pairs; none of its positives becomes its negative.
-        corpus: the texts to choose from, besides all positives. If they are more than 100,000, the search is
+        corpus: the texts to choose from, besides all positives. With more than 100,000 texts, the search is
             approximate.
         preset: a preset of a sentence encoder. Its prompts for queries and documents are used, if it has any.
-        rules: by default the three closest candidates.
+        rules: how to choose among the candidates; by default, the three closest ones.
         reranker: scores positives and candidates, in place of the similarities.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show progress bars; by default on a terminal.
         encoded: a file for the vectors, so that a call after an interruption does not encode these texts again.
 
     Yields:
-        Triplets: the negatives of each pair, hardest first. A pair may have fewer than asked for, or none.
+        Triplets: the negatives of each pair, hardest first. A pair may have fewer than `rules.negatives`, or none.
 
     Raises:
         ValueError: there are no pairs, or the numbers of queries and positives differ.
@@ -204,7 +205,7 @@ def _mined(
         some = queries[first : first + _QUERIES_AT_A_TIME]
         vectors = of_queries[first : first + len(some)]
         wanted = rules.looked_at(most) + most
-        scores, found = index.nearest(vectors, wanted + 1)  # one more: the query itself may be in the corpus
+        scores, found = index.nearest(vectors, wanted + 1)  # one more, as the query itself may be in the corpus
         own = [[numbers[text] for text in positives_of[query]] for query in some]
         of_own = [of_texts[places] @ vector for places, vector in zip(own, vectors, strict=True)]
         if reranker is not None:
@@ -227,7 +228,7 @@ def _mined(
 
 
 def _scores(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
-    """The scores of each query's texts."""
+    """Scores the texts of each query."""
     from keras_bert.tasks.heads import check_finite
 
     repeated = [query for query, some in zip(queries, texts, strict=True) for _ in some]

@@ -1,4 +1,4 @@
-"""Finds the texts of a corpus that say almost the same."""
+"""Finds texts of a corpus that say almost the same."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from keras_bert.search import neighbours
 from keras_bert.search.neighbours import Neighbours, similar_pairs
 
 _NEIGHBOURS = 100  # neighbours of a text to compare in a large corpus
-_ROWS = 2048  # computed at a time
-_THRESHOLD = 0.9  # of cosines
+_ROWS = 2048  # rows to search for at a time
+_THRESHOLD = 0.9  # the lowest cosine of near-duplicates, by default
 
 
 class DuplicatePair(NamedTuple):
-    """Two rows of a corpus, the earlier one first, and the similarity of their texts: of equal ones, as a cosine, 1."""
+    """Two rows of a corpus, the earlier one first, and their similarity, which for equal texts is a cosine of 1."""
 
     first: CorpusRow
     second: CorpusRow
@@ -35,16 +35,16 @@ def near_duplicates(
     progress: bool | None = None,
     skip_bad: bool = False,
 ) -> Iterator[DuplicatePair]:
-    """The pairs of texts whose vectors have a similarity of at least `threshold`.
+    """Finds pairs of texts whose vectors have a similarity of at least `threshold`.
 
-    A repeated text makes a pair with its first occurrence only. With up to 100,000 different texts, all pairs are
-    compared. With more, each text is compared with the 100 closest ones that an approximate search finds (which needs
-    Faiss: `pip install 'keras-bert-models[search]'`).
+    A repeated text makes a pair with its first occurrence only. Up to 100,000 different texts, all pairs are compared.
+    Beyond, each text is compared with the 100 closest ones that an approximate search finds. It needs Faiss:
+    `pip install 'keras-bert-models[search]'`.
 
     Args:
         corpus, text_column, skip_bad: see `build_index`.
-        threshold: the lowest similarity, by default a cosine of 0.9. A model whose similarity is the dot product, which
-            has no fixed range, has no default.
+        threshold: the lowest similarity, by default a cosine of 0.9. There is no default for a model whose similarity
+            is the dot product, as that has no fixed range.
         preset: a preset of a sentence encoder.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal.
@@ -98,7 +98,7 @@ def _checked(threshold: float | None, similarity: str) -> float:
 
 
 def _by_search(vectors: np.ndarray, threshold: float) -> Iterator[tuple[int, int, float]]:
-    """Like `similar_pairs`, by an approximate search of each vector's neighbours."""
+    """Yields the pairs of `similar_pairs`, found by an approximate search of each vector's neighbours."""
     index = Neighbours.empty(vectors.shape[1], len(vectors))
     index.add(vectors)
     found: dict[tuple[int, int], float] = {}

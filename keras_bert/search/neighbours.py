@@ -11,8 +11,8 @@ import numpy as np
 
 from keras_bert.extras import needed
 
-# In a small index, a query is compared with every vector, in some hundredths of a second. A larger index has a graph of
-# neighbours (HNSW, Malkov and Yashunin 2018), whose search misses about one hit in a hundred.
+# Up to this number of vectors, a query is compared with all of them, in some hundredths of a second. A larger index has
+# a graph of neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
 EXACT_UP_TO = 100_000
 _LINKS = 32  # links per vector in the graph
 _LOOKED_AT = 200  # candidates in a search of the graph
@@ -21,7 +21,7 @@ _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 
 
 class Neighbours:
-    """Vectors to search by dot product, and to keep in a file.
+    """Vectors to search by dot product, which a file can hold.
 
     Args:
         index: a Faiss index.
@@ -43,11 +43,13 @@ class Neighbours:
 
         Args:
             width: the size of a vector.
-            size: the number of vectors to come; the search is exact up to `EXACT_UP_TO`.
-            stored: "float32"; or "int8", a quarter of the memory, which changes dot products by less than 0.01.
-            extremes: for int8, float32 `[2, width]`: the lowest and the highest value of each coordinate to come.
-            like: for int8, an object whose range to take over in each coordinate where it holds `extremes`. Vectors
-                from there lose nothing more.
+            size: the number of vectors that will be added; the search is exact up to `EXACT_UP_TO`.
+            stored: "float32"; or "int8", which takes a quarter of the memory and changes dot products by less than
+                0.01.
+            extremes: for int8, float32 `[2, width]`: the lowest and the highest value of each coordinate of the vectors
+                that will be added.
+            like: for int8, an object whose range is taken over in each coordinate where it includes `extremes`. Vectors
+                of that object are then not rounded a second time.
 
         Raises:
             ImportError: Faiss is not installed.
@@ -72,7 +74,7 @@ class Neighbours:
 
         Args:
             path: the file.
-            mapped: whether to read it page by page, on demand. Vectors cannot be added then.
+            mapped: whether to read the file page by page, on demand. Vectors then cannot be added.
 
         Raises:
             ImportError: Faiss is not installed.
@@ -101,23 +103,23 @@ class Neighbours:
         return not hasattr(self._index, "hnsw")
 
     def holds(self, extremes: np.ndarray) -> bool:
-        """Whether vectors with these extremes, as for `empty`, can be added without clipping."""
+        """Checks whether vectors with these extremes, as for `empty`, can be added without clipping."""
         if _is_float32(self._index):
             return True
         (low, high), (lowest, highest) = extremes, self._range()
         return bool((low >= lowest).all() and (high <= highest).all())
 
     def _range(self) -> np.ndarray:
-        """The int8 range of each coordinate, float32 `[2, width]`."""
+        """Reads the int8 range of each coordinate, float32 `[2, width]`."""
         lowest, size = _faiss().vector_to_array(_codes(self._index).sq.trained).reshape(2, self.width)
         return np.stack([lowest, lowest + size])
 
     def add(self, vectors: np.ndarray) -> None:
-        """Adds vectors, float32 `[vectors, width]`, which get the next numbers."""
+        """Adds vectors, float32 `[vectors, width]`, under the next numbers."""
         self._index.add(np.ascontiguousarray(vectors, np.float32))
 
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
-        """The vectors of these numbers, float32 `[numbers, width]`; int8 vectors are rounded."""
+        """Reads the vectors of these numbers, float32 `[numbers, width]`; vectors stored as int8 are rounded."""
         return self._index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
 
     def nearest(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +141,15 @@ class Neighbours:
         return np.take_along_axis(products, order, axis=-1), np.take_along_axis(numbers, order, axis=-1)
 
     def nearest_among(self, among: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the highest dot products among the vectors of some numbers, int64 `[n]`; exact. See `nearest`."""
+        """Finds the highest dot products among some vectors, exactly.
+
+        Args:
+            among: the numbers of these vectors, int64 `[n]`.
+            queries, count: see `nearest`.
+
+        Returns:
+            The dot products and the numbers of the vectors, `[queries, count]` each, or fewer if `n` is less.
+        """
         best = np.full((len(queries), 0), 0, np.float32), np.full((len(queries), 0), 0, np.int64)
         for start in range(0, len(among), _ROWS):
             numbers = among[start : start + _ROWS]
@@ -151,7 +161,7 @@ class Neighbours:
 
 
 def check_installed() -> None:
-    """Raises ImportError, with the command to install it, if Faiss is missing."""
+    """Raises ImportError, with the command to install Faiss, if Faiss is missing."""
     _faiss()
 
 
@@ -160,7 +170,13 @@ def _faiss() -> ModuleType:
 
 
 def _with_margin(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
-    """The range for these extremes: a known one where it suffices, else a wider one. All are float32 `[2, width]`."""
+    """Computes an int8 range for these extremes, float32 `[2, width]`.
+
+    Args:
+        extremes: the lowest and the highest value of each coordinate, float32 `[2, width]`.
+        known: a range to keep in each coordinate where it suffices, float32 `[2, width]`, or None. Other coordinates
+            get a range with a margin.
+    """
     low, high = extremes
     if known is not None:
         low, high = np.minimum(low, known[0]), np.maximum(high, known[1])
@@ -174,7 +190,7 @@ def _is_float32(index: Any) -> bool:
 
 
 def _codes(index: Any) -> Any:
-    """The part of an index that holds the vectors."""
+    """Returns the part of a Faiss index that holds the vectors."""
     return _faiss().downcast_index(index.storage) if hasattr(index, "hnsw") else index
 
 
@@ -186,7 +202,7 @@ _ROWS_AT_A_TIME = 256  # rows to compute at a time
 def similar_pairs(
     vectors: np.ndarray, top: int | None = None, threshold: float = -np.inf
 ) -> Iterator[tuple[int, int, float]]:
-    """The pairs of vectors with the highest dot products: cosines, if the vectors have length 1.
+    """Finds the pairs of vectors with the highest dot products: cosines, if the vectors have length 1.
 
     Args:
         vectors: float32 `[n, size]`.

@@ -1,4 +1,4 @@
-"""The sentence encoder of a search: vectors to compare by dot product, with the model's prompts for both sides."""
+"""The sentence encoder of a search: it encodes queries and documents, each with the model's prompt for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ def load(preset: str | Path) -> str:
 
 
 class SearchModel:
-    """A loaded model. Raises ValueError if the preset holds a model with another digest."""
+    """A loaded model, whose vectors are compared by dot product.
+
+    Args:
+        preset: the handle of the model.
+        digest: the model's digest, as `load` returned it.
+
+    Raises:
+        ValueError: the preset holds a model with another digest.
+    """
 
     def __init__(self, preset: str | Path, digest: str) -> None:
         self._model = file_embedding.model_of(preset, digest, to_compare=True)
@@ -28,17 +36,17 @@ class SearchModel:
         self.similarity = self._model.similarity
 
     def queries(self, texts: Iterable[str]) -> np.ndarray:
-        """float32 `[texts, width]`."""
+        """Encodes queries, float32 `[texts, width]`."""
         return self._model.encode(texts, progress=False, prompt=self._prompt(_QUERY))
 
     def queries_counted(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
-        """Like `queries`, with the number of truncated texts. Raises ValueError if `batch_tokens` is less than 1."""
+        """Encodes queries, and counts the truncated ones. Raises ValueError if `batch_tokens` is less than 1."""
         return self._model.encode_counted(texts, batch_tokens, self._prompt(_QUERY))
 
     def documents(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
-        """float32 `[texts, width]`, with the number of truncated texts. Raises ValueError as `queries_counted`."""
+        """Encodes documents, float32 `[texts, width]`, and counts the truncated ones. Raises as `queries_counted`."""
         return self._model.encode_counted(texts, batch_tokens, self._prompt(_DOCUMENT))
 
     def _prompt(self, names: Sequence[str]) -> str | None:
-        """The first of these prompts that the model has; else None, the default prompt."""
+        """Returns the name of the first of these prompts that the model has; else None, the default prompt."""
         return next((name for name in names if name in self._model.prompts), None)

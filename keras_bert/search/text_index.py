@@ -20,11 +20,11 @@ _CANDIDATES = 50  # for a reranker
 
 
 class Hit(TypedDict):
-    """A text that a search found; see `TextIndex.search`."""
+    """One result of a search; see `TextIndex.search`."""
 
     similarity: float
     text: str
-    row: dict[str, Any]  # of the corpus, by column
+    row: dict[str, Any]  # the row of the corpus, by column
 
 
 class RankedHit(Hit):
@@ -34,11 +34,11 @@ class RankedHit(Hit):
 
 
 class TextIndex:
-    """Searches an index that `build_index` made. Its files are read page by page, on demand.
+    """An index that `build_index` made, ready to be searched. Its files are read page by page, on demand.
 
     Args:
         directory: the directory of the index.
-        preset: the model that made it; by default, as recorded in the index.
+        preset: the model that made the index; by default, as recorded there.
 
     Raises:
         FileNotFoundError: there is no index, or its model is missing.
@@ -111,21 +111,21 @@ class TextIndex:
             query: a str, or many.
             top_k: the number of texts to find.
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
-            where: search only the rows with these values, by column, such as `{"language": "en", "year": [2025, 2026]}`
-                with one of several values. Numbers and texts are alike: 7 is "7". The rows are compared one by one, so
-                this suits filters that leave up to some 100,000 of them.
+            where: a filter: search only rows with these values, by column, such as `{"language": "en", "year": [2025,
+                2026]}`, where a list holds alternatives. Numbers and texts are alike: 7 is "7". The rows that remain
+                are compared one by one, so use filters that leave up to some 100,000 rows.
 
         Returns:
-            A list of dicts, the best text first: the `similarity` of the vectors of query and text, which is the cosine
-            or, for models that compare by it, the dot product; `text`; `row`, the whole row of the corpus by column;
-            and with a reranker, its `score`, which then determines the order. For many queries, a list of such lists.
+            A list of dicts, the best text first. Each has `similarity`, the model's similarity of query and text
+            (cosine or dot product); `text`; `row`, the whole row of the corpus by column; and with a reranker, its
+            `score`, which then determines the order. For many queries, a list of such lists.
 
         Raises:
             TypeError: a query is not a str.
             ValueError: `top_k` is less than 1, a query is blank, or no row has a column of `where`.
 
         Warns:
-            UserWarning: the number of queries that were cut to the model's maximum length.
+            UserWarning: the number of queries that were truncated to the model's maximum length.
         """
         from keras_bert.tasks.columns import check_top_k, one_or_many
         from keras_bert.text.arguments import list_of_str
@@ -152,7 +152,7 @@ class TextIndex:
         return hits[0] if is_one else hits
 
     def _matching(self, where: Mapping[str, object]) -> np.ndarray:
-        """Returns the numbers of the rows that a filter leaves. Those of the last filter are kept."""
+        """Finds the rows that match a filter, and returns their numbers. The result for the last filter is cached."""
         key = repr(sorted(where.items(), key=repr))
         if self._filtered[0] != key:
             self._filtered = key, self._rows.matching(where)

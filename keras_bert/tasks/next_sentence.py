@@ -23,8 +23,10 @@ from keras_bert.text import BertPreprocessor
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertNextSentence(BertTask):
-    """Predicts whether the second text of a pair follows the first, as in BERT's pre-training; for ALBERT, whether two
-    consecutive texts are in order.
+    """A model that predicts whether the second text of a pair follows the first, as in BERT's pre-training.
+
+    ALBERT's head predicts whether two consecutive texts are in order. The head comes with a pre-trained checkpoint;
+    the model needs no fine-tuning.
 
     Args:
         encoder, preprocessor, dropout: see `BertTask`. The preprocessor has no stride.
@@ -37,7 +39,7 @@ class BertNextSentence(BertTask):
         google-research/bert (`is_random_next`, create_pretraining_data.py), google-research/albert and `transformers`.
 
     Raises:
-        ValueError: a bad argument, or the family has no such head.
+        ValueError: an argument is bad, or the family has no such head.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -81,7 +83,7 @@ class BertNextSentence(BertTask):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> float | np.ndarray:
-        """The probability that a text follows another, for one pair or many.
+        """Computes the probability that a text follows another, for one pair or many.
 
         Args:
             text, text_pair: the first and the second text: two str, or two lists of the same length.
@@ -103,15 +105,15 @@ class BertNextSentence(BertTask):
         return float(scores[0]) if is_one else scores
 
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The serving signature: `text`, `text_pair`, string `[batch]` -> `probability`, float32 `[batch]`."""
+        """Serves `text` and `text_pair`, string `[batch]` each, with `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: cross-entropy."""
+        """Returns the loss to compile with: cross-entropy."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def targets(self, y: Labels | None) -> Targets:
-        """Labels, 0 (it follows) or 1 (it does not), as int32; tensors stay as they are.
+        """Converts labels, 0 (it follows) or 1 (it does not), to int32; tensors stay as they are.
 
         Raises:
             ValueError: a label is something else.
@@ -132,7 +134,7 @@ class BertNextSentence(BertTask):
         return self.score(text, text_pair, progress=False).tolist()
 
     def measures(self, answers: Sequence[float], y: Labels | None) -> dict[str, float]:
-        """`accuracy`."""
+        """Computes `accuracy`."""
         return metrics.accuracy(np.asarray(y), (np.asarray(answers) < 0.5).astype(int))
 
     def mistakes(self, answers: Sequence[float], y: Labels) -> list[int]:
@@ -153,5 +155,5 @@ class BertNextSentence(BertTask):
 
 
 def _probability(logits: Tensor) -> Tensor:
-    """float `[batch, 2]` -> `[batch]`."""
+    """Converts logits, float `[batch, 2]`, to the probability of label 0, `[batch]`."""
     return ops.softmax(logits)[:, 0]

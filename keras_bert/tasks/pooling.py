@@ -1,4 +1,4 @@
-"""Poolings: the hidden states of a text -> one vector. A pooling is a line in the table below."""
+"""Poolings, which make one vector of a text's hidden states. To add one, add a line to the table below."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _lasttoken(mask: Tensor) -> Tensor:
     return mask * ops.cast(ops.cumsum(mask, axis=1) == _number(mask), mask.dtype)
 
 
-# Pooling -> the weights of a text's tokens, from the mask; float32 `[batch, seq_length, 1]` each.
+# Each pooling is a function: mask -> the weights of a text's tokens, both float32 `[batch, seq_length, 1]`.
 _WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": _mean,
     "mean_sqrt_len_tokens": _mean_sqrt_len_tokens,
@@ -45,7 +45,13 @@ _WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def pooled(pooling: str, hidden: Tensor, mask: Tensor) -> Tensor:
-    """float32 `[batch, seq_length, hidden]`, float32 `[batch, seq_length, 1]` (1 = token) -> `[batch, hidden]`."""
+    """Pools hidden states, float32 `[batch, seq_length, hidden]`, into vectors, `[batch, hidden]`.
+
+    Args:
+        pooling: "max", or a key of `_WEIGHTS`.
+        hidden: the hidden states.
+        mask: float32 `[batch, seq_length, 1]`, 1 at tokens to pool, else 0.
+    """
     if pooling == "max":
         return ops.max(ops.where(mask > 0, hidden, -3.4028235e38), axis=1)
     return ops.sum(hidden * _WEIGHTS[pooling](mask), axis=1)

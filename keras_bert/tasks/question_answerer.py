@@ -53,17 +53,17 @@ class SpanAnswer(TypedDict):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertQuestionAnswerer(BertTask):
-    """Finds the answer to a question in a context.
+    """A model that finds the answer to a question in a context.
 
-    A context too long for a row is read in windows, and the answer is the best span of them all. An answer may start at
-    a token only in the window where the token has the most context.
+    A context too long for a row is read in windows, and the answer is the best span of all windows. Windows overlap: an
+    answer that starts at some token is read only from the window where this token has the most context.
 
     Args:
         encoder: see `BertTask`.
         preprocessor: one with a stride, which makes windows.
         max_answer_length: the most tokens in an answer.
-        no_answer_threshold: if `no_answer_score` is higher, there is no answer (SQuAD 2.0). None: there is always one.
-            It may be set later.
+        no_answer_threshold: the model predicts "no answer" if `no_answer_score` is higher (SQuAD 2.0). None: it always
+            predicts an answer. The attribute may be set later.
         dropout: the rate before the head; the paper's code and `transformers` have none.
 
     Call arguments:
@@ -74,7 +74,7 @@ class BertQuestionAnswerer(BertTask):
         `NEVER` at padding. For packed inputs without windows, `[batch, seq_length, 2]`.
 
     Raises:
-        ValueError: a bad argument.
+        ValueError: an argument is bad.
 
     Example:
         >>> model = BertQuestionAnswerer.from_preset("all-MiniLM-L6-v2")
@@ -176,14 +176,15 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first. Its items:
+            For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first. A dict has:
 
-            - `answer`: the text, `context[start:end]`. Empty if there is none, see `no_answer_threshold`.
-            - `start`, `end`: its offsets in characters (code points); 0 and 0 if there is none.
+            - `answer`: the text, `context[start:end]`; empty for "no answer", see `no_answer_threshold`.
+            - `start`, `end`: the answer's offsets in characters (code points); 0 and 0 for "no answer".
             - `score`: the start logit plus the end logit.
             - `probability`: 0 to 1, a softmax over the 20 best scores.
-            - `no_answer_score`: the score of no answer (that of `[CLS]`, the lowest of all windows) minus the score of
-              the best answer; the same for all answers to a question.
+            - `no_answer_score`: the score of "no answer" minus the score of the best answer; the same for all answers
+              to a question. The score of "no answer" is the start logit plus the end logit of `[CLS]`, in the window
+              where this sum is lowest.
 
         Raises:
             TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
@@ -223,7 +224,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return answers
 
     def _found(self, question: tf.RaggedTensor, window: tf.RaggedTensor, is_best: tf.RaggedTensor) -> tf.Tensor:
-        """The best spans of each window.
+        """Finds the best spans of each window.
 
         Args:
             question, window, is_best: `Contexts.segments`, or some of its rows.
@@ -241,12 +242,12 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return tf.stack([spans.scores, tf.cast(spans.starts, none.dtype), tf.cast(spans.ends, none.dtype), none], -1)
 
     def _packed_windows(self, question: tf.RaggedTensor, window: tf.RaggedTensor) -> dict[str, tf.Tensor]:
-        """Windows that fit -> int32 `[windows, seq_length]` each."""
+        """Packs questions with windows that fit into a row, int32 `[windows, seq_length]` each."""
         packed = self.preprocessor.pack((question, window))  # [windows, 1, seq_length]
         return {name: tf.reshape(each, [-1, tf.shape(each)[2]]) for name, each in packed.items()}
 
     def serve(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The serving signature, for `question` and `context`, string `[batch]` each: the best answer.
+        """Serves `question` and `context`, string `[batch]` each, with the best answer.
 
         Returns:
             `answer`, string `[batch]`, and of the same shape `start`, `end` (int32), `score`, `probability` and
@@ -259,14 +260,14 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return {"answer": tf.strings.substr(context, served["start"], length, unit="UTF8_CHAR"), **served}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`start_logits` and `end_logits`, float32 `[batch, seq_length]` each, `NEVER` at padding."""
+        """Computes `start_logits` and `end_logits`, float32 `[batch, seq_length]` each, `NEVER` at padding."""
         logits = self(inputs, training=False)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     # -- For training
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: cross-entropy of start and end."""
+        """Returns the loss to compile with: cross-entropy of start and end, see `SpanLoss`."""
         return SpanLoss()
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
@@ -325,13 +326,13 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             check_answers(number, answers)
 
     def answers(self, x: Texts) -> list[list[SpanAnswer]]:
-        """The two best answers to each question. The best may be "no answer"."""
+        """Finds the two best answers to each question. The best may be "no answer"."""
         return self.answer(*x, top_k=2, progress=False)
 
     def measures(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> dict[str, float]:
-        """SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's measures.
+        """Computes SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's measures.
 
-        Among these, `best_f1_thresh` is the best `no_answer_threshold`.
+        In SQuAD 2.0, `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
         """
         right = [[text for text, _ in each] for each in y]
         if all(right):
@@ -345,7 +346,10 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return {"f1": measured.pop("f1"), **measured}
 
     def mistakes(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
-        """The questions whose answer is not an exact match, as SQuAD counts; for some, only no answer is right."""
+        """Finds the questions whose answer is not an exact match, as SQuAD counts.
+
+        For a question without an answer, only "no answer" is right.
+        """
         return [
             i
             for i, (ranked, right) in enumerate(zip(answers, y, strict=True))
@@ -356,12 +360,12 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return sorted(self.mistakes(answers, y), key=lambda i: -answers[i][0]["probability"])
 
     def compared(self, answer: list[SpanAnswer], label: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
-        """The right answers, and the model's best answer; each is empty if there is none."""
+        """Returns the right answers and the model's best answer; each is empty if there is none."""
         right = " | ".join(dict.fromkeys(text for text, _ in label))
         return [{"label": right, **self.answer_columns(answer)}]
 
     def answer_columns(self, answer: list[SpanAnswer]) -> dict[str, object]:
-        """The best answer and its probability."""
+        """Returns the best answer and its probability."""
         return {name: answer[0][name] for name in ("answer", "probability")}
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
@@ -372,7 +376,10 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """By default, rows have at most 384 tokens and a stride of 128. They are padded to the longest of a batch."""
+        """Reads a preprocessor that makes windows: by default, at most 384 tokens a row and a stride of 128.
+
+        Rows are padded to the longest of their batch.
+        """
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
         saved, positions = preset.preprocessor, encoder.config.max_positions

@@ -3,9 +3,15 @@
 Called with (queries, passages, passages, ...), a `BertReranker` returns logits, float32 `[batch, passages]`. Pairs of a
 query and one passage are trained with binary cross-entropy, which also takes lists.
 
-    LambdaLoss      labels from 0 up: the order, weighted by nDCG
-    ListNetLoss     labels: the passages with the highest of them
-    MarginMSELoss   a better model's scores, or its margins; see `keras_bert.tasks.sentence_losses`
+===============  ===================================  ===========================================================
+Loss             Labels                               Learns
+===============  ===================================  ===========================================================
+`LambdaLoss`     relevance grades, 0, 1, 2 ...        the order of passages, above all at the top (nDCG)
+`ListNetLoss`    any numbers, the higher the better   which passages have the highest labels
+`MarginMSELoss`  a better model's scores or margins   the margins; see `keras_bert.tasks.sentence_losses`
+===============  ===================================  ===========================================================
+
+By default, `BertReranker` takes `MarginMSELoss` for a better model's scores and `LambdaLoss` for other labels.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from keras_bert.tensors import Tensor
 
 
 def lists_of(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels and logits of passages -> both as float32 `[batch, passages]`.
+    """Checks the shapes of labels and logits, and returns both as float32 `[batch, passages]`.
 
     Raises:
         ValueError: there is only one passage per query, or the number of labels is wrong.
@@ -41,11 +47,13 @@ def lists_of(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
 class ListNetLoss(keras.losses.Loss):
     """The cross-entropy of two distributions over the passages of a query: softmax of the labels, and of the logits.
 
-    Cao et al. 2007, "Learning to Rank: From Pairwise Approach to Listwise Approach", section 4.3 (top one).
+    Use it if labels are any numbers, or if only the best passage of a query matters. For grades whose whole order
+    matters, prefer `LambdaLoss`. Cao et al. 2007, "Learning to Rank: From Pairwise Approach to Listwise Approach",
+    section 4.3 (top one).
 
     Call arguments:
         y_true: labels `[batch, passages]`, any numbers: the higher, the better. Labels 0 and 1 make a flat
-            distribution, labels 0 and 5 a sharp one.
+            distribution; labels 0 and 5 make a sharp one.
         y_pred: logits `[batch, passages]`.
 
     Returns:
@@ -73,16 +81,18 @@ _MU = 10.0  # the weight of NDCG-Loss2 beside that of LambdaRank, as in the pape
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LambdaLoss(keras.losses.Loss):
-    """The logistic loss of pairs of a query's passages with different labels, weighted by how much swapping the two
-    would lower nDCG.
+    """The logistic loss of two passages of a query with different labels, weighted by how much swapping them would
+    change nDCG.
+
+    Use it for relevance grades, 0 and 1 among them: it is the default for lists without a teacher's scores.
 
     `-sum w_ij log2(sigmoid(s_i - s_j))` over passages i and j with `y_i > y_j`, divided by the number of such pairs in
     the batch: NDCG-Loss2++ of Wang et al. 2018, "The LambdaLoss Framework for Ranking Metric Optimization", section 4.
-    Replicas share that number: the loss is that of the global batch.
+    The number of pairs is that of the global batch, so the number of replicas does not change the loss.
 
     Args:
-        k: only pairs with at least one of the `k` passages with the highest logits count, as for nDCG@k; by default all
-            pairs.
+        k: a pair counts only if one of its passages is among the `k` with the highest logits, as for nDCG@k; by default
+            all pairs count.
 
     Call arguments:
         y_true: labels `[batch, passages]`, from 0 (no answer) up; a passage gains `2^label - 1`. Negative labels gain
@@ -122,15 +132,15 @@ class LambdaLoss(keras.losses.Loss):
         return ops.sum(weights * losses * pairs, axis=(1, 2)) * share
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Whether a query of a batch has passages with different labels, without which nothing can be learned."""
+        """Checks that some query of a batch has passages with different labels; otherwise there is nothing to learn."""
         return bool(np.any(y_true != y_true[:, :1]))
 
     def count(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """The number of pairs that the loss is the mean of."""
+        """Counts the pairs that the loss is the mean of."""
         return ops.sum(self._pairs(_by_score(y_true, y_pred)[0]))
 
     def _pairs(self, labels: Tensor) -> Tensor:
-        """float32 `[batch, passages, passages]`: 1 for each pair that counts. The labels are in the order of ranks."""
+        """Marks the pairs that count by 1, float32 `[batch, passages, passages]`; labels are sorted by rank."""
         ranks = np.arange(labels.shape[1])  # from 0
         counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
         return ops.cast(_differences(labels) > 0, "float32") * counted
@@ -140,7 +150,7 @@ class LambdaLoss(keras.losses.Loss):
 
 
 def _by_score(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels and logits, float32 `[batch, passages]` each, the highest logit of a row first."""
+    """Sorts labels and logits, float32 `[batch, passages]` each, by falling logit."""
     labels, logits = lists_of(y_true, y_pred)
     order = ops.argsort(-logits, axis=1)
     return ops.take_along_axis(labels, order, axis=1), ops.take_along_axis(logits, order, axis=1)
@@ -151,12 +161,12 @@ def _gains(labels: Tensor) -> Tensor:
 
 
 def _differences(values: Tensor) -> Tensor:
-    """`[batch, n]` -> `[batch, n, n]`: each value minus each other."""
+    """Subtracts each value of a row from each: `d[b, i, j] = v[b, i] - v[b, j]`, `[batch, n, n]`."""
     return values[:, :, None] - values[:, None, :]
 
 
 def _weights(discounts: np.ndarray) -> np.ndarray:
-    """The weight of a difference of gains, by the ranks of both passages: `[n, n]`."""
+    """Computes the weight of a difference of gains from the ranks of both passages, `[n, n]`."""
     kept = 1 / np.append(discounts, np.log2(len(discounts) + 2.0))  # by rank
     ranks = np.arange(len(discounts))
     apart = np.abs(ranks[:, None] - ranks)
@@ -166,7 +176,7 @@ def _weights(discounts: np.ndarray) -> np.ndarray:
 
 
 def binary_cross_entropy() -> keras.losses.Loss:
-    """Binary cross-entropy of each pair's logit and its label, from 0 to 1."""
+    """Makes the binary cross-entropy of a pair's logit and its label, 0 to 1: the default loss for pairs."""
     return keras.losses.BinaryCrossentropy(from_logits=True)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs
 
     class _Model(undocumented.BuiltFromOneReplica):
-        """What the mixin needs of a `keras.Model`."""
+        """The part of a `keras.Model` that the mixin uses."""
 
         built: bool
         distribute_strategy: tf.distribute.Strategy
@@ -38,17 +38,17 @@ else:
 
 
 class Replicated(_Model):
-    """A mixin for Keras 3 models. Under `tf.distribute`, many replicas then train as one would.
+    """A mixin for Keras 3 models, with which many replicas under `tf.distribute` train as one would.
 
     Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
     (https://github.com/keras-team/keras/issues/20585). Its losses are the mean of the replicas' means, not the mean of
     the global batch: the two differ if replicas have different numbers of rows or of labelled tokens.
 
-    All processes must have the same random seed, to shuffle alike: `keras_bert.training.distribution` sets it, or
-    `keras.utils.set_random_seed`.
+    All processes must have the same random seed, so that they shuffle alike. `keras_bert.training.distribution` sets
+    the seed; without it, call `keras.utils.set_random_seed`.
 
-    On one replica it changes no result. But the memory of a model is freed with the model, which Keras's optimizers
-    alone would keep until the process ends.
+    On one replica, the mixin changes no result. It only frees the memory of a deleted model: Keras's optimizers would
+    keep it until the process ends.
 
     List it before `keras.Model` in the bases of a model. Make and compile the model in the scope of its strategy.
 
@@ -62,7 +62,7 @@ class Replicated(_Model):
     """
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Keras's `compile`."""
+        """Compiles as Keras does, but averages losses over the global batch."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
             loss = keras.tree.map_structure(_global_mean, loss)
         super().compile(optimizer, loss, *args, **kwargs)
@@ -71,23 +71,23 @@ class Replicated(_Model):
                 undocumented.replace_loss_tracker(self, metric)
 
     def _loss_metric(self) -> keras.metrics.Metric | None:
-        """The mean loss of an epoch; None: Keras's."""
+        """Makes the metric of an epoch's mean loss; None keeps Keras's."""
         return _LossOfReplicas() if self.distribute_strategy.num_replicas_in_sync > 1 else None
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles a model that was saved as a `.keras` file; Keras does not, for a `compile` that is not its own."""
+        """Compiles a model that was saved as a `.keras` file. Keras does not if a class overrides `compile`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.build_optimizer()  # before its variables are loaded
 
     def build_optimizer(self) -> None:
-        """Makes the variables of the optimizer."""
+        """Creates the optimizer's variables."""
         if isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
 
     def make_train_function(self, force: bool = False) -> Callable[..., dict[str, Tensor]]:
-        """Keras's, but the optimizer makes its variables first: a step that makes variables is traced twice."""
+        """Makes Keras's function, but creates the optimizer's variables first: a step that does so is traced twice."""
         if self.built:
             self.build_optimizer()
         return super().make_train_function(force)
@@ -96,18 +96,18 @@ class Replicated(_Model):
         return self._reducible(self._updating(super().train_step, data))
 
     def _updating(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs a step that applies the optimizer, so that the model can be freed."""
+        """Runs a step that applies the optimizer, in a way that lets the model be freed later."""
         if tf.distribute.has_strategy() or isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
             return step(*arguments)
-        # In a replica, even the only one, Keras's optimizers sum the replicas' gradients by TensorFlow's `all_reduce`.
-        # That is a custom gradient: TensorFlow keeps the graph, the model and its moments until the process ends.
+        # In a replica context, even of one replica, Keras's optimizers sum gradients by TensorFlow's `all_reduce`. It
+        # has a custom gradient, so TensorFlow keeps the graph, the model and its moments until the process ends.
         return tf.distribute.get_replica_context().merge_call(lambda _, *given: step(*given), args=arguments)
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         return self._reducible(super().test_step(data))
 
     def _reducible(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
-        # With several workers, Keras averages a step's results along their first axis, which scalars lack.
+        # With several workers, Keras averages the results of a step along their first axis; scalars need one.
         if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return logs
         return {name: ops.expand_dims(value, 0) for name, value in logs.items()}
@@ -115,10 +115,10 @@ class Replicated(_Model):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class GlobalMean(keras.losses.Loss):
-    """The mean of a loss over the global batch; Keras takes the mean of the replicas' means.
+    """A loss averaged over the global batch, where Keras takes the mean of the replicas' means.
 
     Args:
-        loss: a Keras loss whose reduction is a mean.
+        loss: a Keras loss whose reduction is a mean. Other losses stay as they are.
     """
 
     def __init__(self, loss: keras.losses.Loss, **kwargs: Any) -> None:
@@ -141,16 +141,19 @@ class GlobalMean(keras.losses.Loss):
 
 
 def is_mean(loss: KerasLoss) -> bool:
-    """Whether a Keras loss is a mean over rows, and not their sum."""
+    """Checks whether a Keras loss is a mean over rows, not a sum."""
     return getattr(loss, "reduction", "mean") not in (None, "none", "sum")
 
 
 def divisor_of(loss: KerasLoss, y_true: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """The number that a Keras loss divides the sum over these rows by, up to a factor that all batches share.
+    """Computes the divisor of a Keras loss that is a mean, up to a factor that is the same for all batches.
 
     Args:
         loss: a loss whose reduction is a mean, or the name or function of one.
-        y_true, sample_weight: its arguments.
+        y_true, sample_weight: the arguments of the loss.
+
+    Returns:
+        float32: the number of labels that are not ignored; or the sum of their weights, if the loss divides by that.
     """
     ignored = getattr(loss, "ignore_class", None)
     counted = ops.ones_like(y_true, dtype="float32")
@@ -163,10 +166,10 @@ def divisor_of(loss: KerasLoss, y_true: Tensor, sample_weight: Tensor | None) ->
 
 
 def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
-    """The loss given to `compile`, over the global batch."""
+    """Wraps a loss of `compile` so that it is averaged over the global batch."""
     if loss is None or loss in ("ce", "crossentropy"):  # Keras chooses a loss when it sees the labels
         return loss
-    if isinstance(loss, GlobalMean):  # of a saved model
+    if isinstance(loss, GlobalMean):  # the loss of a saved model is wrapped already
         return loss
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "loss")
     found = keras.losses.get(loss)
@@ -174,7 +177,7 @@ def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
 
 
 class _LossOfReplicas(keras.metrics.Mean):
-    """The mean loss of an epoch. Replicas may have different numbers of rows."""
+    """The mean loss of an epoch, over rows: replicas may have different numbers of them."""
 
     def __init__(self) -> None:
         super().__init__(name="loss")
@@ -184,22 +187,23 @@ class _LossOfReplicas(keras.metrics.Mean):
 
         Args:
             loss: this replica's share of the global batch's loss, times the number of replicas.
-            sample_weight: the number of this replica's rows.
+            sample_weight: the number of rows on this replica.
         """
         rows = over_all(ops.cast(sample_weight, self.dtype))
         of_batch = over_all(ops.cast(loss, self.dtype) / replicas())
-        # Reading the metric adds the sums of all replicas. This way each replica's own mean is right as well.
+        # Reading the metric sums total and count over replicas, so each replica records 1/n of both. The mean that a
+        # single replica would report is right, too.
         self.total.assign_add(of_batch * rows / replicas())
         self.count.assign_add(rows / replicas())
 
 
 def replicas() -> int:
-    """The number of replicas that compute a step."""
+    """Counts the replicas that compute a step."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def over_all(value: Tensor) -> Tensor:
-    """The sum over all replicas. In a step, every replica must call it; outside of a step, there is one replica."""
+    """Sums a value over all replicas. In a step, every replica must call it; outside of a step, there is one."""
     context = tf.distribute.get_replica_context()
     return value if context is None or replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
@@ -207,7 +211,7 @@ def over_all(value: Tensor) -> Tensor:
 def of_all_replicas(rows: Tensor) -> Tensor:
     """Gathers the rows of the global batch. Gradients flow back to the replicas.
 
-    In a step, every replica must call it; outside of a step, there is one replica.
+    In a step, every replica must call this function; outside of a step, there is one replica.
     """
     context = tf.distribute.get_replica_context()
     if context is None or replicas() == 1:
@@ -217,11 +221,11 @@ def of_all_replicas(rows: Tensor) -> Tensor:
 
 
 def of_this_replica(rows: Tensor, count: Tensor) -> Tensor:
-    """This replica's part of the rows of the global batch.
+    """Selects this replica's rows from those of the global batch.
 
     Args:
-        rows: one for each row of the global batch.
-        count: the number of this replica's rows.
+        rows: a tensor whose first axis is the rows of the global batch.
+        count: the number of rows on this replica.
     """
     context = tf.distribute.get_replica_context()
     if context is None or replicas() == 1:

@@ -53,28 +53,28 @@ class RankedPassage(TypedDict):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertReranker(BertTask):
-    """Scores how well a passage answers a query: a cross-encoder, which reads both texts together.
+    """A cross-encoder: a model that reads a query and a passage together, and scores how well the passage answers.
 
-    It is exact and slow: let a vector search find some hundred candidates, and rank these with the reranker.
+    It is exact and slow. Let a vector search find some hundred candidates, and rank these with the reranker.
 
-    A head may have two labels, as that of monoBERT (Nogueira et al. 2019, "Multi-Stage Document Ranking with BERT").
-    The logit is then the second label's minus the first's, so that its sigmoid is the probability of the second.
+    A head may have two labels, as monoBERT's has (Nogueira et al. 2019, "Multi-Stage Document Ranking with BERT"). The
+    logit of a pair is then `logit_2 - logit_1`, whose sigmoid is the probability of the second label.
 
     Args:
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
         activation: turns the logit into a score: "sigmoid" (scores from 0 to 1) or "identity".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
-        labels: the names of two labels, that of an answer last; by default the head has a single output.
+        labels: the names of two labels, "no answer" first and "answer" second; by default the head has a single output.
 
     Call arguments:
         inputs: pairs of a query and a passage, or packed inputs, see `BertTask`. Or lists, as a tuple: queries, then
-            two or more columns of passages; packed, int `[batch, passages, seq_length]` each.
+            two or more columns of passages. Packed lists are int `[batch, passages, seq_length]` each.
 
     Returns:
         float32 `[batch, 1]`: logits; for lists `[batch, passages]`, as `keras_bert.tasks.ranking_losses` takes them.
 
     Raises:
-        ValueError: a bad argument, or the family has no such head.
+        ValueError: an argument is bad, or the family has no such head.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -201,7 +201,8 @@ class BertReranker(BertTask):
             queries, a list of these.
 
         Raises:
-            TypeError, ValueError: as `score`; `top_k` is less than 1; or a score is not finite, as of a damaged model.
+            TypeError, ValueError: as `score`; `top_k` is less than 1; or a score is not finite, which a damaged model
+                may cause.
         """
         if top_k is not None:
             check_top_k(top_k)
@@ -212,7 +213,7 @@ class BertReranker(BertTask):
             raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
         scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
-        check_finite(scores, "score", "pair")  # there is no order of others
+        check_finite(scores, "score", "pair")  # NaN has no rank
         left = iter(scores.tolist())
         ranked: list[list[RankedPassage]] = []
         for texts in lists:
@@ -223,31 +224,34 @@ class BertReranker(BertTask):
         return ranked[0] if is_one else ranked
 
     def _scores(self, logits: Tensor) -> Tensor:
-        """float32 `[batch, 1]` -> `[batch]`."""
+        """Converts logits, float32 `[batch, 1]`, to scores, `[batch]`."""
         return _SCORES[self.activation](ops.convert_to_tensor(logits)[:, 0])
 
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The serving signature: `text`, `text_pair`, string `[batch]` -> `score`, float32 `[batch]`.
+        """Serves `text` and `text_pair`, string `[batch]` each, with `score`, float32 `[batch]`.
 
-        One `text` may have many `text_pair`: a query and its passages.
+        `text` may also be a single query, string `[1]`: all passages in `text_pair` are then scored for it.
         """
         text = tf.repeat(text, tf.where(tf.size(text) == 1, tf.size(text_pair), 1))
         return {"score": self._scores(self((text, text_pair), training=False))}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`logits`, float32 `[batch, 1]`, and `score`, `[batch]`."""
+        """Computes `logits`, float32 `[batch, 1]`, and `score`, `[batch]`."""
         logits = self(inputs, training=False)
         return {"logits": logits, "score": self._scores(logits)}
 
-    # -- Learning
+    # -- Training
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: binary cross-entropy of the logit."""
+        """Returns the loss to compile with: binary cross-entropy of the logit."""
         return ranking_losses.binary_cross_entropy()
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """For lists with a teacher's scores, `MarginMSELoss`; for other lists, `LambdaLoss`; for pairs, binary
-        cross-entropy.
+        """Chooses the default loss for these examples.
+
+        - pairs: binary cross-entropy;
+        - lists with a better model's scores or margins: `MarginMSELoss`;
+        - other lists: `LambdaLoss`.
         """
         passages = len(examples.segments) - 1
         if passages == 1:
@@ -261,7 +265,7 @@ class BertReranker(BertTask):
         return super().arrays(x, y)
 
     def targets(self, y: Labels | None) -> Targets:
-        """Labels, from 0 (no answer) to 1 (an answer) -> float32 `[examples, 1]`; tensors stay as they are.
+        """Converts labels, 0 (no answer) to 1 (an answer), to float32 `[examples, 1]`; tensors stay as they are.
 
         Raises:
             ValueError: a label is not a number from 0 to 1.
@@ -278,7 +282,7 @@ class BertReranker(BertTask):
         return labels
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        """Tokenizes pairs with labels; or lists, see `labels_of`."""
+        """Tokenizes pairs with labels, or lists with labels as `labels_of` takes them."""
         columns = columns_of(x, None)
         _check_pairs(len(columns) > 1)
         if len(columns) == 2:
@@ -309,15 +313,16 @@ class BertReranker(BertTask):
             super().check_examples(x, y)
 
     def answers(self, x: Texts) -> list[float | list[float]]:
-        """The score of each pair; for lists, the scores of each query's passages."""
+        """Scores each pair; for lists, all passages of each query."""
         queries, *passages = columns_of(x, None)
         _check_pairs(bool(passages))
         scores = [self.score(queries, each, progress=False) for each in passages]
         return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
 
     def measures(self, answers: Sequence[float | list[float]], y: Labels | None) -> dict[str, float]:
-        """For pairs, `average_precision`, where labels of 0.5 or more are answers; for lists, see
-        `measured`.
+        """Measures scores against labels.
+
+        For pairs, computes `average_precision`, where labels of 0.5 or more are answers; for lists, see `measured`.
         """
         if len(answers) and isinstance(answers[0], list):
             scores = np.array(answers)
@@ -335,7 +340,7 @@ class BertReranker(BertTask):
         if not super().is_in(preset):
             return False
         size = preset.checkpoint.shapes(cls.HEAD).get("logits/bias")
-        if size == (2,):  # of any classifier, unless a reranker was saved
+        if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
             return bool(TaskPreset.read(preset, cls).settings)
         return size == (1,) and preset.cross_encoder_settings.is_stated
 
@@ -356,7 +361,7 @@ class BertReranker(BertTask):
         return preset.load_preprocessor_up_to(preset.files.cross_encoder_settings.max_length, encoder, rows)
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes what `CrossEncoder(directory)` reads."""
+        """Writes the files that `CrossEncoder(directory)` reads."""
         cross_encoder.write_length(directory, self.preprocessor.longest)
 
     def _takes_head(self, preset: TaskPreset) -> bool:
@@ -366,12 +371,12 @@ class BertReranker(BertTask):
         return {"activation": self.activation, "dropout": self.dropout_rate, "labels": self.labels}
 
     def hugging_face_settings(self) -> dict[str, object]:
-        """For one output, what `CrossEncoder` reads; it gives the logits of two labels, whatever the activation."""
+        """Returns the activation, as `CrossEncoder` reads it; or two labels, for which it returns logits."""
         return cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_names(self.labels)
 
 
 def _list(many: Any, name: str) -> list[Any]:
-    """The items. Raises TypeError if `many` does not hold many."""
+    """Returns the items of `many` as a list. Raises TypeError if it is a single text or no iterable."""
     check_many(many, name, "passage" if name.startswith("passages") else name)
     return list(plain(many))
 
@@ -381,7 +386,7 @@ def _check_pairs(are_pairs: bool) -> None:
         raise ValueError("this model takes pairs, a query and a passage: a tuple of two, (queries, passages)")
 
 
-# -- Lists for a reranker: queries with several passages each, in columns of texts; and measures of their ranking.
+# -- Lists for a reranker: columns of texts that hold queries and several passages each. And measures of a ranking.
 
 
 def packed_lists(
@@ -394,7 +399,7 @@ def packed_lists(
         columns: queries, then two or more columns of passages: strings `[batch]`, or ragged tokens.
 
     Returns:
-        int32 `[batch, passages, seq_length]` each.
+        The encoder's inputs by name, int32 `[batch, passages, seq_length]` each.
     """
     queries, *passages = columns
     count = len(passages)
@@ -407,7 +412,7 @@ def packed_lists(
 
 
 def counts_of(columns: Sequence[Column]) -> tuple[int, int]:
-    """The number of queries, and of passages per query. Raises ValueError if the columns differ in length."""
+    """Counts the queries, and the passages per query. Raises ValueError if the columns differ in length."""
     counts = {len(column) for column in columns}
     if len(counts) > 1:
         raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
@@ -415,8 +420,12 @@ def counts_of(columns: Sequence[Column]) -> tuple[int, int]:
 
 
 def labels_of(y: Labels | None, queries: int, passages: int) -> np.ndarray:
-    """Labels, scores or margins of the passages, as float32 `[queries, numbers]`. None: the first passage is the
-    answer.
+    """Converts labels, scores or margins of the passages to float32 `[queries, numbers]`.
+
+    Args:
+        y: one number for each passage; or margins, one for each passage but the first. None: the first passage is the
+            answer.
+        queries, passages: the number of queries, and of passages per query.
 
     Raises:
         ValueError: the number of labels is wrong, or one is not finite.
@@ -436,7 +445,7 @@ def labels_of(y: Labels | None, queries: int, passages: int) -> np.ndarray:
 
 
 def are_scores(labels: np.ndarray, passages: int) -> bool:
-    """Whether the labels are a teacher's scores or margins, and not relevance grades: 0, 1, 2 ..."""
+    """Checks whether labels are a teacher's scores or margins, not relevance grades: 0, 1, 2 ..."""
     return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
 
 
@@ -449,8 +458,8 @@ def measured(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
     Returns:
         For relevance grades 0, 1, 2 ...: `ndcg@10`, with a gain of `2^grade - 1` (Burges et al. 2005, "Learning to Rank
-        using Gradient Descent", section 6), and `mrr@10`, where grades above 0 are relevant. Else `spearman` and
-        `pearson`, the correlations of the margins.
+        using Gradient Descent", section 6), and `mrr@10`, where grades above 0 are relevant. For a better model's
+        scores or margins: `spearman` and `pearson`, the correlations of the margins.
 
     Example:
         >>> measured(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))

@@ -43,34 +43,37 @@ from keras_bert.text.strings import as_strings
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertSentenceEncoder(BertTask):
-    """Embeds texts as vectors. The `similarity` of two vectors measures how close their texts are in meaning.
+    """A model that embeds texts as vectors, so that the `similarity` of two vectors measures how close the texts are.
+
+    Use it for search, clustering and near-duplicates, where each text is encoded once. To score few pairs more
+    precisely, use `BertReranker`.
 
     Args:
-        encoder: gives hidden states.
+        encoder: ids -> hidden states.
         preprocessor: strings -> the encoder's inputs.
         pooling: how to pool the hidden states of all tokens but padding: "mean"; "cls", the first token's; "max",
-            elementwise; "lasttoken", the last token's; "mean_sqrt_len_tokens", the sum divided by the square root of
+            elementwise; "lasttoken", the last token's; "mean_sqrt_len_tokens", their sum divided by the square root of
             their number; or "weightedmean", weighted by their positions, from 1.
         normalize: whether each vector gets length 1.
         dense: a layer after the pooling: `{"units": int, "activation": str, "use_bias": bool}`, as of
             `keras.layers.Dense`. The activation is "linear", "tanh", "relu" or "gelu".
         prompts: texts to put before a text, by name, such as `{"query": "query: ", "passage": "passage: "}`.
-        default_prompt: the name of the prompt for all texts for which `encode` gets no other.
-        include_prompt: whether the pooling takes the prompt's tokens.
-        column_prompts: the names of the prompts of anchors, positives and so on in columns of texts, such as `("query",
-            "passage")`; the last one is also that of further columns. By default, and for None, they get the default
-            prompt.
+        default_prompt: the name of the prompt for texts that `encode` gets without a prompt's name.
+        include_prompt: whether the pooling includes the prompt's tokens.
+        column_prompts: for columns of texts (anchors, positives, ...), the name of each column's prompt, such as
+            `("query", "passage")`; further columns take the last name. A column with None, and by default every column,
+            takes the default prompt.
         truncate_dim: the number of values of a vector to keep, for models that were trained for it (Kusupati et al.
-            2022, "Matryoshka Representation Learning"). What is kept gets length 1 again, if `normalize`.
+            2022, "Matryoshka Representation Learning"). With `normalize`, the truncated vector gets length 1.
         similarity: how vectors are compared, in a search and in measures: "cosine"; or "dot", the dot product, in which
             longer vectors count more. For vectors of length 1 both are the same.
 
     Raises:
-        ValueError: a bad argument, or the vocabulary and the encoder's embedding table differ in size.
+        ValueError: an argument is bad, or the vocabulary and the encoder's embedding table differ in size.
 
     Call arguments:
-        texts: a string tensor `[batch]`, or a list of str. They get the default prompt. Or several columns, to compare
-            with each other: a tuple of two or more.
+        texts: a string tensor `[batch]`, or a list of str, which get the default prompt. Or a tuple of two or more such
+            columns, whose texts are compared with each other.
 
     Returns:
         float32 `[batch, vector_size]`, each vector of length 1 if `normalize`; for columns `[batch, columns,
@@ -136,7 +139,10 @@ class BertSentenceEncoder(BertTask):
         return self.truncate_dim or size
 
     def prompt_text(self, name: str | None) -> str:
-        """The text of a prompt; by default of the default prompt. The name "" is that of no prompt.
+        """Returns the text of a prompt.
+
+        Args:
+            name: of the prompt; None: the default prompt; "": no prompt.
 
         Raises:
             TypeError: the name is not a str.
@@ -155,18 +161,18 @@ class BertSentenceEncoder(BertTask):
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, tuple | list):
-            # Nobody knows which prompt is in packed inputs.
+            # Packed inputs do not show which prompt they hold, so the pooling leaves none out.
             prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
             return self._vectors(self.packed(_after(prompt, inputs)), self._skipped(prompt), training)
         columns = self.text_columns(inputs, training)
         return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
 
     def _prompted(self, column: int, texts: Inputs) -> Inputs:
-        """A string tensor of a column, with the column's prompt before each text; packed inputs as they are."""
+        """Puts a column's prompt before each of its texts, a string tensor; packed inputs stay as they are."""
         return _after(self._column_prompt(column), texts)
 
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
-        """Columns of texts, or packed ones, each with what makes vectors of them."""
+        """Packs columns of texts, or takes packed ones, and adds to each the function that encodes it."""
         found = []
         for number, texts in enumerate(columns):
             skipped = self._skipped(self._column_prompt(number))
@@ -175,16 +181,19 @@ class BertSentenceEncoder(BertTask):
         return found
 
     def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
-        """As `encode`, with the prompt of a column, from 0."""
+        """Encodes texts with the prompt of a column, which is numbered from 0."""
         return self._encoded(texts, self._column_prompt(number), progress=progress)
 
     def _vectors(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
-        """Packed inputs -> vectors. The pooling leaves out the `skipped` first tokens."""
+        """Encodes packed inputs as vectors. The pooling leaves out the first `skipped` tokens."""
         hidden = self.encoder(packed, training=training)["sequence_output"]
         return self._vectors_of(hidden, packed["input_mask"], skipped)
 
     def _vectors_of(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
-        """Hidden states, float `[batch, seq_length, hidden]`, and int `[batch, seq_length]` -> vectors."""
+        """Pools hidden states, float `[batch, seq_length, hidden]`, and a mask, int `[batch, seq_length]`, to vectors.
+
+        The pooling leaves out the first `skipped` tokens.
+        """
         mask = ops.cast(mask, "float32")
         if skipped:
             mask = mask * ops.cast(ops.cumsum(ops.ones_like(mask), axis=1) > skipped, "float32")
@@ -195,14 +204,14 @@ class BertSentenceEncoder(BertTask):
         return ops.normalize(vectors, axis=-1) if self.normalize else vectors
 
     def _skipped(self, prompt: str) -> int:
-        """The number of first tokens, [CLS] among them, that the pooling leaves out."""
+        """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out."""
         if self.include_prompt or not prompt:
             return 0
         with tf.init_scope():
             return 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
 
     def _by_length_after(self, prompt: str) -> ByLength:
-        """Runs the model over texts that begin with a prompt."""
+        """Returns the object that runs the model over texts that begin with a prompt."""
         skipped = self._skipped(prompt)
         if skipped not in self._by_skipped:
             self._by_skipped[skipped] = ByLength(
@@ -219,11 +228,11 @@ class BertSentenceEncoder(BertTask):
         return self._by_skipped.values()
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The serving signature: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
+        """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it."""
         return {"embedding": self(text, training=False)}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`embedding`, float32 `[batch, vector_size]`, and `sequence_output`, as of the encoder."""
+        """Computes `embedding`, float32 `[batch, vector_size]`, and the encoder's `sequence_output`."""
         hidden = self.encoder(inputs, training=False)["sequence_output"]
         return {"embedding": self._vectors_of(hidden, inputs["input_mask"]), "sequence_output": hidden}
 
@@ -234,7 +243,7 @@ class BertSentenceEncoder(BertTask):
         progress: bool | None = None,
         prompt: str | None = None,
     ) -> np.ndarray:
-        """Encodes a text, or any number of texts, batched by similar length so that little work is spent on padding.
+        """Encodes a text, or any number of texts, in batches of similar length, which need little padding.
 
         Args:
             text: a str, or many: a list or any iterable, read lazily.
@@ -242,16 +251,16 @@ class BertSentenceEncoder(BertTask):
                 fits a CPU's caches; use more on a GPU.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
-            prompt: the name of the prompt to put before each text, such as "query"; by default the default prompt. ""
-                is no prompt.
+            prompt: the name of the prompt to put before each text, such as "query". None: the default prompt; "": no
+                prompt.
 
         Returns:
-            float32 `[vector_size]`; for many texts `[number of texts, vector_size]`, in the order given.
+            float32 `[vector_size]`; for many texts `[number of texts, vector_size]`, in the order of the texts.
 
         Raises:
             TypeError: a text is not a str.
-            ValueError: `batch_tokens` is less than 1, there is no such prompt, or a vector is not finite, as of a
-                damaged model.
+            ValueError: `batch_tokens` is less than 1, there is no such prompt, or a vector is not finite, which a
+                damaged model may cause.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
@@ -272,7 +281,14 @@ class BertSentenceEncoder(BertTask):
     def encode_counted(
         self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
     ) -> tuple[np.ndarray, int]:
-        """The result of `encode` and the number of truncated texts, without progress bar and warning."""
+        """Encodes texts, and counts the truncated ones, without a progress bar or a warning.
+
+        Args:
+            texts, batch_tokens, prompt: see `encode`.
+
+        Returns:
+            float32 `[number of texts, vector_size]`, and the number of truncated texts.
+        """
         results, cut = [np.zeros((0, self.vector_size), np.float32)], 0
         before = self.prompt_text(prompt)
         for chunk, cut_here in self._by_length_after(before).counted(texts, batch_tokens, False, before):
@@ -286,7 +302,7 @@ class BertSentenceEncoder(BertTask):
         (text,) = texts
         return [{"embedding": vector.tolist()} for vector in self.encode(text, progress=False)]
 
-    # -- Learning from columns of texts that are compared: anchors, positives, negatives
+    # -- Training on columns of texts that are compared: anchors, positives, negatives
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):
@@ -294,7 +310,7 @@ class BertSentenceEncoder(BertTask):
         return super().arrays(x, y)
 
     def targets(self, y: Labels | None) -> Targets:
-        """Scores of pairs, several scores a row, or vectors, as float32; tensors and datasets stay as they are.
+        """Converts scores of pairs, several scores a row, or vectors to float32; tensors and datasets stay as they are.
 
         Raises:
             ValueError: the rows have different numbers of scores, or one is not finite.
@@ -303,7 +319,7 @@ class BertSentenceEncoder(BertTask):
         return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else scores_of(y)
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        """Tokenizes columns of texts, each with its prompt. Without scores, the targets are `text_numbers`."""
+        """Tokenizes columns of texts, each with its prompt. Without scores, the targets are those of `text_numbers`."""
         scores = self.targets(y)
         columns = self._columns(x, scores)
         segments = tuple(
@@ -331,19 +347,23 @@ class BertSentenceEncoder(BertTask):
         return columns
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
-        if are_text_numbers(targets):  # small ones, which a loss may hold as float32
+        if are_text_numbers(targets):  # numbered anew in the batch: small numbers are exact in a loss's float32
             _, numbers = tf.unique(tf.reshape(targets, [-1]))
             targets = tf.reshape(numbers, tf.shape(targets))
             targets = tf.ensure_shape(targets, [None, len(segments)])
         return tuple(self.preprocessor.pack(segment) for segment in segments), targets
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss of anchors and positives: `MultipleNegativesRankingLoss`."""
+        """Returns the loss of anchors and positives: `MultipleNegativesRankingLoss`."""
         return MultipleNegativesRankingLoss()
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """For scores of pairs `CoSENTLoss`; of the texts of triplets, or of longer rows, `MarginMSELoss`; for vectors
-        `VectorMSELoss`; without any of them `MultipleNegativesRankingLoss`.
+        """Chooses the default loss for these examples.
+
+        - texts only: `MultipleNegativesRankingLoss`;
+        - pairs with scores: `CoSENTLoss`;
+        - triplets or longer rows with scores: `MarginMSELoss`;
+        - texts with a better model's vectors: `VectorMSELoss`.
         """
         if are_text_numbers(examples.targets):
             return self.training_loss()
@@ -356,7 +376,7 @@ class BertSentenceEncoder(BertTask):
             raise ValueError("there are no examples to evaluate with")
 
     def answers(self, x: Texts) -> list[TextVectors]:
-        """The texts and vectors of each row of columns; each text is encoded once."""
+        """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
         columns, by_column = [list(column) for column in columns_of(x, None)], []
         for number, column in enumerate(columns):
             texts = list(dict.fromkeys(column))
@@ -366,14 +386,20 @@ class BertSentenceEncoder(BertTask):
         return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
 
     def measures(self, answers: Sequence[TextVectors], y: Labels | None) -> dict[str, float]:
-        """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; for vectors
-        `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `vector_metrics.measured`."""
+        """Measures vectors, see `vector_metrics.measured`.
+
+        - `y` is None: a search for the positives, by `ndcg@10` and others;
+        - scores: `spearman` and `pearson`;
+        - labels of pairs, 0 or 1: `average_precision` and others;
+        - a better model's vectors: `cosine`.
+        """
         return measured(answers, y, self.similarity)
 
     def details(self, answers: Sequence[TextVectors], y: Labels | None, corpus: Sequence[str] = ()) -> dict[str, float]:
-        """All measures of the search for the positives, `map@100` and others, if there are no scores.
+        """Computes all measures of the search for the positives, `map@100` and others; none if `y` has scores.
 
         Args:
+            answers, y: as for `measures`.
             corpus: further texts to search.
         """
         if y is not None:
@@ -386,7 +412,12 @@ class BertSentenceEncoder(BertTask):
 
     @classmethod
     def to_compare(cls, handle: str | Path | Preset, **arguments: Any) -> BertSentenceEncoder:
-        """As `from_preset`, with vectors whose dot product is the model's similarity: for the cosine, of length 1.
+        """Loads a model whose vectors can be compared by dot product: for the cosine, they get length 1.
+
+        Use it instead of `from_preset` for a search, as a vector index computes dot products.
+
+        Args:
+            handle, **arguments: as for `from_preset`.
 
         Example:
             >>> from keras_bert import BertSentenceEncoder
@@ -431,7 +462,7 @@ class BertSentenceEncoder(BertTask):
         return (*super()._own_files, *(() if self.dense is None else sentence_transformers.DENSE_FILES))
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes what `SentenceTransformer(directory)` reads."""
+        """Writes the files that `SentenceTransformer(directory)` reads."""
         stated = {name: value for name, value in self.settings().items() if name in self.STATED_ELSEWHERE}
         settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **stated)
         weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
@@ -458,18 +489,18 @@ class BertSentenceEncoder(BertTask):
 
 
 def _after(prompt: str, texts: Inputs) -> Inputs:
-    """A string tensor with a prompt before each text; packed inputs as they are."""
+    """Puts a prompt before each text of a string tensor; packed inputs stay as they are."""
     return tf.strings.join([prompt, texts]) if prompt and not isinstance(texts, dict) else texts
 
 
 def _checked_prompts(prompts: Mapping[str, str]) -> dict[str, str]:
-    """The prompts by name. A number as a name becomes its digits, as in the files of a preset."""
+    """Checks prompts, and returns them by name. A name that is an int becomes a str, as in a preset's files."""
     if not isinstance(prompts, Mapping):
         raise TypeError(f"prompts are {prompts!r:.60} ({type(prompts).__name__}); expected a dict: name -> text")
     for name, text in prompts.items():
         if not isinstance(name, str | int) or not isinstance(text, str):
             raise TypeError(f"prompts have {name!r:.60}: {text!r:.60}; expected a name and a text, both str")
-        characters(text, f"the prompt {name!r}")  # else the model could not be saved
+        characters(text, f"the prompt {name!r}")  # raises for half a surrogate pair, which cannot be saved
     return {str(name): text for name, text in prompts.items()}
 
 

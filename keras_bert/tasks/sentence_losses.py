@@ -1,17 +1,22 @@
 """Losses for training sentence vectors, for `compile` and `fine_tune`.
 
 Called with several columns of texts, a `BertSentenceEncoder` returns vectors, float32 `[batch, columns, size]`. Column
-0 holds the anchors. A loss compares the vectors of a row with each other, and some with those of other rows. The
-vectors may have any length.
+0 holds the anchors. Each loss compares the vectors within a row; some losses also compare vectors of different rows.
+The vectors may have any length.
 
-    MultipleNegativesRankingLoss   (anchor, positive), or (anchor, positive, negative, ...)
-    CoSENTLoss, AnglELoss          (first, second) with the score of their similarity
-    CosineSimilarityLoss           the same, with scores from -1 to 1
-    ContrastiveLoss                (first, second) with 1 (similar) or 0
-    TripletLoss                    (anchor, positive, negative)
-    MarginMSELoss                  (anchor, positive, negative, ...) with a better model's scores or margins
-    VectorMSELoss                  (text, ...) with a better model's vectors
-    MatryoshkaLoss                 around any of them, for vectors that can be truncated
+==============================  ======================================  =====================================
+Loss                            Columns of texts                        Labels
+==============================  ======================================  =====================================
+`MultipleNegativesRankingLoss`  anchor, positive, maybe negatives       none
+`CoSENTLoss`, `AnglELoss`       first, second                           similarities, any numbers
+`CosineSimilarityLoss`          first, second                           similarities, -1 to 1
+`ContrastiveLoss`               first, second                           1 (similar) or 0
+`TripletLoss`                   anchor, positive, negative              none
+`MarginMSELoss`                 anchor, positive, negative, ...         a better model's scores or margins
+`VectorMSELoss`                 one or more                             a better model's vectors
+==============================  ======================================  =====================================
+
+`MatryoshkaLoss` wraps any of these losses, for vectors that can be truncated later.
 """
 
 from __future__ import annotations
@@ -33,16 +38,16 @@ LOWEST = -1e9  # of float32 scores: its exponential is 0
 
 
 def columns_of_vectors(vectors: Tensor, least: int, most: int | None = 0, normalize: bool = True) -> list[Tensor]:
-    """Vectors `[batch, columns, size]` -> the vectors of each column, `[batch, size]`, by default of length 1.
+    """Splits vectors, `[batch, columns, size]`, into those of each column, `[batch, size]`.
 
     Args:
         vectors: the output of a `BertSentenceEncoder`.
         least: the fewest columns that the loss takes.
         most: the most columns; by default `least`; None: any number.
-        normalize: whether to give them length 1.
+        normalize: whether to scale vectors to length 1.
 
     Raises:
-        ValueError: there are fewer columns, or more.
+        ValueError: there are fewer than `least` or more than `most` columns.
     """
     most = least if most == 0 else most
     found = vectors.shape[1] if len(vectors.shape) == 3 else 1
@@ -55,12 +60,15 @@ def columns_of_vectors(vectors: Tensor, least: int, most: int | None = 0, normal
 
 
 def numbers(y_true: Tensor) -> Tensor:
-    """Scores or labels -> float32 `[batch]`."""
+    """Converts scores or labels to float32 `[batch]`."""
     return ops.reshape(ops.cast(y_true, "float32"), (-1,))
 
 
 def distances(one: Tensor, other: Tensor) -> Tensor:
-    """Vectors `[batch, size]` each -> their distances, `[batch]`. The root would have no gradient at 0."""
+    """Computes the Euclidean distances of vectors, `[batch, size]` each -> `[batch]`.
+
+    Squares below 1e-12 count as 1e-12: the gradient of the root is infinite at 0.
+    """
     return ops.sqrt(ops.maximum(ops.sum(ops.square(one - other), axis=-1), 1e-12))
 
 
@@ -68,10 +76,13 @@ def distances(one: Tensor, other: Tensor) -> Tensor:
 class MultipleNegativesRankingLoss(keras.losses.Loss):
     """Cross-entropy of finding an anchor's positive among all positives and negatives of the batch.
 
+    Use it for search, with pairs such as questions and answers, titles and texts, or translations: no scores are
+    needed, as the other rows of the batch serve as negatives. A larger batch has more of them and usually gives a
+    better model; `mini_batch_size` of `fine_tune` makes room for it.
+
     `-log(exp(s cos(a_i, p_i)) / sum_j exp(s cos(a_i, c_j)))`, where the candidates `c` are the columns 1 and later of
     all rows: Henderson et al. 2017, "Efficient Natural Language Response Suggestion", section 4; InfoNCE, van den Oord
-    et al. 2018. A large batch has many negatives. Replicas share their candidates: the loss is that of the global
-    batch.
+    et al. 2018. Replicas share their candidates, so the loss is that of the global batch.
 
     Args:
         scale: the factor of the cosines; 1 / temperature.
@@ -79,8 +90,9 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
             (Günther et al. 2023, "Jina Embeddings 2", section 5).
 
     Call arguments:
-        y_true: `[batch, columns]`, a number for each text: equal texts have equal numbers. A candidate that equals the
-            anchor, or a positive of an equal anchor, is not a negative. `y_true` of another shape is ignored.
+        y_true: `[batch, columns]`, a number for each text; equal texts have equal numbers. They mask duplicates: a
+            candidate identical to the anchor, or to a positive of an identical anchor, is left out of the negatives.
+            `y_true` of another shape is ignored.
         y_pred: vectors `[batch, columns, size]`, two columns or more.
 
     Returns:
@@ -120,7 +132,7 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         return (among_candidates + ops.logsumexp(of_positives, axis=0)) / 2 - right
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Whether a batch with these numbers of texts has a negative, without which nothing can be learned."""
+        """Checks that a batch with these numbers of texts has a negative; otherwise there is nothing to learn."""
         own = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
         return not np.all(own | ops.convert_to_numpy(_alike(ops.convert_to_tensor(y_true))))
 
@@ -129,7 +141,11 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
 
 
 def _alike(numbers: Tensor) -> Tensor:
-    """Numbers of texts `[batch, columns]` -> bool `[batch, candidates]`: candidates that must not be negatives."""
+    """Marks candidates that must not be negatives, bool `[batch, candidates]`.
+
+    Args:
+        numbers: the numbers of texts, `[batch, columns]`.
+    """
     anchors, positives = numbers[:, 0], numbers[:, 1]
     candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))
     same_anchor = ops.cast(anchors[:, None] == anchors[None], "float32")  # [batch, batch]
@@ -143,8 +159,10 @@ def _alike(numbers: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class CosineSimilarityLoss(keras.losses.Loss):
-    """The squared difference of the cosine of two vectors and the score of the pair: Reimers and Gurevych 2019,
-    "Sentence-BERT", section 3.
+    """The squared difference of the cosine of two vectors and the score of the pair.
+
+    Use it if scores are cosines that vectors should reproduce. If only the order of the scores matters, as in STS,
+    `CoSENTLoss` usually does better. Reimers and Gurevych 2019, "Sentence-BERT", section 3.
 
     Call arguments:
         y_true: the scores `[batch]`, from -1 to 1.
@@ -164,13 +182,15 @@ class CosineSimilarityLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ContrastiveLoss(keras.losses.Loss):
-    """Pulls similar pairs together, and pushes others `margin` apart, by the cosine distance `d = 1 - cos`.
+    """A loss that pulls similar pairs together and pushes dissimilar pairs `margin` apart.
 
-    `y d^2 / 2 + (1 - y) max(0, margin - d)^2 / 2`: Hadsell et al. 2006, "Dimensionality Reduction by Learning an
-    Invariant Mapping", section 2.1.
+    Use it for pairs with labels 1 (similar) and 0, such as duplicate questions.
+
+    `y d^2 / 2 + (1 - y) max(0, margin - d)^2 / 2` with the cosine distance `d = 1 - cos`: Hadsell et al. 2006,
+    "Dimensionality Reduction by Learning an Invariant Mapping", section 2.1.
 
     Args:
-        margin: the distance, 0 to 2, from which on other pairs cost nothing.
+        margin: the distance, 0 to 2, at which a dissimilar pair no longer adds to the loss.
 
     Call arguments:
         y_true: `[batch]`, 1 (similar) or 0.
@@ -196,9 +216,13 @@ class ContrastiveLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TripletLoss(keras.losses.Loss):
-    """`max(0, |a - p| - |a - n| + margin)`: Reimers and Gurevych 2019, "Sentence-BERT", section 3; their margin is 1.
+    """A loss that keeps an anchor `margin` closer to its positive than to its negative.
 
-    The vectors are not normalized; vectors of length 1 are at most 2 apart.
+    Use it for triplets whose texts should be compared only with each other. Otherwise, `MultipleNegativesRankingLoss`
+    usually learns more from the same triplets, as it also compares texts of different rows.
+
+    `max(0, |a - p| - |a - n| + margin)`: Reimers and Gurevych 2019, "Sentence-BERT", section 3, where the margin is 1.
+    The loss does not normalize vectors. If the model does, two vectors are at most 2 apart.
 
     Args:
         margin: how much further from the anchor a negative must be than a positive.
@@ -220,7 +244,7 @@ class TripletLoss(keras.losses.Loss):
         return ops.relu(distances(anchor, positive) - distances(anchor, negative) + self.margin)
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Whether a batch with these numbers of texts has a negative that is not the positive."""
+        """Checks that a batch with these numbers of texts has a negative that differs from its positive."""
         return bool(np.any(y_true[:, 1] != y_true[:, 2]))
 
     def get_config(self) -> dict[str, object]:
@@ -232,11 +256,13 @@ class TripletLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class CoSENTLoss(keras.losses.Loss):
-    """Puts the cosines of pairs in the order of their scores.
+    """A loss that puts the cosines of pairs in the order of their scores.
+
+    Use it for pairs with graded scores, such as STS: scores may be any numbers, as only their order counts.
 
     `log(1 + sum exp(s (cos_i - cos_j)))` over all pairs i and j of the batch where j has the higher score: Huang et al.
-    2024, "CoSENT: Consistent Sentence Embedding via Similarity Ranking". Scores may be any numbers. Replicas
-    share their pairs: the loss is that of the global batch.
+    2024, "CoSENT: Consistent Sentence Embedding via Similarity Ranking". Replicas share their pairs, so the loss is
+    that of the global batch.
 
     Args:
         scale: the factor of the cosines.
@@ -246,7 +272,7 @@ class CoSENTLoss(keras.losses.Loss):
         y_pred: vectors `[batch, 2, size]`.
 
     Returns:
-        float32 `[batch]`: the loss of the batch, in each row.
+        float32 `[batch]`: the loss of the batch, repeated for each row.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
@@ -260,7 +286,7 @@ class CoSENTLoss(keras.losses.Loss):
         self.scale = scale
 
     def similarities(self, first: Tensor, second: Tensor) -> Tensor:
-        """Vectors of length 1, `[batch, size]` each -> `[batch]`."""
+        """Computes the similarities of vectors of length 1, `[batch, size]` each -> `[batch]`."""
         return ops.sum(first * second, axis=-1)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -272,7 +298,7 @@ class CoSENTLoss(keras.losses.Loss):
         return of_batch + ops.zeros_like(numbers(y_true))
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Whether a batch with these scores has two that differ, without which nothing can be learned."""
+        """Checks that a batch has two scores that differ; otherwise there is nothing to learn."""
         return len(np.unique(y_true)) > 1
 
     def get_config(self) -> dict[str, object]:
@@ -281,10 +307,12 @@ class CoSENTLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class AnglELoss(CoSENTLoss):
-    """`CoSENTLoss` of angles between complex numbers. Their gradients do not vanish near cosines of 1 and -1.
+    """`CoSENTLoss` of the angles between complex vectors, in place of cosines.
 
-    The halves of a vector are the real and the imaginary parts: Li and Li 2024, "AoE: Angle-optimized Embeddings for
-    Semantic Textual Similarity", section 3.3. Arguments and shapes are those of `CoSENTLoss`; `size` is even.
+    Use it where `CoSENTLoss` stops improving: near cosines of 1 and -1, the gradient of a cosine vanishes, and that of
+    an angle does not. The halves of a vector are the real and the imaginary parts: Li and Li 2024, "AoE:
+    Angle-optimized Embeddings for Semantic Textual Similarity", section 3.3. Arguments and shapes are those of
+    `CoSENTLoss`; `size` is even.
     """
 
     def __init__(self, scale: float = 20.0, name: str = "angle", **kwargs: Any) -> None:
@@ -298,20 +326,22 @@ class AnglELoss(CoSENTLoss):
         return ops.abs(super().similarities(first, second) + sines)
 
 
-# -- Distillation losses: learning a better model's vectors, or a reranker's scores.
+# -- Distillation losses, for learning a better model's vectors or a reranker's scores.
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MarginMSELoss(keras.losses.Loss):
-    """The squared difference of this model's margins and those of a better model. A margin is how much a positive's
-    score is above a negative's; scores are dot products of vectors, or a reranker's logits.
+    """The squared difference of a better model's margins and this model's. A margin is `s(q, p) - s(q, n)`.
 
-    Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation",
-    section 3.2. With vectors of length 1, margins are -2 to 2, and the better model's should be in that range, too.
+    Use it to train a sentence encoder or a small reranker on the scores of a large reranker. A score `s` is the dot
+    product of two vectors, or a reranker's logit. Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models
+    with Cross-Architecture Knowledge Distillation", section 3.2.
+
+    With vectors of length 1, margins are -2 to 2. Scale the better model's scores to that range, too.
 
     Call arguments:
         y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`; or its margins,
-            `[batch, columns - 2]`, for one negative also `[batch]`.
+            `[batch, columns - 2]`. The margins of one negative may also be `[batch]`.
         y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; or a reranker's logits
             of positives and negatives, `[batch, columns - 1]`.
 
@@ -341,7 +371,7 @@ class MarginMSELoss(keras.losses.Loss):
 
 
 def margins_of(y_true: Targets, negatives: int) -> Targets:
-    """Scores `[batch, 1 + negatives]`, or margins -> margins, float32 `[batch, negatives]`.
+    """Converts scores, `[batch, 1 + negatives]`, to margins, float32 `[batch, negatives]`; margins stay as they are.
 
     Raises:
         ValueError: the number of scores is wrong.
@@ -363,6 +393,7 @@ def margins_of(y_true: Targets, negatives: int) -> Targets:
 class VectorMSELoss(keras.losses.Loss):
     """The squared difference of a text's vector and a better model's vector for this text, or for a translation of it.
 
+    Use it to copy a sentence encoder: into a smaller model, or into further languages, from translated sentences.
     Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation",
     section 3.
 
@@ -397,8 +428,9 @@ class VectorMSELoss(keras.losses.Loss):
 class MatryoshkaLoss(keras.losses.Loss):
     """The weighted sum of a loss over several sizes of truncated vectors, so that vectors can be truncated later.
 
-    Kusupati et al. 2022, "Matryoshka Representation Learning", section 3. Truncated vectors get length 1. Use the
-    trained model with `truncate_dim`.
+    Use it if an index must be small or fast: the first 64 or 128 values of a vector then keep most of its meaning. The
+    loss sees truncated vectors of length 1. Use the trained model with `truncate_dim`. Kusupati et al. 2022,
+    "Matryoshka Representation Learning", section 3.
 
     Args:
         loss: a loss of this module.
@@ -446,7 +478,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         return sum(losses)
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """That of the loss, see there."""
+        """Checks a batch as the wrapped loss does."""
         return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
 
     def get_config(self) -> dict[str, object]:
@@ -458,7 +490,8 @@ class MatryoshkaLoss(keras.losses.Loss):
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
-# By name, for commands; each can be made without arguments. A file has no vectors.
+# The losses that commands know by name: those that need no arguments. `VectorMSELoss` is missing, as files of examples
+# hold no vectors.
 _CLASSES = (
     *(MultipleNegativesRankingLoss, CoSENTLoss, AnglELoss),
     *(CosineSimilarityLoss, ContrastiveLoss, TripletLoss, MarginMSELoss),
@@ -470,7 +503,7 @@ LOSSES: dict[str, type[keras.losses.Loss]] = dict(zip(SENTENCE_LOSSES, _CLASSES,
 
 
 def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
-    """A number for each text, int32 `[rows, columns]`: equal texts have equal numbers.
+    """Numbers texts, so that equal texts have equal numbers: int32 `[rows, columns]`.
 
     Example:
         >>> text_numbers([["a", "b"], ["c", "a"]]).tolist()
@@ -481,17 +514,17 @@ def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def are_text_numbers(targets: Targets) -> bool:
-    """Whether targets, a tensor or an array, are `text_numbers`, and not scores or vectors."""
+    """Checks whether targets, a tensor or an array, come from `text_numbers`, and are not scores or vectors."""
     return len(targets.shape) == 2 and not np.issubdtype(tf.as_dtype(targets.dtype).as_numpy_dtype, np.floating)
 
 
 def are_vectors(scores: Targets, columns: int) -> bool:
-    """Whether these are vectors (one for all columns of texts, or one for each), and not scores."""
+    """Checks whether targets are vectors (one for all columns of texts, or one for each), not scores."""
     return len(scores.shape) == 3 or (len(scores.shape) == 2 and scores.shape[1] > columns)
 
 
 def scores_of(y: Labels) -> np.ndarray:
-    """Scores `[rows]`, several a row, or vectors, as float32.
+    """Converts scores, `[rows]` or several a row, or vectors to float32.
 
     Raises:
         ValueError: the rows have different numbers of scores, or one is not a finite number.

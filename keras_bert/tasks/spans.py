@@ -1,4 +1,4 @@
-"""Contexts in windows, and answers as spans of their tokens (Devlin et al. 2018, section 4.2)."""
+"""Splits contexts into windows, and finds answers as spans of their tokens (Devlin et al. 2018, section 4.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from keras_bert.text.packing import windows
 
 
 def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Two lists of the same length, of str that are not empty. Raises TypeError or ValueError."""
+    """Checks that both are lists of str, none empty, of the same length, and returns them.
+
+    Raises:
+        TypeError: one is a single str, or an item is not a str.
+        ValueError: the lists differ in length, or a text is empty.
+    """
     if isinstance(questions, str) or isinstance(contexts, str):
         raise TypeError("one of question and context is a str, the other is not; pass two str, or two lists")
     questions, contexts = list_of_str(questions, "question", "question"), list_of_str(contexts, "context", "context")
@@ -33,7 +38,16 @@ def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[s
 
 
 def bytes_of_answer(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
-    """The first answer's byte offsets in the context; the end is exclusive. -1 and -1 if there is no answer."""
+    """Finds the first answer's byte offsets in the context; the end is exclusive. -1 and -1 if there is no answer.
+
+    Args:
+        number: the index of the question, for messages.
+        context: the text that holds the answer.
+        answers: pairs (text, start in characters).
+
+    Raises:
+        ValueError: an answer is no such pair, or the first one is not in the context at its start.
+    """
     check_answers(number, answers)
     if not answers:
         return -1, -1
@@ -45,7 +59,7 @@ def bytes_of_answer(number: int, context: str, answers: Sequence[tuple[str, int]
 
 
 def check_answers(number: int, answers: object) -> None:
-    """Raises ValueError if the answers to a question are no pairs of a text and its start."""
+    """Raises ValueError if the answers to a question are not pairs (text, start)."""
     if isinstance(answers, str) or not isinstance(answers, Sequence) or not all(map(_is_answer, answers)):
         raise ValueError(
             f"the answers to question {number} (from 0) are {answers!r:.60}; expected [(text, start), ...]"
@@ -62,9 +76,9 @@ class Contexts(NamedTuple):
     """Questions, and the windows of their contexts.
 
     Attributes:
-        segments: three ragged int32 tensors `[windows, (tokens)]`: the question, cut to half of a row; the window; and
-            a mask: 1 for the tokens that have the most context in this window, else 0.
-        rows: int64 `[windows]`: the index of the question.
+        segments: three ragged int32 tensors `[windows, (tokens)]`: the question, truncated to half of a row; the
+            window; and a mask, 1 at tokens for which this window has the most context, else 0.
+        rows: int64 `[windows]`: the index of the window's question.
         begins: int64 `[windows]`: the index of the window's first token in the context.
         starts, ends: ragged int64 `[batch, (tokens)]`: byte offsets of the contexts' tokens.
     """
@@ -77,7 +91,7 @@ class Contexts(NamedTuple):
 
 
 def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts: tf.Tensor) -> Contexts:
-    """Tokenizes, and splits contexts into windows, each of which fits into a row with the question.
+    """Tokenizes questions and contexts, and splits each context into windows that fit into a row with the question.
 
     Args:
         preprocessor: one with a stride.
@@ -86,7 +100,7 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
     tokenizer = preprocessor.tokenizer
     tokens, starts, ends = tokenizer.tokenize_with_offsets(contexts)
     room = preprocessor.longest - tokenizer.pair_format.special_tokens(2)
-    assert preprocessor.stride is not None  # as the arguments say
+    assert preprocessor.stride is not None  # a question answerer's preprocessor has one
     cut = windows([tokenizer.tokenize(questions), tokens], room, preprocessor.stride)
     question, window = cut.segments
     is_best = tf.cast(most_context(cut.rows, cut.starts, window.row_lengths()), tf.int32)
@@ -94,25 +108,25 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
 
 
 def row_lengths(preprocessor: BertPreprocessor, read: Contexts) -> tf.Tensor:
-    """int64 `[windows]`: the number of tokens of each row, special tokens included."""
+    """Counts the tokens of each row, special tokens included, int64 `[windows]`."""
     question, window, _ = read.segments
     return tokens_before(preprocessor, question) + window.row_lengths() + 1
 
 
 def tokens_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) -> tf.Tensor:
-    """int64 `[windows]`: the number of tokens before the window in each row, special tokens included."""
+    """Counts the tokens before the window in each row, special tokens included, int64 `[windows]`."""
     return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.between
 
 
 def tokens_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A span of bytes in each context -> the first and the last token that overlap it.
+    """Finds the first and the last token that overlap a span of bytes in each context.
 
     Args:
         read: the contexts.
         starts, ends: int64 `[batch]`; the end is exclusive.
 
     Returns:
-        int64 `[batch]` twice. The last is before the first if there is no such token.
+        int64 `[batch]` twice: first and last token. If no token overlaps the span, last < first.
     """
     token = tf.ragged.range(read.starts.row_lengths()).values  # [tokens], the index in the context
     row, batch = read.starts.value_rowids(), read.starts.nrows()
@@ -124,17 +138,17 @@ def tokens_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Te
 def span_targets(
     preprocessor: BertPreprocessor, read: Contexts, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[tf.Tensor, np.ndarray]:
-    """The positions of the answers in their packed windows.
+    """Finds the positions of the answers in their packed windows.
 
     Args:
-        preprocessor: the one that packs them.
+        preprocessor: packs the windows.
         read: the contexts.
         starts, ends: int64 `[batch]`, in bytes; the end is exclusive. Both are equal if there is no answer.
 
     Returns:
         int32 `[windows, 2]`: positions of the first and last token in the row; 0 and 0, the position of `[CLS]`, if the
         window does not hold the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
-        int64 `[lost]`: the indices of answers that have no token.
+        int64 `[lost]`: the indices of answers that no token overlaps.
     """
     firsts, lasts = tokens_of(read, starts, ends)  # [batch]
     first, last = (tf.gather(each, read.rows) - read.begins for each in (firsts, lasts))  # [windows]
@@ -146,7 +160,7 @@ def span_targets(
 
 
 def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Spans of tokens in each context -> spans of bytes.
+    """Converts spans of tokens in each context to spans of bytes.
 
     Args:
         read: the contexts.
@@ -158,7 +172,7 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
     lengths = read.starts.row_lengths()[:, None]
     firsts, lasts = tf.cast(firsts, tf.int64), tf.cast(lasts, tf.int64)
     are_tokens = (firsts >= 0) & (firsts <= lasts) & (lasts < lengths)
-    # An extra entry at the end, for invalid spans: a context may have no token.
+    # Invalid spans read an extra entry at the end, as a context may have no token.
     starts, ends = (tf.concat([each.values, [0]], 0) for each in (read.starts, read.ends))
     origin, nowhere = read.starts.row_starts()[:, None], tf.size(starts, tf.int64) - 1
     return (
@@ -168,11 +182,12 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
 
 
 def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Spans of bytes -> spans of the characters (code points) that they touch.
+    """Converts spans of bytes to spans of the characters (code points) that they touch.
 
     Args:
         texts: string `[batch]`, UTF-8.
-        starts, ends: int64 `[batch, count]`, the end exclusive. A BPE token may be a part of a character.
+        starts, ends: int64 `[batch, count]`, the end exclusive. They may lie within a character, as a BPE token may be
+            a part of one.
 
     Returns:
         int32 `[batch, count]` twice, the end exclusive.
@@ -186,15 +201,15 @@ def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple
 
     def characters_before(place: tf.Tensor) -> tf.Tensor:
         before = tf.strings.substr(texts, tf.zeros_like(place), place)
-        return tf.strings.length(before, unit="UTF8_CHAR")  # counts the first bytes of characters
+        return tf.strings.length(before, unit="UTF8_CHAR")  # counts the characters whose first byte is in `before`
 
     start = tf.where(starts == ends, characters_before(starts), characters_before(starts + 1) - 1)
     return start, characters_before(ends)
 
 
-# -- Spans of text as answers to questions: the training loss, and the search for the best spans.
+# -- The training loss, and the search for the best spans.
 
-# The score of an impossible span: finite, so that differences and means are never NaN, and far below any real score.
+# The score of an impossible span: far below any real score, but finite, so that differences and means are never NaN.
 NEVER = -1e9
 
 
@@ -227,8 +242,8 @@ class Spans(NamedTuple):
     """The best spans of each row, best first.
 
     Attributes:
-        scores: float32 `[rows, count]`: the start logit plus the end logit. If a row has fewer spans, its last scores
-            are `NEVER` or less, and their starts and ends are meaningless.
+        scores: float32 `[rows, count]`: the start logit plus the end logit. If a row has fewer than `count` spans, its
+            last scores are `NEVER` or less, with meaningless starts and ends.
         starts, ends: int `[rows, count]`: the first and the last token.
     """
 
@@ -238,11 +253,11 @@ class Spans(NamedTuple):
 
 
 def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_length: int, count: int) -> Spans:
-    """The best spans of each row.
+    """Finds the best spans of each row.
 
     Args:
         logits: float32 `[rows, tokens, 2]`: the start and the end logit.
-        may_start: bool `[rows, tokens]`: where a span may start.
+        may_start: bool `[rows, tokens]`: True where a span may start.
         lengths: int `[rows]`: the number of tokens of each row.
         max_length: the most tokens in a span.
         count: the number of spans. On a tie, the earlier start comes first, then the earlier end.
@@ -266,12 +281,15 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
 
 
 def best_of_windows(spans: Spans, rows: tf.Tensor, batch: tf.Tensor) -> Spans:
-    """The best spans of each window -> the same number of best spans of each row.
+    """Selects the best spans of each row from those of its windows.
 
     Args:
-        spans: the spans of each window; starts and ends count tokens of the row.
+        spans: the best spans of each window, `[windows, count]`; starts and ends count tokens of the row.
         rows: int64 `[windows]`: the row of each window, in ascending order; every row has a window.
         batch: int: the number of rows.
+
+    Returns:
+        The best spans of each row, `[batch, count]`.
 
     Example:
         >>> places = tf.constant([[0, 1], [2, 3]])
@@ -289,17 +307,17 @@ def best_of_windows(spans: Spans, rows: tf.Tensor, batch: tf.Tensor) -> Spans:
     return Spans(*(tf.gather(tf.reshape(part, [-1]), best) for part in spans))
 
 
-# -- Ranks the spans found in all windows of a context, and gives their offsets in characters.
+# -- Ranks the best spans of all windows of a context, and converts them to offsets in characters.
 
 
 class Answers(NamedTuple):
     """The best answers to each question, best first: `[batch, top_k]` each.
 
     Attributes:
-        start, end: int32: offsets in the context, in characters; both 0 for no answer.
-        score: float32: the start logit plus the end logit; for no answer, the two logits of `[CLS]`.
+        start, end: int32: offsets in the context, in characters; both 0 for "no answer".
+        score: float32: the start logit plus the end logit; for "no answer", those of `[CLS]`.
         probability: float32, 0 to 1: a softmax over all ranked scores.
-        no_answer_score: float32: the score of no answer minus that of the best answer; one value per question.
+        no_answer_score: float32: the score of "no answer" minus that of the best answer; one value per question.
         exists: bool: False if there are fewer answers than `top_k`.
     """
 
@@ -318,19 +336,19 @@ def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshol
         read: the tokenized contexts.
         contexts: string `[batch]`.
         found: float32 `[windows, count, 4]`: for each of a window's best spans: its score; the indices of its first and
-            last token in the window; and the window's score of no answer.
-        threshold: "no answer" ranks above every span whose score is lower by more than this. None: it ranks last, and
-            is the answer only if there is no span.
+            last token in the window; and the window's score of "no answer".
+        threshold: "no answer" ranks above every span whose score is lower by more than this. None: predict "no answer"
+            only if no valid span exists.
         top_k: at most `count`.
 
-    Source: run_squad.py of google-research/bert (`write_predictions`), which also takes the lowest no-answer score of
-        all windows.
+    Source: run_squad.py of google-research/bert (`write_predictions`). Like it, this function takes the lowest score of
+        "no answer" of all windows.
     """
     none = tf.math.segment_min(found[:, 0, 3], read.rows)[:, None]  # [batch, 1]
     firsts, lasts = (read.begins[:, None] + tf.cast(found[..., i], tf.int64) for i in (1, 2))
     spans = best_of_windows(Spans(found[..., 0], firsts, lasts), read.rows, tf.size(contexts))  # each [batch, count]
     starts, ends = bytes_of(read, spans.starts, spans.ends)
-    # A token may cover no text: if a character has several tokens, only one covers it.
+    # If a character has several tokens, only one of them covers it. The others cover no text and are no answer.
     scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)
     no_answer_score = none - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
 

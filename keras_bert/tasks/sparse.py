@@ -1,4 +1,4 @@
-"""BertSparseEncoder: texts -> weights of tokens (Formal et al. 2021, "SPLADE v2")."""
+"""BertSparseEncoder: encodes texts as weights of tokens (Formal et al. 2021, "SPLADE v2")."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from keras_bert.text import BertPreprocessor
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertSparseEncoder(BertTask):
-    """Maps a text to a weight for each token of the vocabulary: tokens of the text, and tokens of similar meaning.
+    """A model that weights the tokens of the vocabulary: the tokens of a text, and others of similar meaning.
 
-    Most weights are 0, so an inverted index can hold them. The similarity of two texts is the dot product of their
-    weights. A weight is `log(1 + max(0, logit))`, from the masked language modeling head, at the position where it is
-    highest: Formal et al. 2021, "SPLADE v2: Sparse Lexical and Expansion Model for Information Retrieval", section 3.
-    The model must have been trained for this, as models for sentence-transformers' SparseEncoder are.
+    Use it for search with an inverted index: most weights are 0, so the index can hold them. The similarity of two
+    texts is the dot product of their weights.
+
+    A weight is `max over positions of log(1 + max(0, logit))`, with the logits of the masked language modeling head:
+    Formal et al. 2021, "SPLADE v2: Sparse Lexical and Expansion Model for Information Retrieval", section 3. The model
+    must have been trained for this, as models for sentence-transformers' SparseEncoder are.
 
     Args:
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
@@ -44,7 +46,7 @@ class BertSparseEncoder(BertTask):
         float32 `[batch, vocab_size]`: the weights, 0 or more.
 
     Raises:
-        ValueError: a bad argument, or the family has no such head.
+        ValueError: an argument is bad, or the family has no such head.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -92,12 +94,12 @@ class BertSparseEncoder(BertTask):
         logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
         logits = ops.relu(ops.cast(logits, "float32"))  # [batch, seq_length, vocab_size]
         logits = logits * ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)
-        if self.pooling == "max":  # before the logarithm, which keeps the order: there are far fewer maxima than logits
+        if self.pooling == "max":  # log(1 + x) keeps the order, so take it of the maxima: there are far fewer of them
             return self._weights(ops.max(logits, axis=1))
         return ops.sum(self._weights(logits), axis=1)
 
     def _weights(self, logits: Tensor) -> Tensor:
-        """Logits of 0 or more -> weights. 0 stays 0."""
+        """Converts logits of 0 or more to weights. 0 stays 0."""
         weights = ops.log1p(logits)
         return ops.log1p(weights) if self.activation == "log1p_relu" else weights
 
@@ -116,7 +118,7 @@ class BertSparseEncoder(BertTask):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> dict[str, float] | list[dict[str, float]]:
-        """The weights of tokens for a text, or for many.
+        """Computes the weights of tokens for a text, or for many.
 
         Args:
             text: a str, or many.
@@ -148,7 +150,10 @@ class BertSparseEncoder(BertTask):
         return weights[0] if is_one else weights
 
     def _runner(self, top_k: int | None) -> ByLength:
-        """Runs the model over texts: float32 `[tokens, 2]` per text, ids and weights. float32 holds ids below 2^24."""
+        """Returns the object that runs the model over texts: float32 `[tokens, 2]` per text, ids and weights.
+
+        float32 holds ids below 2^24 exactly.
+        """
         if top_k not in self._by_top_k:
 
             def highest(segments: tuple[tf.RaggedTensor, ...]) -> tf.Tensor:
@@ -167,7 +172,7 @@ class BertSparseEncoder(BertTask):
         return self._by_top_k.values()
 
     def _highest(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Ids and weights, `[batch, tokens]` each, highest first. Texts with fewer tokens are padded with weight 0."""
+        """Finds the tokens of highest weight: ids and weights, `[batch, tokens]` each, padded with weight 0."""
         # The embedding table may have more rows than the vocabulary has tokens.
         weights = self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]
         counts = tf.math.count_nonzero(weights, axis=1, dtype=tf.int32)
@@ -176,15 +181,15 @@ class BertSparseEncoder(BertTask):
         return ids, values
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The serving signature: string `[batch]` -> `tokens`, string, and `weights`, float32, `[batch, tokens]` each.
+        """Serves `text`, string `[batch]`, with `tokens`, string, and `weights`, float32, `[batch, tokens]` each.
 
-        The highest weights come first. Texts with fewer tokens are padded with "" and 0.
+        The highest weights come first. Rows of texts with fewer tokens are padded with "" and 0.
         """
         ids, weights = self._highest(text, None)
         return {"tokens": self._token_texts.of(Candidates(ids, weights)), "weights": weights}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`weights`, float32 `[batch, vocab_size]`."""
+        """Computes `weights`, float32 `[batch, vocab_size]`."""
         return {"weights": self(inputs, training=False)}
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
@@ -209,7 +214,7 @@ class BertSparseEncoder(BertTask):
         return preset.load_preprocessor_up_to(preset.files.sparse_settings.max_length, encoder, rows)
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes what `SparseEncoder(directory)` reads."""
+        """Writes the files that `SparseEncoder(directory)` reads."""
         settings = sparse_encoder.SparseSettings(True, self.preprocessor.longest, self.pooling, self.activation)
         sparse_encoder.write(directory, settings, overwrite)
 

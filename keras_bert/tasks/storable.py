@@ -1,4 +1,4 @@
-"""Storable: reads and writes the files of a task, its head, labels and settings among them."""
+"""Storable: reads and writes a task's files, which include its head, labels and settings."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ _SHAPE = {
     "problem_type": (str, None),
     _SETTINGS: ({"task": (str, None), "preprocessor": (_OF_PREPROCESSOR, None), "model": (dict, None)}, None),
 }
-# Annotations of arguments -> types in JSON.
+# The types in JSON of the names in an argument's annotation.
 _JSON_TYPES = {
     **{kind.__name__: kind for kind in (bool, int, float, str)},
     "None": None,
     "Mapping": dict,
     "Sequence": list,
 }
-# Heads of fine-tuned models -> what they are for. Those of pre-training are in models to start from.
+# The heads of fine-tuned models, with the objects of their predictions. Heads of pre-training are left out, as a preset
+# that only has such heads is a model to start from.
 _FINE_TUNED = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
-_MADE = ("self", "encoder", "preprocessor", "kwargs")  # the arguments of a constructor that from_preset makes
+_MADE = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
@@ -52,7 +53,7 @@ Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON va
 
 
 class UntrainedWarning(UserWarning):
-    """A model has a new head, drawn at random, though nobody asked for one; it must be trained."""
+    """A warning that a model has a new head, drawn at random, that the user did not ask for; it must be trained."""
 
 
 class RowSettings(NamedTuple):
@@ -65,15 +66,15 @@ class RowSettings(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TaskPreset:
-    """What an open preset says about one task: its head, labels and settings, and how texts are shortened.
+    """One task's part of an open preset: its head, labels and settings, and how it shortens texts.
 
     Attributes:
         files: the preset.
         hugging_face: the content of Hugging Face's `config.json`; empty in other formats.
-        has_head: whether there are weights of the task's head.
+        has_head: whether the preset has weights of the task's head.
         head_size: the number of labels of the head; 0 without a head or labels.
-        settings: the model's settings, as `save_preset` wrote them; empty if it wrote another task.
-        preprocessor: the preprocessor's arguments, in the same way.
+        settings: the model's settings, as `save_preset` wrote them; empty if the preset was saved by another task.
+        preprocessor: the preprocessor's arguments, as `save_preset` wrote them; empty in the same case.
     """
 
     files: Preset
@@ -123,10 +124,13 @@ class TaskPreset:
         return hugging_face.labels_of(self.hugging_face, self.source)
 
     def labels(self, given: Sequence[str] | None) -> list[str]:
-        """The given labels, or the head's.
+        """Chooses the labels of a model: those of the user, else those of the head.
+
+        Args:
+            given: the user's labels, or None.
 
         Raises:
-            ValueError: there are none.
+            ValueError: there are neither.
         """
         if given is not None:
             return checked_labels(given)
@@ -137,12 +141,12 @@ class TaskPreset:
         return saved
 
     def head_fits(self, labels: list[str] | None) -> bool:
-        """Whether the head fits these labels: it has the same names, or no names and the same number.
+        """Checks whether the head fits labels: it has the same names, or no names and the same number.
 
-        Without names, `transformers` writes LABEL_0, LABEL_1, ...
+        For labels without names, `transformers` writes LABEL_0, LABEL_1, ...
 
         Args:
-            labels: the model's labels; None: it has a single output, a score.
+            labels: the labels of the model; None: the model has a single output, a score.
 
         Warns:
             UserWarning: a trained head does not fit, and is left out, perhaps by mistake.
@@ -164,7 +168,7 @@ class TaskPreset:
 
     @property
     def trained_parts(self) -> dict[str, str]:
-        """The parts of a model for a task, apart from the encoder -> their names for messages."""
+        """The fine-tuned parts of the preset besides the encoder, with their names in messages."""
         parts = {name: f"head for {of}" for name, of in _FINE_TUNED.items() if name in self.files.checkpoint.heads}
         if sentence_transformers.has_dense(self.files):
             parts["dense"] = "Dense layer of a sentence encoder"
@@ -172,11 +176,11 @@ class TaskPreset:
 
     @property
     def is_to_start_from(self) -> bool:
-        """Whether the preset is a pre-trained model, not one for a task."""
+        """Whether the preset is only pre-trained, not fine-tuned for a task."""
         return not self.trained_parts and not (self.files.home / sentence_transformers.MODULES).is_file()
 
     def load_preprocessor(self, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
-        """Loads the preprocessor. The given settings replace the saved ones.
+        """Loads the preprocessor. The arguments of this call replace saved settings.
 
         Args:
             positions: the number of positions of the model.
@@ -198,13 +202,13 @@ class TaskPreset:
                     f"{self.source}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but this model has "
                     f"{positions} positions"
                 )
-            text["max_sequence_length"] = positions  # all rows have the same length, whatever the most was
+            text["max_sequence_length"] = positions  # rows have the fixed `sequence_length`, so the limit has no effect
         saved = [name for name, value in self.preprocessor.items() if text.get(name) == value]
         with _errors_name(self.source, saved):
             return BertPreprocessor.from_preset(self.files, **text)
 
     def load_preprocessor_up_to(self, longest: int | None, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """Loads the preprocessor. It cuts texts at `longest` tokens, if given, and at the model's positions."""
+        """Loads a preprocessor that truncates texts to the model's positions and, unless None, to `longest` tokens."""
         positions = encoder.config.max_positions
         return self.load_preprocessor(positions, rows, max_sequence_length=min(longest or positions, positions))
 
@@ -214,7 +218,7 @@ T = TypeVar("T", bound="Storable")
 if TYPE_CHECKING:
 
     class _Model:
-        """What the mixin needs of a `keras.Model`, and of `LowPrecision`."""
+        """The parts of `keras.Model` and `LowPrecision` that the mixin uses."""
 
         _fitting_ranges: int8_ranges.Int8Ranges | None
 
@@ -228,15 +232,16 @@ else:
 
 
 class Storable(_Model):
-    """Reads and writes a task: presets, checkpoints for other programs, and Keras's configuration.
+    """A mixin that reads and writes a task: presets, checkpoints for other programs, and Keras's configuration.
 
     The class must be a Keras model with an `encoder`, a `preprocessor`, and a layer `head` if it has a `HEAD`. A task
-    overrides its settings, how its preprocessor and heads are read, and its own files.
+    overrides its settings, the methods that read its preprocessor and heads, and those for its own files.
     """
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
-    STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that are in other entries of a preset's files
-    PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, apart from the encoder and the heads
+    # Settings that Hugging Face's or sentence-transformers' files hold, so that config.json does not repeat them.
+    STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()
+    PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, besides the encoder and the heads
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
 
     encoder: BertEncoder
@@ -252,7 +257,7 @@ class Storable(_Model):
 
     @classmethod
     def is_in(cls, preset: Preset) -> bool:
-        """Whether a preset has the head of this task."""
+        """Checks whether a preset has the head of this task."""
         return cls.HEAD in preset.checkpoint.heads
 
     @classmethod
@@ -269,14 +274,15 @@ class Storable(_Model):
     ) -> T:
         """Loads the encoder and the tokenizer of a preset, and this task's head if the preset has one.
 
-        A new head that reads the pooler gets a new pooler, too, if the preset has none.
+        If the new head of a task reads the pooler and the preset has no pooler, the model gets a new one.
 
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
-            sequence_length: the length of every row in tokens, or the longest that windows and batches may have; by
-                default the saved one, else the most that the model reads.
+            sequence_length: the length of every row in tokens; for a question answerer, the most tokens in a row. By
+                default the saved length; without one, rows are as long as the longest text of their batch, up to the
+                model's positions.
             long_text: how to fit longer texts: "truncate" cuts the end off, "head_tail" cuts the middle out, "windows"
-                splits the text. By default the saved one, else "truncate".
+                splits the text. By default the saved choice, else "truncate".
             stride: the number of tokens from the start of one window to the start of the next; by default half of a
                 row.
             dtype: a Keras dtype policy, for training.
@@ -289,9 +295,12 @@ class Storable(_Model):
             TypeError, ValueError: a file is damaged, or an argument is bad.
 
         Warns:
-            UserWarning: the preset has a trained head that is not used, because it has other labels, or belongs to
-                another task; or a new head is drawn at random, though the preset is a model for a task; or int8 ranges
-                are not used, because they belong to other weights.
+            UserWarning: in one of these cases:
+
+                - the preset has a trained head that is not used, because it has other labels or belongs to another
+                  task;
+                - a new head is drawn at random, although the preset is a model for a task;
+                - int8 ranges are not used, because they belong to other weights.
         """
         fields, given = _split(cls, {name: value for name, value in settings.items() if value is not None})
         rows = RowSettings(sequence_length, long_text, stride)
@@ -315,12 +324,12 @@ class Storable(_Model):
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
-        """The constructor's arguments except encoder and preprocessor: the given ones, else those of a preset."""
+        """Merges the constructor's arguments, without encoder and preprocessor: the user's replace the preset's."""
         return {**preset.settings, **given}
 
     @classmethod
     def _heads(cls, arguments: Settings) -> tuple[str, ...]:
-        """The names of the heads of a model with these arguments."""
+        """Lists the names of the heads of a model with these arguments."""
         return () if cls.HEAD is None else (cls.HEAD,)
 
     @classmethod
@@ -338,12 +347,12 @@ class Storable(_Model):
         """Loads weights from the files that only this task has."""
 
     def _warn_of_heads(self, preset: TaskPreset) -> None:
-        """Warns of what a preset has and this model does not use, and of what it lacks."""
+        """Warns of trained parts of a preset that this model does not use, and of a head that the preset lacks."""
         kind = type(self).__name__
         if unused := [part for name, part in preset.trained_parts.items() if name not in (*self.heads, *self.PARTS)]:
             message = f"{preset.files.directory} has a trained {' and a '.join(unused)}, which a {kind} does not use"
             warnings.warn(message, stacklevel=3)
-        has_labels = getattr(self, "labels", None) is not None  # they ask for a head
+        has_labels = getattr(self, "labels", None) is not None  # whoever names labels asks for a new head
         if self.HEAD is None or preset.has_head or has_labels:
             return
         message = f"{preset.files.directory} has no head of a {kind}: a new one is drawn at random, and must be trained"
@@ -353,31 +362,32 @@ class Storable(_Model):
             warnings.warn(message, UntrainedWarning, stacklevel=3)
 
     def _warn_if_untrained(self) -> None:
-        """Warns before the first answer with a new head that was neither asked for nor trained."""
+        """Warns once, before the first answer, if the head is new, was not asked for and has not been trained."""
         message, self._untrained = self._untrained, None
         if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
             warnings.warn(message, UntrainedWarning, stacklevel=3)
 
     def _takes_head(self, preset: TaskPreset) -> bool:
-        """Whether to load the heads of a preset."""
+        """Checks whether to load the heads of a preset."""
         return True
 
     def settings(self) -> Settings:
-        """The constructor's arguments except `encoder` and `preprocessor`, as JSON values."""
+        """Returns the constructor's arguments except `encoder` and `preprocessor`, as JSON values."""
         return {}
 
     def hugging_face_settings(self) -> dict[str, object]:
-        """Entries for Hugging Face's `config.json`, such as the labels, under its names."""
+        """Returns entries for Hugging Face's `config.json`, such as the labels, under the names of `transformers`."""
         return {}
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes weights, settings, the tokenizer's files, and the int8 ranges if they belong to these weights.
 
-        `from_preset` and `transformers` read it, and sentence-transformers reads sentence encoders and rerankers.
+        `from_preset` and `transformers` read the directory; sentence-transformers reads sentence encoders and
+        rerankers.
 
         Args:
             directory: created if missing; files in it that belong to no model stay.
-            overwrite: whether to replace a model: its files go, also those that this model does not have.
+            overwrite: whether to replace a model. All its files are removed, even those that this model does not have.
 
         Raises:
             FileExistsError: there are files of a model and `overwrite` is False.
@@ -404,7 +414,7 @@ class Storable(_Model):
 
     @property
     def _own_files(self) -> tuple[str, ...]:
-        """The names of the files of a preset that this model has, apart from weights, configuration and tokenizer."""
+        """The names of this model's files in a preset, besides weights, configuration and tokenizer."""
         return (*self.FILES, *([] if self._fitting_ranges is None else [int8_ranges.FILE]))
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
@@ -415,7 +425,7 @@ class Storable(_Model):
         formats.write(directory, self.encoder.config, self.parts(), format, overwrite)
 
     def parts(self) -> dict[str, dict[str, np.ndarray]]:
-        """The weights of encoder and heads, by part and name, as `formats.write` takes them."""
+        """Collects the weights of encoder and heads, by part and name, as `formats.write` takes them."""
         heads = {name: values_by_name(head) for name, head in self.heads.items()}
         return {"encoder": values_by_name(self.encoder), **heads}
 
@@ -464,7 +474,7 @@ def _arguments_of(task: type[Storable]) -> list[str]:
 
 
 def _shape_of(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
-    """The types of the settings that `_entries` writes, for `files.check_json`."""
+    """Reads the types of the settings that `_entries` writes from annotations, for `files.check_json`."""
     parameters = inspect.signature(task.__init__).parameters
     shape = {}
     for name in _arguments_of(task):
@@ -476,7 +486,12 @@ def _shape_of(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
 
 @contextlib.contextmanager
 def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
-    """Puts the path of a file into errors about the values from it; without values, it is not to blame."""
+    """Adds the path of a file to errors about the values read from it.
+
+    Args:
+        path: the file.
+        values: the names of the values from it; if there are none, errors stay as they are.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -486,7 +501,15 @@ def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
 
 
 def _long_text(long_text: str | None, stride: int | None, longest: int) -> Settings:
-    """The preprocessor's arguments."""
+    """Converts the choice of `from_preset` to the preprocessor's `truncation` and `stride`.
+
+    Args:
+        long_text, stride: see `from_preset`.
+        longest: the length of a row in tokens.
+
+    Raises:
+        ValueError: there is a stride without windows, or no such choice.
+    """
     if stride is not None and long_text != "windows":
         raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
     choices = {
@@ -501,7 +524,7 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> Setti
 
 
 def _entries(model: Storable) -> dict[str, object]:
-    """A model's entries in `config.json`, which `TaskPreset.read` reads."""
+    """Returns a model's entries in `config.json`, which `TaskPreset.read` reads."""
     settings = {name: value for name, value in model.settings().items() if name not in model.STATED_ELSEWHERE}
     of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
     return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": of_text or {}}}

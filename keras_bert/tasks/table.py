@@ -1,4 +1,4 @@
-"""The tables of tasks: the class of a preset, by its head; and how each task is learned from files."""
+"""The tables of tasks: which class loads a preset, by its head; and how each task is trained on files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
     from keras_bert.tasks.task import BertTask
 
-# The classes of `tasks`, which needs TensorFlow, are imported at their first use: files are checked before.
+# `tasks` imports TensorFlow when one of its classes is first used. So this module can check files before.
 
 
 def _fine_tuned() -> tuple[type[BertTask], ...]:
-    """The tasks with a head of their own. If several have the same head, the first that fits the preset counts."""
+    """Lists the tasks with a head of their own.
+
+    The order matters: of tasks with the same head, the first whose `is_in` returns True wins.
+    """
     return (
         tasks.BertReranker,
         tasks.BertClassifier,
@@ -34,11 +37,11 @@ def _fine_tuned() -> tuple[type[BertTask], ...]:
 
 
 def task_of(handle: str | Path | Preset) -> type[BertTask]:
-    """The task that a preset was fine-tuned for, by its head; without a head, the sentence encoder.
+    """Finds the task that a preset was fine-tuned for, by its head; without a head, the sentence encoder.
 
     Raises:
         FileNotFoundError: the directory lacks a file.
-        ValueError: it has heads of several tasks.
+        ValueError: the preset has heads of several tasks.
 
     Example:
         >>> task_of("all-MiniLM-L6-v2").__name__
@@ -52,7 +55,7 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
 
 
 def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
-    """The fine-tuned model of a preset; or, if it was only pre-trained, its next-sentence prediction.
+    """Loads the fine-tuned model of a preset; or, if the preset was only pre-trained, its next-sentence prediction.
 
     Args:
         handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
@@ -74,8 +77,9 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
 
 
 def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker:
-    """The reranker of a preset: any model with one trained score for a pair, or two labels, of which the second is that
-    of an answer.
+    """Loads a model as a reranker, whatever task saved it.
+
+    The preset's head must have one trained score for a pair, or two labels, "no answer" first and "answer" second.
 
     Args:
         handle, **arguments: as for `load_task`.
@@ -95,15 +99,18 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
         return tasks.BertReranker.from_preset(preset, **arguments)
 
 
-# -- Files of examples, and the models that learn them.
+# -- Files of examples, and the models that are trained on them.
 
 
 def columns_of_texts(handle: str | Path | Preset, text_column: str, text_pair_column: str | None) -> list[str]:
-    """The columns that a preset's model reads in a table of texts, as far as they are known without TensorFlow.
+    """Lists the columns of a table of texts that a preset's model reads, without importing TensorFlow.
 
     Args:
         handle: as for `load_task`.
         text_column, text_pair_column: the columns of `text` and `text_pair`.
+
+    Returns:
+        The names of the columns; empty unless the preset is in Hugging Face's format.
     """
     with Preset.open(handle) as preset:
         if not hugging_face.recognizes(preset):
@@ -121,7 +128,9 @@ def check_examples(
     label_column: str | None,
     **rows: Any,
 ) -> None:
-    """Checks that there is a file and, if a preset has labels for texts, that it has the columns of `read_examples`.
+    """Checks that a file exists. If the preset labels texts, also checks that the file has the columns to read.
+
+    It imports no TensorFlow, so that an error comes at once.
 
     Args:
         handle: as for `load_task`.
@@ -153,7 +162,7 @@ def read_examples(kind: type | None, path: str | Path, **options: Any) -> Labell
 def read_examples(
     kind: type | None, path: str | Path, *, skip_bad: bool = False, problem_type: str | None = None, **columns: Any
 ) -> Labelled:
-    """The examples in a file.
+    """Reads the labelled examples in a file.
 
     Args:
         kind: the class of the examples, a task's `EXAMPLES`.
@@ -163,7 +172,7 @@ def read_examples(
         **columns: for texts, arguments of `data.read_table`; for words, the `label_column` of `data.read_conll`.
 
     Raises:
-        OSError, ValueError: the file cannot be used, or the task has no examples to compare answers with.
+        OSError, ValueError: the file cannot be used, or the task reads no labelled examples.
     """
     if kind is None:
         raise ValueError("this model gives weights of tokens, which cannot be compared with examples")
@@ -211,12 +220,15 @@ def other_columns(
     label_column: str | int | None = None,
     **table: Any,
 ) -> list[dict[str, Any]]:
-    """Reads the columns that are neither text nor label, for each example; empty for other files than tables.
+    """Reads the columns of each example that are neither text nor label, so that output can repeat them.
 
     Args:
-        examples: what `read_examples` returned.
-        path, text_column, text_pair_column, label_column: its arguments.
-        **table: `format`, `header` and `delimiter`.
+        examples: the result of `read_examples`.
+        path, text_column, text_pair_column, label_column: as for `read_examples`.
+        **table: `format`, `header` and `delimiter`, see `data.read_table`.
+
+    Returns:
+        A dict for each example, by column; empty dicts if the file is no table.
 
     Raises:
         OSError, ValueError: the file cannot be read, or a cell cannot be written.
@@ -232,7 +244,9 @@ def other_columns(
 
 @dataclass(frozen=True, kw_only=True)
 class FromFiles:
-    """How a task is learned from files. The fields are keyword arguments of `training.fine_tune_files`.
+    """The settings and the readers for training a task on files.
+
+    The fields are keyword arguments of `training.fine_tune_files`.
 
     Attributes:
         sequence_length: the length of a row in tokens; by default, as long as the texts need.
@@ -243,29 +257,29 @@ class FromFiles:
     skip_bad: bool = False
 
     def check(self, path: str | Path) -> None:
-        """Checks that there is a file with the columns that `read` reads. It reads only the file's beginning."""
+        """Checks that a file exists and has the columns for `read`. Only the beginning of the file is read."""
         Path(path).stat()  # raises, with the path
 
     def check_validation(self, path: str | Path) -> None:
-        """The same for `read_validation`."""
+        """Checks a file for `read_validation`, as `check` does for `read`."""
         self.check(path)
 
     def read(self, path: str | Path) -> Examples:
-        """The examples in a file."""
+        """Reads the examples in a file to train on."""
         raise NotImplementedError
 
     def read_validation(self, path: str | Path) -> Examples:
-        """The examples in a file to measure with."""
+        """Reads the examples in a file to measure with."""
         return self.read(path)
 
     def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
-        """The model of a preset that will learn these examples, and arguments for `fine_tune`."""
+        """Loads the model of a preset to train on these examples, and returns it with arguments for `fine_tune`."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class FromTable(FromFiles):
-    """How a task is learned from the rows of a table.
+    """The settings and the readers for training a task on the rows of a table.
 
     Attributes:
         header, format, delimiter: see `data.read_table`.
@@ -294,7 +308,7 @@ class FromTable(FromFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class Classify(FromTable):
-    """Texts or pairs, and their classes: see `data.read_table` and `BertClassifier`."""
+    """Training on texts or pairs, and their classes; see `data.read_table` and `BertClassifier`."""
 
     text_column: str | int = "text"
     text_pair_column: str | int | None = None
@@ -322,7 +336,7 @@ class Classify(FromTable):
 
 @dataclass(frozen=True, kw_only=True)
 class Tag(FromFiles):
-    """Words and their labels: see `data.read_conll` and `BertTokenClassifier`."""
+    """Training on words and their labels; see `data.read_conll` and `BertTokenClassifier`."""
 
     label_column: int = -1
     long_text: str = "truncate"
@@ -340,7 +354,7 @@ class Tag(FromFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(FromFiles):
-    """Questions, contexts and answers: see `data.read_squad` and `BertQuestionAnswerer`."""
+    """Training on questions, contexts and answers; see `data.read_squad` and `BertQuestionAnswerer`."""
 
     def read(self, path: str | Path) -> data.QuestionExamples:
         return read_examples(data.QuestionExamples, path, skip_bad=self.skip_bad)
@@ -356,12 +370,14 @@ def _check_loss(name: str | None, losses: Sequence[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Rank(FromTable):
-    """Queries, texts and labels, 1 for an answer and 0 for none; or, with negatives, lists: see `BertReranker`.
+    """Training on pairs of a query and a text, with label 1 (an answer) or 0; or on lists. See `BertReranker`.
+
+    A row is a list if it has negatives: a query, a text that answers it, and the negatives.
 
     Attributes:
-        negative_columns: other texts of a row, which answer the query less well, or not.
-        score_columns: for lists, a better model's score of the text and of each negative; or only the margins, one for
-            each negative; or labels 0, 1, 2 ... By default, the text is the answer.
+        negative_columns: other texts of a row, which answer the query less well, or not at all.
+        score_columns: for lists, a better model's score of the text and of each negative; or a margin for each
+            negative; or labels 0, 1, 2 ... By default, the text is the answer.
         loss: a name in `tasks.ranking_losses.LOSSES`; by default that of `BertReranker`.
     """
 
@@ -413,13 +429,13 @@ class Rank(FromTable):
 
 @dataclass(frozen=True, kw_only=True)
 class Embed(FromTable):
-    """Queries and their positives, maybe with negatives or scores: see `BertSentenceEncoder`.
+    """Training on queries and their positives, maybe with negatives or scores; see `BertSentenceEncoder`.
 
     Attributes:
         score_columns: the similarity of query and positive; or a reranker's scores of the positive and each negative.
         query_prompt, positive_prompt: names of the model's prompts, for queries and for all other texts.
-        loss: a name in `tasks.sentence_losses.LOSSES`. By default cosent for scores of pairs, margin_mse for those of
-            more texts, else multiple_negatives_ranking.
+        loss: a name in `tasks.sentence_losses.LOSSES`. By default, "cosent" for pairs with scores, "margin_mse" for
+            longer rows with scores, and "multiple_negatives_ranking" without scores.
         matryoshka_dims: sizes that the vectors can be truncated to.
         mini_batch_size: see `fine_tune`.
     """
@@ -454,7 +470,7 @@ class Embed(FromTable):
         return self._read(path, self.negative_columns, _scores(self.score_columns))
 
     def read_validation(self, path: str | Path) -> data.ColumnExamples:
-        """The examples in a file to measure with; pairs, with a warning, if it has no negatives."""
+        """Reads the examples in a file to measure with. If it has no negatives, reads pairs, with a warning."""
         if not self.negative_columns or self._has_negatives(path):
             return self.read(path)
         missing = " and no ".join(repr(str(name)) for name in self.negative_columns)
@@ -485,7 +501,7 @@ class Embed(FromTable):
 
 
 def _scores(columns: Sequence[str | int]) -> Scores:
-    """One column of scores, several, or None."""
+    """Converts a list of columns to the argument of `data.read_columns`: one column, several, or None."""
     return columns[0] if len(columns) == 1 else columns or None
 
 
@@ -501,12 +517,12 @@ FROM_FILES: dict[str, type[FromFiles]] = {
 def learned_from(
     task: str, validation: str | Path | None, settings: Mapping[str, Any]
 ) -> tuple[FromFiles, FineTuningWithTeacher]:
-    """How a task is learned from files, and its recipe: what can be checked before TensorFlow is imported.
+    """Sorts settings into those of a task's files and those of its recipe, and checks both without TensorFlow.
 
     Args:
         task: a name in `FROM_FILES`.
-        validation: the file to measure with.
-        settings: the fields of the task's class in `FROM_FILES`, and of the recipe.
+        validation: the file to measure with, if any.
+        settings: fields of the task's class in `FROM_FILES`, and of the recipe.
 
     Raises:
         TypeError: there is no such setting.

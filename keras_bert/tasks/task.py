@@ -1,4 +1,4 @@
-"""BertTask: the base class of tasks, from strings to answers."""
+"""BertTask: the base class of tasks, which read strings and return answers."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class TokenizedExamples(NamedTuple):
     """Training examples, tokenized once.
 
     Attributes:
-        segments: one or two ragged int32 tensors `[examples, (tokens)]`.
+        segments: ragged int32 tensors `[examples, (tokens)]`, one for each column of texts: two for pairs.
         targets: the targets of the loss; the first axis is `examples`.
-        lengths: int64 `[examples]`: the number of tokens of each before truncation, special tokens included.
+        lengths: int64 `[examples]`: the number of tokens of each example before truncation, special tokens included.
     """
 
     segments: tuple[tf.RaggedTensor, ...]
@@ -67,42 +67,42 @@ class TokenizedExamples(NamedTuple):
 
 
 class BertTask(Replicated, LowPrecision, Storable, keras.Model):
-    """An encoder with a preprocessor in front and heads on top.
+    """An encoder with a preprocessor in front and heads on top: the base class of all models for tasks.
 
     A subclass owns all of a task: heads, targets, loss, answers, measures, serving signature and settings. Training,
     evaluation, distillation, export and the commands only call these methods.
 
     Args:
         encoder: ids -> hidden states.
-        preprocessor: strings -> ids. If None, which some tasks allow, the model takes packed inputs only.
+        preprocessor: strings -> ids. Some tasks allow None; the model then takes packed inputs only.
 
     Call arguments:
-        inputs: string `[batch]` (a tensor, or a list of str); for pairs, a tuple of two; or packed inputs: the dict
-            that the preprocessor makes of them, for example in a `tf.data` pipeline.
+        inputs: string `[batch]` (a tensor, or a list of str); for pairs, a tuple of two. Or packed inputs: the dict
+            that the preprocessor makes of texts, for example in a `tf.data` pipeline.
 
     Returns:
         float32: the output of the heads. Its shape depends on the task.
 
     Raises:
-        TypeError: the encoder or the preprocessor is something else.
+        TypeError: `encoder` is no `BertEncoder`, or `preprocessor` no `BertPreprocessor`.
         ValueError: vocabulary and embedding table differ in size, or the family has no such head.
     """
 
-    READS_PACKED: ClassVar[bool] = False  # whether the task is of use without a preprocessor
+    READS_PACKED: ClassVar[bool] = False  # whether the preprocessor may be None
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
-    # For the README of an export to other runtimes: Python that prints answers. `texts` are the inputs, `rows` their
-    # encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
+    # Python code that prints answers, for the README of an export to other runtimes. `texts` are the inputs, `rows`
+    # their encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
     ANSWERS_PROGRAM: ClassVar[str] = "print({name: output.shape for name, output in outputs.items()})"
     ANSWERS_TEXTS: ClassVar[tuple[str | tuple[str, str], ...] | None] = None
 
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None  # None only if `READS_PACKED`
     head: ClassifierHead | MaskedLMHead  # of a task with a `HEAD`
-    text_names: tuple[str, ...] = ("text",)  # of the texts that the task reads, as in a serving signature
+    text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
     _by_length: ByLength | None = None  # runs the model over texts
-    _eager_call: OneGraph  # runs it on a batch of texts
+    _eager_call: OneGraph  # runs the model on one batch of texts
     _step: TrainingStep = WHOLE_BATCH  # computes the gradients of a batch
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
@@ -132,21 +132,21 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         self._by_length = ByLength(self.preprocessor, lambda texts: self(self._packed(texts), training=False))
 
     def __call__(self, inputs: Texts | Inputs, **kwargs: Any) -> Tensor:
-        # Here and not in `call`, because Keras takes only tensors as positional arguments.
+        # Texts become tensors here and not in `call`, because Keras takes only tensors as positional arguments.
         inputs = as_tensors(inputs)
         if kwargs.get("training") or not self._eager_call.takes(inputs):
             return super().__call__(inputs, **kwargs)
         return self._eager_call(inputs)
 
     def packed(self, inputs: Inputs) -> dict[str, Tensor]:
-        """The encoder's inputs, from strings or packed inputs."""
+        """Packs strings into the encoder's inputs; packed inputs stay as they are."""
         if isinstance(inputs, dict):
             return inputs
         assert self.preprocessor is not None  # else it reads packed inputs only
         return self.preprocessor(inputs)
 
     def _packed(self, segments: tuple[tf.RaggedTensor, ...]) -> dict[str, tf.Tensor]:
-        """The encoder's inputs, from tokens."""
+        """Packs tokens into the encoder's inputs."""
         assert self.preprocessor is not None  # else there is no tokenizer
         return self.preprocessor.pack(segments)
 
@@ -166,7 +166,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return self.trainable_variables
 
     def retrace(self) -> None:
-        """Drops traced graphs. Call it when the layers have changed; a change of weights needs no call."""
+        """Drops traced graphs. Call it after layers have changed; after a change of weights only, graphs stay valid."""
         self._eager_call.retrace()
         for each in self._runners:
             each.retrace()
@@ -182,9 +182,9 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def jit_compile(self) -> bool:
         """Whether XLA compiles the model.
 
-        XLA has no strings, so Keras disables XLA, with a warning, for any model with a preprocessor layer. But a model
-        that gets packed inputs never calls this layer: with `jit_compile=True`, XLA compiles it. By default
-        (`jit_compile="auto"`), XLA does not compile the model, and it takes texts.
+        XLA has no strings, so Keras would disable XLA, with a warning, for any model with a preprocessor layer. But a
+        model that gets packed inputs never calls this layer, so `jit_compile=True` compiles it here. The default,
+        `jit_compile="auto"`, leaves XLA off, and the model takes texts.
         """
         return super().jit_compile
 
@@ -193,14 +193,14 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         undocumented.set_jit_compile(self, value)
 
     def compile(self, optimizer: keras.optimizers.Optimizer | str | None = None, *args: Any, **kwargs: Any) -> None:
-        """Keras's `compile`; the optimizer is by default `AdamW()`, with the paper's highest rate of fine-tuning."""
+        """Compiles as Keras does. By default, the optimizer is `AdamW()` with the paper's highest fine-tuning rate."""
         super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
 
     def _loss_metric(self) -> keras.metrics.Metric:
         return LossMean(self.loss_names)
 
     def build_optimizer(self) -> None:
-        """Makes the variables of the optimizer."""
+        """Creates the optimizer's variables, with those for gradient accumulation."""
         super().build_optimizer()
         with self.distribute_strategy.scope():
             build_window(self.optimizer)
@@ -208,9 +208,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def fit(
         self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any
     ) -> keras.callbacks.History:
-        """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`.
+        """Trains as Keras's `fit` does, and also takes texts.
 
-        `class_weight` takes names or indices of labels.
+        `x` may be a list of str or a tuple of two lists, `y` labels as for `targets`, and the keys of `class_weight`
+        names or indices of labels.
         """
         arguments = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
         if isinstance(data := arguments.get("validation_data"), tuple | list):
@@ -222,13 +223,13 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return super().fit(**arguments)
 
     def evaluate(self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Keras's `evaluate`; see `fit`."""
+        """Evaluates as Keras does, and also takes texts; see `fit`."""
         return super().evaluate(*self._examples_for_keras("evaluate with", x, y), *args, **kwargs)
 
     def _examples_for_keras(
         self, purpose: str, x: Texts | Inputs | None, y: Labels | None = None
     ) -> tuple[Inputs, Targets | None]:
-        """Arrays of examples and labels. Raises TypeError or ValueError for those that Keras could not read."""
+        """Converts examples and labels to arrays. Raises TypeError or ValueError if Keras could not read them."""
         check_dataset(x)
         check_inputs(x)
         inputs, targets = self.arrays(plain(x), self._labels(y))
@@ -240,38 +241,38 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return inputs, targets
 
     def predict(self, x: Texts | Inputs, *args: Any, **kwargs: Any) -> Any:
-        """Keras's `predict`: the outputs of a call; `x` may also be a list of str or a tuple of two lists."""
+        """Computes outputs as Keras's `predict` does; `x` may also be a list of str or a tuple of two lists."""
         check_inputs(x)
         inputs = self.arrays(plain(x), None)[0]
-        if check_counts(inputs, None) == 0:  # Keras fails
+        if check_counts(inputs, None) == 0:  # Keras's `predict` fails without examples
             return keras.tree.map_structure(ops.convert_to_numpy, self(inputs, training=False))
         return super().predict(inputs, *args, **kwargs)
 
     @property
     def label_columns(self) -> Sequence[str]:
-        """The names of the columns of a table of labels, in their order; empty: any."""
+        """The names of the columns that a table of labels must have, in their order; empty if any will do."""
         return ()
 
     def _labels(self, y: Labels | None) -> Any:
-        """Labels as a list or an array. Raises TypeError or ValueError if they are not labels of many texts."""
+        """Converts labels to a list or an array. Raises TypeError or ValueError if they are not those of many texts."""
         return plain_labels(y, self.label_columns)
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
-        """Examples and labels -> arrays for Keras to batch; arrays stay as they are."""
+        """Converts examples and labels to arrays for Keras to batch; arrays stay as they are."""
         return as_arrays(x), self.targets(y)
 
-    # -- Learning: examples are tokenized once, batches packed in the graph
+    # -- Training: examples are tokenized once, and batches are packed in the graph
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with."""
+        """Returns the loss to compile with. Raises TypeError if the task has none."""
         raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with a loss, and call fit")
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """The default loss for these examples."""
+        """Chooses the default loss for these examples: that of `training_loss`, unless the task has several."""
         return self.training_loss()
 
     def targets(self, y: Labels | None) -> Targets:
-        """Labels -> targets of a loss; arrays and tensors of numbers stay as they are."""
+        """Converts labels to targets of a loss; arrays and tensors of numbers stay as they are."""
         return self._labels(y)
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
@@ -298,25 +299,25 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return TokenizedExamples(segments, tf.convert_to_tensor(self.targets(y)), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
-        """A batch of `examples` -> the `(x, y)` of a training step. For `tf.data`."""
+        """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""
         return self._packed(segments), targets
 
     def target_warnings(self, targets: Targets) -> list[str]:
-        """Warns of targets with which little can be learned: a sentence each, which `fine_tune` shows."""
+        """Returns warnings of targets from which a model learns little, such as rare labels; `fine_tune` shows them."""
         return []
 
     def start_from(self, targets: Targets) -> None:
         """Initializes a new head from the targets of `examples`, if the task can."""
 
     def scales(self, targets: Targets) -> dict[str, np.ndarray]:
-        """The factors of the learning rates of weights, by path, for the targets of `examples`; see `AdamW`."""
+        """Computes factors of weights' learning rates, by path, from the targets of `examples`; see `AdamW`."""
         return {}
 
     def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        """The weight of each label, by index.
+        """Converts the weights of labels to weights by index.
 
         Args:
-            weights: by name or index; by default 1.
+            weights: by name or index of the label; a label without a weight has 1.
 
         Raises:
             ValueError: the task has no class weights, or there is no such label.
@@ -352,13 +353,13 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     @contextlib.contextmanager
     def training_with(self, step: TrainingStep) -> Iterator[None]:
-        """Inside this block, training computes each step in another way; see `gradient_cache` and `learning_from`.
+        """Replaces the training step inside a `with` block; see `gradient_cache` and `learning_from`.
 
         Args:
             step: computes the loss and the gradients of a batch.
 
         Raises:
-            ValueError: the model cannot be trained so.
+            ValueError: the model cannot be trained by this step.
         """
         step.check(self)
         self._use(step)
@@ -372,11 +373,11 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             return
         self._step = step
         if self.compiled:
-            self.make_train_function(force=True)  # the function so far was traced with the other step
+            self.make_train_function(force=True)  # the old function was traced with the old step
 
     @property
     def loss_names(self) -> tuple[str | None, ...]:
-        """The names of the parts of the loss, see `LossMean`."""
+        """The names of the loss's parts, see `LossMean`."""
         return (None,)
 
     def compute_loss(
@@ -387,17 +388,17 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         sample_weight: Tensor | None = None,
         training: bool = True,
     ) -> Tensor:
-        """Keras's `compute_loss`; for a student that learns from a teacher, its loss."""
+        """Computes the loss, as Keras's method does; in training with another step, that step's loss."""
         return total(self._own_parts(x, y, y_pred, sample_weight, training))
 
     def loss_parts(
         self, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
     ) -> list[Part]:
-        """The parts of `compute_loss`."""
+        """Computes the parts of the loss that `compute_loss` returns."""
         if type(self).compute_loss is BertTask.compute_loss:
             return self._own_parts(x, y, y_pred, sample_weight, training)
         loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
-        return [Part(loss, self._count(y, y_pred, sample_weight))]  # of a subclass with a loss of its own
+        return [Part(loss, self._count(y, y_pred, sample_weight))]  # a subclass overrides `compute_loss`
 
     def _own_parts(
         self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
@@ -407,7 +408,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return self.label_parts(x, y, y_pred, sample_weight)
 
     def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
-        """The parts of the loss on the labels. Most losses have one."""
+        """Computes the parts of the loss on the labels. Most losses have one part."""
         loss = super().compute_loss(x, y, y_pred, sample_weight)
         return [Part(loss, self._count(y, y_pred, sample_weight))]
 
@@ -417,11 +418,11 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return count_of(loss, labels, y_pred, sample_weight)
 
     def window_totals(self, x: Inputs) -> dict[str, Tensor] | None:
-        """The counts of all batches of an update, by unit, if the inputs of a batch say them."""
+        """Returns the counts over all batches of an update, by unit, if the inputs of each batch contain them."""
         return None
 
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        """Computes the gradients of a batch, and updates the weights. Returns the logs."""
+        """Computes the gradients of a batch and updates the weights. Returns the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         gradients, parts, y_pred = self._step.gradients(self, x, y, sample_weight)
         if steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
@@ -433,7 +434,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     def _accumulable(self, gradients: list[tf.Tensor | None], parts: list[Part]) -> list[tf.Tensor | None]:
-        """The gradients to give to an optimizer that accumulates them."""
+        """Scales gradients for an optimizer that accumulates them, so that each batch counts by its labels.
+
+        If the loss has several parts, gradients stay as they are, with a warning.
+        """
         if len(parts) > 1:
             warnings.warn(
                 f"the loss of a {type(self).__name__} is the sum of {len(parts)} means over different counts, so all "
@@ -459,46 +463,53 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return {}
 
     def answers(self, x: Texts) -> list[Any]:
-        """The answers to examples, as `measures` reads them.
+        """Computes the answers to examples, as `measures` reads them.
 
         Args:
-            x: as `fit` takes it.
+            x: texts, as `fit` takes them.
+
+        Raises:
+            TypeError: the task has no measures.
         """
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def measures(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        """Measures answers against labels. The first measure is the one to choose models by."""
+        """Measures answers against labels. The first measure is the one to choose models by.
+
+        Raises:
+            TypeError: the task has no measures.
+        """
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def details(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        """Further measures, such as those of each class."""
+        """Computes further measures, such as those of each class."""
         return {}
 
     def mistakes(self, answers: Sequence[Any], y: Labels) -> list[int]:
-        """The indices of wrongly answered examples. Raises TypeError if the task has no right and wrong answers."""
+        """Finds the indices of wrongly answered examples. Raises TypeError if answers are neither right nor wrong."""
         raise TypeError(f"a {type(self).__name__} has no right and wrong answers, so it has no mistakes to count")
 
     def worst(self, answers: Sequence[Any], y: Labels) -> list[int]:
-        """The indices of `mistakes`, worst first; for regression, all indices, the largest error first.
+        """Sorts the indices of `mistakes`, worst first; for regression, all indices, the largest error first.
 
-        The worst are those with the most labels wrong, or with the highest probability.
+        The worst mistakes have the most wrong labels, or the highest probability of a wrong answer.
         """
         return self.mistakes(answers, y)
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, object]]:
-        """A label and an answer side by side, as rows of a table for people: column -> value. Most have one row."""
+        """Puts a label and an answer side by side, in a table for people: one row, or several, by column."""
         return [{"label": label, "answer": answer}]
 
     def answer_columns(self, answer: Any) -> dict[str, object]:
-        """An answer as columns of a table for programs: `answer`, and, if it has one, its `probability`."""
+        """Splits an answer into columns of a table for programs: `answer` and, if it has one, `probability`."""
         return {"answer": answer}
 
     def confusion(self, answers: Sequence[Any], y: Labels) -> tuple[list[str], np.ndarray] | None:
-        """The classes and the confusion matrix; None if the task does not give each text one class."""
+        """Counts the confusions of classes. Returns the classes and the matrix; None unless each text has one class."""
         return None
 
     def check_examples(self, x: Texts, y: Labels | None) -> None:
-        """Raises the errors of `answers` and `measures` that can be found before the model runs."""
+        """Checks examples before the model runs: raises the errors that `answers` and `measures` would raise."""
         if type(self).measures is BertTask.measures:
             self.measures([], y)  # raises
         columns = columns_of(x)
@@ -511,17 +522,23 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             raise ValueError("there are no examples to evaluate with")
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        """The answers to texts, each as the fields of a line of JSON.
+        """Answers texts, each with the fields of a line of JSON.
 
         Args:
             *texts: for each of `text_names`, a list of str.
+
+        Raises:
+            TypeError: the task has no answers to single texts.
         """
         raise TypeError(f"a {type(self).__name__} gives no answers to single texts")
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The named outputs for packed inputs, for runtimes without strings. It uses `keras.ops` only.
+        """Computes named outputs from packed inputs, for runtimes without strings. It uses `keras.ops` only.
 
         Args:
             inputs: the encoder's inputs, int `[batch, seq_length]` each.
+
+        Raises:
+            TypeError: the task has no outputs for other runtimes.
         """
         raise TypeError(f"a {type(self).__name__} has no outputs for other runtimes; export a fine-tuned model instead")

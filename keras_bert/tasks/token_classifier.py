@@ -1,4 +1,4 @@
-"""BertTokenClassifier: a label for each word, and entities in text (Devlin et al. 2018, section 5.3)."""
+"""BertTokenClassifier: labels words, and finds entities in texts (Devlin et al. 2018, section 5.3)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _IGNORED = -1  # the target of all but a word's first token
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertTokenClassifier(BertTask):
-    """Predicts the label of each word: named entities, parts of speech.
+    """A model that predicts the label of each word, for named entities or parts of speech.
 
     A word's label is that of its first token, as in the paper; training ignores the other tokens.
 
@@ -58,10 +58,10 @@ class BertTokenClassifier(BertTask):
         labels: those of a scheme for entities, such as IOB2 ("O", "B-PER", "I-PER", ...), IOBES, BILOU or BMES, see
             `tasks.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
-        crf: whether the labels of a sentence depend on each other, see `CRF`: it is trained by the likelihood of whole
-            sentences, answers are the best path, which has no transition that the labels' scheme forbids, and a
-            probability is that of the word's label over all paths. Or the name of the scheme: "IOB1" has the labels of
-            BIO, by default.
+        crf: True adds a `CRF`, in which the labels of a sentence depend on each other. Training maximizes the
+            likelihood of whole sentences. An answer is the best path without transitions that the labels' scheme
+            forbids; a probability is that of the word's label over all paths. The name of a scheme also adds a CRF. It
+            is needed for "IOB1", which has the labels of BIO and is read as BIO by default.
 
     Call arguments:
         inputs: texts, or packed inputs, see `BertTask`.
@@ -71,7 +71,7 @@ class BertTokenClassifier(BertTask):
         `[batch, windows, seq_length, labels]`.
 
     Raises:
-        TypeError, ValueError: a bad argument; or labels that look like a scheme for entities, but are none.
+        TypeError, ValueError: an argument is bad, or labels look like those of a scheme for entities, but are none.
 
     Example:
         >>> model = BertTokenClassifier.from_preset("all-MiniLM-L6-v2", labels=["O", "B-PER", "I-PER"])
@@ -143,7 +143,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
         Returns:
             For a sentence, a list with a dict for each word: `word`, `label`, and `probability`, 0 to 1. For truncated
-            words, `label` and `probability` are None; windows truncate none. For many sentences, a list of such lists.
+            words, `label` and `probability` are None; with windows, no word is truncated. For many sentences, a list of
+            such lists.
 
         Raises:
             TypeError, ValueError: a sentence is not a list of str.
@@ -173,11 +174,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def entities(
         self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[EntityAnswer] | list[list[EntityAnswer]]:
-        """The entities in a text, or in many texts, with their offsets.
+        """Finds the entities in a text, or in many texts, with their offsets.
 
-        `text.words.find_words` finds the words, and `tasks.entities.find_entities` the entities in their labels. If
-        labels have no prefixes and one is "O", words in a row with the same label are one entity. Without "O", as for
-        parts of speech, each word is an entity.
+        `text.words.find_words` splits a text into words, and `tasks.entities.find_entities` finds the entities in the
+        words' labels. If labels have no prefixes and one is "O", words in a row with the same label are one entity.
+        Without "O", as for parts of speech, each word is an entity.
 
         Args:
             text: a str, or many.
@@ -185,14 +186,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
         Returns:
             For a text, a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
-            characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over its words. For many
-            texts, a list of such lists.
+            characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over the entity's words. For
+            many texts, a list of such lists.
 
         Raises:
             TypeError, ValueError: a text is not a str.
 
         Warns:
-            As `tag`.
+            UserWarning: the number of truncated words.
         """
         is_one, texts = one_or_many(text)
         texts = list_of_str(texts)
@@ -205,7 +206,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return found[0] if is_one else found
 
     def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:
-        """The answers from `_best`, float `[words or more, 2]`."""
+        """Makes answers from a row of `_best`, float `[words or more, 2]`."""
         answers: list[WordAnswer] = []
         for word, (i, probability) in zip(words, best, strict=False):
             label, probability = (self.labels[int(i)], float(probability)) if i >= 0 else (None, None)
@@ -213,9 +214,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return answers
 
     def _best(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The best label of each word and its probability: float32 `[batch, words]` each.
+        """Predicts the best label of each word and its probability, float32 `[batch, words]` each.
 
-        The labels are whole numbers; -1, with the probability 0, for truncated or missing words.
+        Labels are indices, as whole numbers. Truncated words and padding have label -1 and probability 0.
 
         Args:
             tokens: int32 `[batch, (tokens)]`.
@@ -240,12 +241,12 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return tf.where(is_word, tf.cast(best, tf.float32), -1.0), tf.where(is_word, probability, 0.0)
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The serving signature, for `text`, string `[batch]`: the label of each word.
+        """Serves `text`, string `[batch]`, with the label of each word.
 
         Returns:
-            `words`, string `[batch, words]`, padded with ""; `starts` and `ends`, int32, their offsets in characters
-            (code points), padded with -1; `labels`, string, with prefixes, and `probabilities`, float32: "" and 0 for
-            padding and truncated words.
+            `words`, string `[batch, words]`, padded with ""; `starts` and `ends`, int32, offsets of words in characters
+            (code points), padded with -1; `labels`, string, with prefixes, and `probabilities`, float32. Padding and
+            truncated words have label "" and probability 0.
         """
         words, starts, ends = find_words(text)
         tokens = self.preprocessor.tokenizer.tokenize_words(words)
@@ -259,10 +260,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         }
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words.
+        """Computes `logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words.
 
         Raises:
-            TypeError: the model has a CRF, whose sentences are of words, which packed inputs do not show.
+            TypeError: the model has a CRF. It labels sentences of words, and packed inputs do not show where words
+                begin.
         """
         if self.crf is not None:
             raise TypeError(
@@ -273,7 +275,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return {"logits": logits, "probabilities": ops.softmax(logits)}
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: mean cross-entropy over the words of a batch; with a CRF, its loss."""
+        """Returns the loss to compile with: mean cross-entropy over the words of a batch; with a CRF, the CRF's."""
         if self.crf is not None:
             return self.crf.loss
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
@@ -290,8 +292,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
                 -1.
 
         Raises:
-            TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or a label
-                is not one of the model's. The message has the sentence's index, from 0.
+            TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or the model
+                has no such label. The message has the sentence's index, from 0.
         """
         x, y = _checked(x), plain_labels(y)
         if y is None:
@@ -324,16 +326,16 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
 
     def start_from(self, targets: tf.RaggedTensor) -> None:
-        """Sets the scores of a new CRF to those of the examples."""
+        """Initializes a new CRF from the label sequences of the examples."""
         if self.crf is not None:
             self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 
     def batch(
         self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 if ignored.
+        """Packs rows of `examples` into `(x, y)`. `y` is int32 of the shape of the packed rows, -1 where ignored.
 
-        A token in several windows counts in the one where it has the most context.
+        A token in several windows counts only in the window where it has the most context.
         """
         packed = self.preprocessor.pack(segments)
         places = places_of_tokens(self.preprocessor, segments[0], packed["input_word_ids"])
@@ -352,7 +354,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def compute_metrics(
         self, x: Inputs, y: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Keras's `compute_metrics`, over words: other tokens have no label."""
+        """Computes metrics as Keras does, but over first tokens of words: other tokens have no label."""
         if y is None:
             return super().compute_metrics(x, y, y_pred, sample_weight)
         is_word = tf.not_equal(y, tf.cast(_IGNORED, y.dtype))
@@ -364,9 +366,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return self.tag(x, progress=False)
 
     def measures(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
-        """`f1`, `precision` and `recall` of entities, if the labels mark them by a scheme; else `accuracy` of words.
+        """Computes `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words.
 
-        Words that were cut off count as "O".
+        For entities, truncated words count as "O". For `accuracy`, they are wrong.
         """
         right, given = self._names(y), _labels(answers)
         scheme = self._scheme_with(right)
@@ -376,9 +378,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return {"f1": measured.pop("f1"), **measured}
 
     def details(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
-        """Macro averages, and precision, recall, F1 and support of each kind of entity, or else of each label of words.
+        """Computes precision, recall, F1 and support of each kind of entity, and their macro averages.
 
-        See `metrics.by_class`.
+        If labels follow no scheme for entities, measures each label of words instead. See `metrics.by_class`.
         """
         right, given = self._names(y), _labels(answers)
         scheme = self._scheme_with(right)
@@ -395,7 +397,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
 
     def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
-        """The words whose label is wrong."""
+        """Lists the words whose label is wrong."""
         (right,) = self._names([label])
         rows = [
             {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
@@ -404,12 +406,12 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return [row for row in rows if row["label"] != row["answer"]]
 
     def _names(self, y: Iterable[Sequence[str | int]]) -> list[list[str]]:
-        """Labels by name, from names and numbers. A name need not be one of the model's: then no answer is right."""
+        """Converts numbers of labels to names. A name that the model lacks may occur: no answer equals it."""
         of = self.labels
         return [[each if isinstance(each, str) else of[number_of(each, of)] for each in labels] for labels in y]
 
     def _scheme_with(self, labels: Iterable[Sequence[str]]) -> LabelScheme:
-        """The scheme of the model's labels and those of examples, some of which the model may lack."""
+        """Finds the scheme of labels: those of the model, and those of examples, which the model may lack."""
         return LabelScheme.of([*self.labels, *(name for sentence in labels for name in sentence)])
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
@@ -428,7 +430,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
                 self.crf.set_weights([file.read(each.name) for each in self.crf.weights])
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the scores of transitions: in a file of their own, as `transformers` warns of unknown tensors."""
+        """Writes the CRF's transition scores to a file of their own, as `transformers` warns of unknown tensors."""
         if self.crf is not None:
             values = {each.name: ops.convert_to_numpy(each) for each in self.crf.weights}
             shapes = {name: value.shape for name, value in values.items()}
@@ -460,13 +462,13 @@ def _labels(answers: Sequence[Sequence[WordAnswer]]) -> list[list[str | None]]:
 
 
 def _word_by_word(right: list[list[str]], given: list[list[str | None]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Labels and predictions of all words of all sentences; a word that was cut off has the prediction "None"."""
+    """Flattens labels and predictions of all sentences into one list each; a truncated word is predicted as "None"."""
     pairs = [pair for labels in zip(right, given, strict=True) for pair in zip(*labels, strict=True)]
     return tuple(label for label, _ in pairs), tuple(str(answer) for _, answer in pairs)
 
 
 def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
-    """Raises TypeError or ValueError if a sentence has no list with a label for each word."""
+    """Raises TypeError or ValueError unless the labels of a sentence are a list with one for each word."""
     if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
         raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
     if len(words) != len(labels):
@@ -474,5 +476,9 @@ def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
 
 
 def _tokens_kept(places: tf.Tensor) -> tf.Tensor:
-    """int64 `[batch]`: the number of tokens kept in each row."""
+    """Counts the tokens of each text that packing kept, int64 `[batch]`.
+
+    Args:
+        places: bool, see `places_of_tokens`: True at a text's tokens in the packed rows.
+    """
     return tf.math.count_nonzero(places, axis=list(range(1, len(places.shape))))

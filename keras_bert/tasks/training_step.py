@@ -1,9 +1,10 @@
 """A step of training: the parts of a loss, their means over several batches, gradients, and their accumulation.
 
-The loss of several batches is the mean over all their rows, or words, or masked tokens: not the mean of their means.
-Keras weights the loss of a batch by its rows, whatever it is the mean of, and gives each batch whose gradients are
-accumulated the same weight. Here a batch counts by what it holds: in the loss of an epoch, of an evaluation, and of an
-update. Several batches then come to what one large batch would come to.
+The loss of several batches is the mean over all their rows, words or masked tokens, not the mean of the batches' means.
+Keras weights the loss of a batch by its number of rows, even if the loss is a mean over words, and gives all batches of
+an accumulated update the same weight. Here, a batch weighs as much as the number of rows, words or masked tokens that
+its loss is the mean of: in the loss of an epoch, of an evaluation, and of an update. Several batches then have the loss
+and the gradients of one large batch.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """A part of a loss: a mean of its own.
+    """A part of a loss: a mean over rows, words or masked tokens.
 
     Attributes:
         mean: float32, this replica's share of the mean over the global batch.
-        count: float32, the number, or the sum of the weights, of what it is the mean of in the global batch.
-        weight: its weight in the loss.
-        unit: the name of what is counted, if a loss has several parts.
+        count: float32, the number of values in that mean, over the global batch; or the sum of their weights.
+        weight: the weight of the part in the loss.
+        unit: the name of the counted things, such as words; needed if a loss has several parts.
     """
 
     mean: Tensor
@@ -40,30 +41,36 @@ class Part(NamedTuple):
 
 
 def count_of(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """float32: the number of what the loss is the mean of in the global batch, or the sum of their weights.
+    """Counts the values of the global batch that a loss is the mean of, or sums their weights.
 
     Args:
-        loss: a Keras loss, as `compile` takes it. One that is no mean over rows has a method `count(y_true, y_pred)`.
-        y_true, y_pred, sample_weight: its arguments.
+        loss: a Keras loss, as `compile` takes it. A loss that is not a mean over rows has a method
+            `count(y_true, y_pred)`.
+        y_true, y_pred, sample_weight: the arguments of the loss.
+
+    Returns:
+        A float32 scalar.
     """
-    loss = getattr(loss, "loss", loss)  # of a `GlobalMean`
+    loss = getattr(loss, "loss", loss)  # unwraps a `GlobalMean`
     counts = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
     here = loss.count(y_true, y_pred) if counts else divisor_of(loss, y_true, sample_weight)
     return over_all(ops.cast(here, "float32"))
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Part:
-    """The weighted mean over the global batch."""
+    """Computes the weighted mean over the global batch, as a part of a loss."""
     weights = ops.cast(weights, values.dtype)
     count = over_all(ops.sum(weights))
     return Part(ops.divide_no_nan(ops.sum(values * weights), count), count)
 
 
 class LossMean(keras.metrics.Metric):
-    """The loss of all batches so far: the sum of its parts, each of them a mean over all that it is the mean of.
+    """A metric of the loss of all batches so far: the weighted sum of its parts, each a mean over all batches.
+
+    Batches count by `Part.count`, not by their rows.
 
     Args:
-        parts: the names of the parts that are shown beside the loss; None for a part that is not.
+        parts: for each part, the name to show it by beside the loss; None for a part that is not shown.
 
     Example:
         >>> mean = LossMean()
@@ -82,11 +89,12 @@ class LossMean(keras.metrics.Metric):
         )
 
     def update_state(self, parts: list[Part]) -> None:
-        """Adds a batch; the last parts may be missing. In a step, every replica must call it."""
+        """Adds a batch, whose last parts may be missing. In a step, every replica must call this method."""
         counts = self._padded([each.count for each in parts])
         totals = counts * over_all(self._padded([each.mean for each in parts]))
         weights = self._padded([each.weight for each in parts])
-        # Reading the metric adds the sums of all replicas. This way each replica's own mean is right as well.
+        # Reading the metric sums its variables over replicas, so each replica records 1/n of them. The mean that a
+        # single replica would report is right, too.
         self.total.assign_add(totals / replicas())
         self.weighted.assign_add(weights * totals / replicas())
         self.count.assign_add(counts / replicas())
@@ -96,7 +104,7 @@ class LossMean(keras.metrics.Metric):
         return ops.pad(stacked, [[0, len(self.parts) - stacked.shape[0]]])
 
     def result(self) -> Tensor | dict[str, Tensor]:
-        """The loss; if parts have names, a dict of it and them."""
+        """Computes the loss; if parts have names, a dict of the loss and the named parts."""
         loss = ops.sum(ops.divide_no_nan(self.weighted, self.count))
         means = ops.divide_no_nan(self.total, self.count)
         named = {name: means[place] for place, name in enumerate(self.parts) if name is not None}
@@ -104,14 +112,15 @@ class LossMean(keras.metrics.Metric):
 
 
 def total(parts: list[Part]) -> Tensor:
-    """The loss: the weighted sum of its parts."""
+    """Sums the weighted parts of a loss."""
     return sum(each.weight * each.mean for each in parts)
 
 
 def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-    """`T^2 KL(softmax(teacher / T) || softmax(student / T))`, over the last axis of logits (Hinton et al. 2015).
+    """Computes `T^2 KL(softmax(teacher / T) || softmax(student / T))` over the last axis of logits.
 
-    The factor `T^2` keeps its gradients as large as those of the labels.
+    This is the loss of distillation from soft labels (Hinton et al. 2015). The factor `T^2` keeps its gradients as
+    large as those of the loss on the labels.
 
     Example:
         >>> same = ops.array([[1.0, 2.0]])
@@ -123,12 +132,12 @@ def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
 
 
 class Gradients(NamedTuple):
-    """What a step has computed.
+    """The results of a step, before it updates weights.
 
     Attributes:
         values: the gradients of the loss, scaled by the optimizer: one for each of `trainable_weights`, or None.
-        parts: of the loss.
-        y_pred: the outputs.
+        parts: the parts of the loss.
+        y_pred: the outputs of the model.
     """
 
     values: list[tf.Tensor | None]
@@ -137,20 +146,20 @@ class Gradients(NamedTuple):
 
 
 class TrainingStep:
-    """Computes the loss and the gradients of a batch: here on the labels, of the whole batch at once.
+    """The computation of a batch's loss and gradients: here the loss on the labels, for the whole batch at once.
 
-    `BertTask.training_with` makes a model compute its steps in another way, that of a subclass.
+    Subclasses compute them in other ways; `BertTask.training_with` makes a model use one.
     """
 
     def check(self, model: BertTask) -> None:
-        """Raises ValueError if the model cannot be trained so."""
+        """Raises ValueError if the model cannot be trained by this step."""
 
     def parts(self, model: BertTask, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
-        """The parts of the loss in training."""
+        """Computes the parts of the loss in training."""
         return model.label_parts(x, y, y_pred, sample_weight)
 
     def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
-        """The gradients for a batch, as `fit` gives it to `train_step`."""
+        """Computes the gradients for a batch, as `train_step` gets it from `fit`."""
         with tf.GradientTape() as tape:
             y_pred = model(x, training=True)
             parts = model.loss_parts(x, y, y_pred, sample_weight, training=True)
@@ -162,33 +171,40 @@ WHOLE_BATCH = TrainingStep()
 
 
 def _of_update(model: BertTask, parts: list[Part], totals: dict[str, Tensor] | None) -> Tensor:
-    """The loss to differentiate: that of the batch, or its share of the loss of all batches of an update."""
+    """Computes the loss to differentiate: that of the batch, or its share of the loss of the whole update.
+
+    Args:
+        model: its optimizer divides accumulated gradients by the number of batches.
+        parts: of the batch's loss.
+        totals: the counts over all batches of the update, by unit; None if they are not known.
+    """
     if totals is None:
         return total(parts)
     shares = [each._replace(mean=each.mean * each.count / totals[each.unit]) for each in parts]
     return steps_of(model.optimizer) * total(shares)  # the optimizer divides by it
 
 
-# -- Accumulation: gradients of several batches make one update, which is that of one large batch.
+# -- Accumulation: the gradients of several batches make one update, equal to that of one large batch.
 #
 # An optimizer with `gradient_accumulation_steps` adds up the gradients of a window of batches, and divides the sum by
-# their number. The batches of a window may hold different numbers of words, so what it adds up here are
+# the number of batches. But the batches of a window may hold different numbers of words. So batch b, with the gradient
+# `g_b` and the count `c_b`, adds
 #
 #     p_b = steps * c_b / C_b * g_b - c_b / C_b * P,    C_b = c_1 + ... + c_b,    P = p_1 + ... + p_(b - 1)
 #
-# for the gradients `g_b` and the counts `c_b` of the batches. At any time their sum is `steps` times the mean over all
-# words so far: the optimizer, of whatever kind, divides it by `steps`.
+# After each batch, the sum of all p is `steps` times the mean gradient over all words so far. The optimizer, of any
+# kind, divides this sum by `steps`.
 
-_COUNT = "window_count"  # the optimizer's variable with the count of the window so far
+_COUNT = "window_count"  # the optimizer's variable that counts the window's words, or other units, so far
 
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
-    """The number of batches of an update."""
+    """Returns the number of batches of an update."""
     return getattr(_inner(optimizer), "gradient_accumulation_steps", None) or 1
 
 
 def build_window(optimizer: keras.optimizers.Optimizer) -> None:
-    """Adds the count of a window to the variables of an optimizer, which are saved with it."""
+    """Adds the count of a window to the optimizer's variables, so that it is saved with them."""
     if steps_of(optimizer) > 1 and _count(optimizer) is None:
         _inner(optimizer).add_variable((), name=_COUNT, aggregation="only_first_replica")
 
@@ -199,13 +215,13 @@ def weighted(
     variables: list[keras.Variable],
     count: tf.Tensor | None,
 ) -> list[tf.Tensor | None]:
-    """The gradients to give to the optimizer for those of a batch.
+    """Weights the gradients of a batch for an optimizer that accumulates them: `p_b` of the formula above.
 
     Args:
-        optimizer: built, see `build_window`.
-        gradients: of the mean loss of the batch, scaled by the optimizer; maybe None.
+        optimizer: with the variable of `build_window`.
+        gradients: those of the mean loss of the batch, scaled by the optimizer; some may be None.
         variables: one for each gradient.
-        count: float32, the number of what the loss is the mean of; None if it is a sum.
+        count: float32, the number of values that the loss is the mean of; None if the loss is a sum.
     """
     inner, window, steps = _inner(optimizer), _count(optimizer), steps_of(optimizer)
     if count is None:
@@ -215,7 +231,8 @@ def weighted(
     so_far = tf.where(is_first, 0.0, window.value) + count
     window.assign(so_far)
     share = tf.math.divide_no_nan(count, so_far)
-    scale = optimizer.scale_loss(1.0) / replicas()  # what is accumulated is not scaled, and the sum of all replicas
+    # Accumulated gradients are unscaled, and summed over replicas; `gradients` are scaled, and of this replica.
+    scale = optimizer.scale_loss(1.0) / replicas()
 
     def of_batch(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
         if gradient is None:
@@ -227,7 +244,7 @@ def weighted(
 
 
 def fill_window(model: keras.Model) -> None:
-    """Makes the update of the last batches, if they fill no window: with further batches that hold nothing."""
+    """Makes the update of the last batches if they do not fill a window, by adding batches without any word."""
     optimizer, weights, steps = model.optimizer, model.trainable_weights, steps_of(model.optimizer)
     strategy = model.distribute_strategy
 
@@ -240,7 +257,7 @@ def fill_window(model: keras.Model) -> None:
 
 
 def _inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """The optimizer that accumulates: with mixed_float16, Keras wraps it."""
+    """Returns the optimizer that accumulates gradients; with mixed_float16, Keras wraps it in another."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 

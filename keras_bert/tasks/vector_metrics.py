@@ -1,7 +1,7 @@
-"""Measures of sentence vectors, in search and in pair classification. Numbers from 0 to 1.
+"""Measures of sentence vectors, in search and in pair classification, as numbers from 0 to 1.
 
-Similarity is the cosine of vectors of any length; or, as of some models, their dot product ("dot"). For pairs with
-scores, such as STS-B's, use `metrics.correlation` of the scores and `similarities`.
+Similarity is the cosine of vectors, which may have any length; or, for models trained for it, their dot product
+("dot"). For pairs with scores, such as STS-B's, use `metrics.correlation` of the scores and `similarities`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from keras_bert.tasks.columns import Labels
 
-_SCORES = 2**25  # at a time
+_SCORES = 2**25  # scores in memory at a time
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
-    """The cosine of each pair: vectors `[pairs, size]` each -> float32 `[pairs]`.
+    """Computes the cosine of each pair of vectors, `[pairs, size]` each -> float32 `[pairs]`.
 
     Example:
         >>> cosines([[3.0, 4.0]], [[1.0, 0.0]]).tolist()
@@ -34,7 +34,7 @@ def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
 
 
 def similarities(first: ArrayLike, second: ArrayLike, similarity: str = "cosine") -> np.ndarray:
-    """The similarity of each pair, "cosine" or "dot": vectors `[pairs, size]` each -> float32 `[pairs]`.
+    """Computes the similarity of each pair, "cosine" or "dot": vectors `[pairs, size]` each -> float32 `[pairs]`.
 
     Example:
         >>> similarities([[3.0, 4.0]], [[1.0, 0.0]], "dot").tolist()
@@ -50,7 +50,7 @@ def retrieval(
     at: Sequence[int] = (1, 5, 10),
     similarity: str = "cosine",
 ) -> dict[str, float]:
-    """Measures how well queries find their documents in a corpus, among the best `k` documents; means over the queries.
+    """Measures how well queries find their documents among the best `k` of a corpus.
 
     Documents with equal similarities keep their order in the corpus.
 
@@ -62,11 +62,15 @@ def retrieval(
         similarity: "cosine" or "dot".
 
     Returns:
-        For each `k`: `accuracy@k`, the share of queries with a relevant document among the best `k`; `recall@k`, the
-        share of relevant documents among the best `k`; `precision@k`, the share of the best `k` that are relevant;
-        `mrr@k`, the mean of 1 / rank of the first relevant document; `ndcg@k`, the sum of `1 / log2(rank + 1)` over the
-        relevant documents, divided by the highest possible sum; and `map@k`, the mean of the precisions at each
-        relevant document. A query that finds none counts as 0.
+        For each `k`, means over the queries; a query with no relevant document among the best `k` counts as 0:
+
+        - `accuracy@k`: 1 if a relevant document is among the best `k`.
+        - `recall@k`: the share of the relevant documents that are among the best `k`.
+        - `precision@k`: the share of the best `k` that are relevant.
+        - `mrr@k`: 1 / rank of the first relevant document.
+        - `ndcg@k`: the sum of `1 / log2(rank + 1)` over the relevant documents, divided by the highest possible sum.
+        - `map@k`: the sum of the precisions at the ranks of the relevant documents, divided by the most of them that
+          the best `k` can hold.
 
     Raises:
         ValueError: there are no queries, a query has no document or one outside of the corpus, or a `k` is below 1.
@@ -98,14 +102,14 @@ def retrieval(
 
 
 def _best(scores: np.ndarray, count: int) -> np.ndarray:
-    """The indices of the highest scores, highest first; on a tie, the first."""
+    """Finds the indices of the highest scores, highest first; of equal scores, the first."""
     lowest = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
     places = np.flatnonzero(scores >= lowest)
     return places[np.argsort(-scores[places], kind="stable")][:count]
 
 
 def _of_ranks(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
-    """The measures at `k`, from the hits `[queries, k]` and the number of each query's relevant documents."""
+    """Computes the measures at `k` from the hits, `[queries, k]`, and the number of each query's relevant documents."""
     ranks = np.arange(1, k + 1)
     gains = 1 / np.log2(ranks + 1)
     most = np.minimum(counts, k)
@@ -131,12 +135,12 @@ def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float
 
     Returns:
         `average_precision`, which needs no threshold; the best `f1` of any threshold, with its `precision`, `recall`
-        and `f1_threshold`; and the best `accuracy`, with its `accuracy_threshold`. Pairs whose score is the threshold
-        or above count as similar.
+        and `f1_threshold`; and the best `accuracy`, with its `accuracy_threshold`. A pair counts as similar if its
+        score is at least the threshold.
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: labels and scores differ in number, a label is not 0 or 1, or all are the same.
+        ValueError: labels and scores differ in number, a label is not 0 or 1, or all labels are the same.
 
     Example:
         >>> found = pair_classification([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1])
@@ -173,7 +177,11 @@ def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float
 def triplet_accuracy(
     anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, similarity: str = "cosine"
 ) -> dict[str, float]:
-    """The share of triplets whose anchor is closer to its positive than to its negative; vectors `[triplets, size]`.
+    """Computes the share of triplets whose anchor is closer to its positive than to its negative.
+
+    Args:
+        anchors, positives, negatives: vectors `[triplets, size]` each.
+        similarity: "cosine" or "dot".
 
     Example:
         >>> triplet_accuracy([[1.0, 0.0]], [[1.0, 1.0]], [[0.0, 1.0]])
@@ -184,16 +192,19 @@ def triplet_accuracy(
 
 
 def _comparable(vectors: ArrayLike, similarity: str) -> np.ndarray:
-    """float32 `[rows, size]`, whose dot products are similarities: for the cosine, of length 1; zeros stay zeros."""
+    """Scales vectors so that dot products are similarities: for the cosine, to length 1. float32 `[rows, size]`.
+
+    Vectors of zeros stay zeros.
+    """
     vectors = np.asarray(vectors, np.float32)
     if similarity == "dot":
         return vectors
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-# -- Measures the vectors of rows of texts, as a `BertSentenceEncoder` gives them.
+# -- Measures the vectors of rows of texts, which a `BertSentenceEncoder` computes.
 
-_MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # of a search, to choose models by
+_MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # the measures of a search to choose models by
 
 
 class TextVectors(NamedTuple):
@@ -213,12 +224,22 @@ def measured(rows: Sequence[TextVectors], scores: Labels | None, similarity: str
 
     Args:
         rows: texts and vectors.
-        scores: for pairs, their similarities: if all are 0 or 1, the measures are average precision, best F1 and
-            accuracy, else Spearman's and Pearson's correlations. For triplets, a teacher's scores or margins, see
-            `MarginMSELoss`: the measures are the correlations of the margins. A teacher's vectors, see `VectorMSELoss`:
-            the measure is the mean cosine. None: each anchor searches for its positives among all texts except anchors,
-            and if there are negatives, is compared with its own.
+        scores: the labels of the rows, or None; see the table.
         similarity: that of the model, "cosine" or "dot".
+
+    Returns:
+        The measures by name. They depend on the scores:
+
+        ======================================  ===================================================================
+        Scores                                  Measures
+        ======================================  ===================================================================
+        None                                    of a search for each anchor's positives among all texts except
+                                                anchors; with negatives, also the accuracy of triplets
+        of pairs, all 0 or 1                    average precision, best F1 and best accuracy
+        of pairs, other numbers                 Spearman's and Pearson's correlations
+        scores or margins, see `MarginMSELoss`  Spearman's and Pearson's correlations of the margins
+        vectors, see `VectorMSELoss`            the mean cosine
+        ======================================  ===================================================================
     """
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
@@ -255,7 +276,7 @@ def searched(
     at: Sequence[int] = (1, 3, 5, 10, 100),
     similarity: str = "cosine",
 ) -> dict[str, float]:
-    """Measures how well anchors find their positives among all texts except anchors: `retrieval`.
+    """Measures how well anchors find their positives among all texts except anchors, by `retrieval`.
 
     Args:
         rows: texts and vectors of (anchor, positive, ...).
