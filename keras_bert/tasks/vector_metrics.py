@@ -228,7 +228,7 @@ def measured(rows: Sequence[TextVectors], scores: Labels | None, similarity: str
         similarity: that of the model, "cosine" or "dot".
 
     Returns:
-        The measures by name. They depend on the scores:
+        The measures by name. They depend on the scores.
 
         ======================================  ===================================================================
         Scores                                  Measures
