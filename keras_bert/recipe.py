@@ -31,7 +31,7 @@ _LIMITS = {
 PRETRAINING_RATES = (
     (128, 1e-3),  # BERT-Tiny: measured, see "Rates" in docs/benchmarks.md
     (256, 5e-4),  # ELECTRA-Small's (Clark et al. 2020, appendix A)
-    (512, 2.5e-4),  # half of the rate for half of the width; not measured
+    (512, 2.5e-4),  # half the rate of a model half as wide; not measured
     (math.inf, 1e-4),  # BERT-Base's and BERT-Large's (Devlin et al. 2018, appendix A.2)
 )
 
