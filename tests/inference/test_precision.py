@@ -116,7 +116,7 @@ def test_long_texts_are_computed_piece_by_piece(precision, monkeypatch):
     expected = np.asarray(encoder(inputs)["sequence_output"])
     sizes, scores = set(), onednn.scores
     monkeypatch.setattr(onednn, "scores", lambda query, *rest: sizes.add(query.shape[2]) or scores(query, *rest))
-    monkeypatch.setattr(attention, "_SCORES", 7 * 3 * 33)  # eight queries of a head at a time
+    monkeypatch.setattr(attention, "_SCORES_IN_PIECE", 7 * 3 * 33)  # eight queries of a head at a time
     monkeypatch.setattr(attention, "LONG", 16)
     monkeypatch.setattr(attention, "LONG", 16)
     set_precision(encoder, precision, ranges=encoder.inference.ranges)
