@@ -100,7 +100,7 @@ def test_blocks_follow_the_configuration(name, precision):
         del inputs["input_type_ids"]
     exact = encoder(inputs)
     set_precision(encoder, precision, [random_inputs(seed=seed) for seed in (2, 3)])
-    assert precision == "bfloat16" or not encoder.inference.ranges.left_out
+    assert precision == "bfloat16" or not encoder.inference.ranges.float_blocks
     tokens = inputs["input_mask"].astype(bool)
     for theirs, ours in zip(exact["encoder_outputs"], encoder(inputs)["encoder_outputs"], strict=True):
         found = cosines(np.asarray(theirs)[tokens], np.asarray(ours)[tokens])
