@@ -67,8 +67,8 @@ def read_wordpiece_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     if _resolve_normalization(arguments | config) != _resolve_normalization(config | arguments):
         raise ValueError(
             f"{tokenizer_files.directory}: {CONFIG} says {_describe_normalization(config)}, but {ALL_IN_ONE} says "
-            f"{_describe_normalization(arguments)}; programs differ in which they follow, so make both as the model was "
-            "trained"
+            f"{_describe_normalization(arguments)}; programs differ in which they follow, so make both as the model "
+            "was trained"
         )
     return arguments | config
 
