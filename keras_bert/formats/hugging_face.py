@@ -81,7 +81,7 @@ def open_weights(directory: Path) -> WeightFile:
             return open_file(directory / name)
         if (directory / f"{name}{_INDEX}").is_file():
             return open_shards(directory / f"{name}{_INDEX}", open_file)
-    raise files.missing(directory, *_WEIGHT_FILES, advice="copy the model's weights there")
+    raise files.missing_error(directory, *_WEIGHT_FILES, advice="copy the model's weights there")
 
 
 def files_of(config: BertConfig) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ class TokenizerFiles:
     def ids(self) -> dict[str, dict[str, int]]:
         """The tokens and ids that each file lists, by file name. Raises ValueError if a file is damaged."""
         readers = {
-            VOCABULARY: lambda path: {token: i for i, token in enumerate(files.lines_of(files.read_text(path)))},
+            VOCABULARY: lambda path: {token: i for i, token in enumerate(files.split_lines(files.read_text(path)))},
             IDS: lambda path: self._preset.json(IDS, {str: int}),
             ALL_IN_ONE: lambda path: (
                 _ids_of_tokenizer_json(path, self.tokenizer_json) if self.has_tokenizer_json else {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_wordpiece
 from keras_bert.formats.hugging_face_tokenizers import MERGES, TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
@@ -125,7 +125,7 @@ class ArrayPreprocessor:
         preset = Preset(handle)
         config = preset.config
         content, pad_token = _read(preset.tokenizer_files)
-        tokenizer = needed("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
+        tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         config.check_vocabulary(tokenizer.get_vocab_size(), False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_bert import files
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.visualize.attention_weights import Weights, clearest_head, compute_weights
 from keras_bert.visualize.page import page
 
@@ -65,7 +65,7 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     """Makes an empty matplotlib figure of this size in inches, and its axes."""
     # Not pyplot, which keeps figures in memory and may need a display.
-    figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
+    figure = import_extra("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 
@@ -112,7 +112,7 @@ def _draw_grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Seque
 
 def _draw_heat_map(axes: Axes, weights: np.ndarray) -> AxesImage:
     """Draws a heat map, shaded by the square root of the weight, so that small weights stay visible."""
-    norm = needed("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
+    norm = import_extra("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
     return axes.imshow(weights, cmap="Blues", norm=norm, interpolation="nearest")
 
 
@@ -227,5 +227,5 @@ def check_path(path: str | Path) -> str:
     if suffix not in (PAGE, PICTURE):
         raise ValueError(f"{path} ends neither in {PAGE}, a page, nor in {PICTURE}, a picture")
     if suffix == PICTURE:
-        needed("matplotlib.figure", "matplotlib")
+        import_extra("matplotlib.figure", "matplotlib")
     return suffix
