@@ -43,7 +43,7 @@ def in_each(model: BertTask, train: Examples):
         model.set_precision("float32")
         model.set_precision(*arguments)
         ranges = getattr(model.encoder.inference, "ranges", None)
-        yield name + (f", without layers {ranges.left_out}" if ranges and ranges.left_out else "")
+        yield name + (f", without layers {ranges.float_blocks}" if ranges and ranges.float_blocks else "")
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ NORMS = ("layer_norm", "rms_norm")
 POOLINGS = ("first", "mean", "late")
 # The largest numbers accepted, because a damaged file may hold 10^12. No model has a thousand layers. Ids and sizes are
 # int32, other numbers float32.
-_MOST = {"num_layers": 1000}
-_MOST_OF_INTEGERS, _LEAST_OF_FLOATS, _MOST_OF_FLOATS = 2**31 - 1, 1e-37, 3e38
+_MAX_VALUES = {"num_layers": 1000}
+_MAX_INTEGER, _MIN_FLOAT, _MAX_FLOAT = 2**31 - 1, 1e-37, 3e38
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,9 @@ class BertConfig:
         if self.num_heads % self.key_value_heads:
             heads = f"num_key_value_heads {self.num_key_value_heads}"
             raise ValueError(f"num_heads {self.num_heads} is not a multiple of {heads}")
-        for name, known in _KNOWN.items():
-            if getattr(self, name) not in known:
-                names = ", ".join(str(each) for each in known)
+        for name, allowed in _ALLOWED.items():
+            if getattr(self, name) not in allowed:
+                names = ", ".join(str(each) for each in allowed)
                 raise ValueError(f"{name} must be one of {names}, not {getattr(self, name)!r}")
         if self.pad_token_id >= self.vocab_size:
             raise ValueError(f"pad_token_id {self.pad_token_id} is not an id below vocab_size {self.vocab_size}")
@@ -236,10 +236,10 @@ class BertConfig:
 
     def check_pooler(self, heads: Iterable[str]) -> None:
         """Raises ValueError if one of the heads reads the pooler, but the encoder has none."""
-        reading = [head for head in heads if self.reads_pooler(head)]
-        if reading and not self.pooler:
+        readers = [head for head in heads if self.reads_pooler(head)]
+        if readers and not self.pooler:
             raise ValueError(
-                f"the head {reading[0]!r} of a {self.family} reads the pooler, but the encoder has none; make it, or "
+                f"the head {readers[0]!r} of a {self.family} reads the pooler, but the encoder has none; make it, or "
                 "load it from its preset, with pooler=True, which draws a new pooler, to be trained with the head"
             )
 
@@ -257,9 +257,11 @@ class BertConfig:
         `is_whole`, up to 128 rows or 1% of the rows may be unused: the format of the vocabulary's file shows that no
         token is missing.
         """
-        rounded = any(-(-tokens // multiple) * multiple == self.vocab_size for multiple in (1, 8, 16, 32, 64, 128))
-        has_spare = is_whole and 0 <= self.vocab_size - tokens <= max(128, self.vocab_size // 100)
-        if not rounded and not has_spare:
+        is_rounded_up = any(
+            -(-tokens // multiple) * multiple == self.vocab_size for multiple in (1, 8, 16, 32, 64, 128)
+        )
+        has_unused_rows = is_whole and 0 <= self.vocab_size - tokens <= max(128, self.vocab_size // 100)
+        if not is_rounded_up and not has_unused_rows:
             raise ValueError(
                 f"the vocabulary has {tokens} tokens, but the model's embedding table has {self.vocab_size} rows: "
                 "they do not belong together"
@@ -319,7 +321,7 @@ class BertConfig:
 
 
 # Field -> its possible values.
-_KNOWN = {
+_ALLOWED = {
     "activation": ACTIVATIONS,
     "norm": NORMS,
     "pooling": POOLINGS,
@@ -329,17 +331,17 @@ _KNOWN = {
 }
 
 
-def check_field(name: str, value: Any, called: str | None = None) -> None:
+def check_field(name: str, value: Any, label: str | None = None) -> None:
     """Raises ValueError if the value of a field of `BertConfig` is of another type or out of range.
 
     Args:
         name: the field.
         value: its value.
-        called: the field's name in the message, such as a key of a file; by default `name`.
+        label: the field's name in the message, such as a key of a file; by default `name`.
     """
-    if name in _KNOWN:
+    if name in _ALLOWED:
         return  # `BertConfig` checks these: a file may have other names for the values
-    field, most = types_of(BertConfig)[name], None
+    field, maximum = types_of(BertConfig)[name], None
     if field.may_be_none and value is None:
         return
     fits = field.fits(value)
@@ -350,18 +352,18 @@ def check_field(name: str, value: Any, called: str | None = None) -> None:
     elif name.endswith("dropout"):
         expected, fits = "a probability, at least 0 and below 1", fits and 0 <= value < 1
     elif field.kind is float:
-        most = _MOST_OF_FLOATS
+        maximum = _MAX_FLOAT
         expected, fits = "a number above 0", fits and value > 0
-        if fits and value < _LEAST_OF_FLOATS:
-            expected, fits = f"a number of at least {_LEAST_OF_FLOATS}", False
+        if fits and value < _MIN_FLOAT:
+            expected, fits = f"a number of at least {_MIN_FLOAT}", False
     else:
-        least = 0 if name in ("type_vocab_size", "pad_token_id") else 1
-        most = _MOST.get(name, _MOST_OF_INTEGERS)
-        expected, fits = f"a whole number of at least {least}", fits and value >= least
-    if fits and most is not None and value > most:
-        expected, fits = f"at most {most:,}", False
+        minimum = 0 if name in ("type_vocab_size", "pad_token_id") else 1
+        maximum = _MAX_VALUES.get(name, _MAX_INTEGER)
+        expected, fits = f"a whole number of at least {minimum}", fits and value >= minimum
+    if fits and maximum is not None and value > maximum:
+        expected, fits = f"at most {maximum:,}", False
     if not fits:
-        raise ValueError(f"{called or name} must be {expected}, not {reprlib.repr(value)}")
+        raise ValueError(f"{label or name} must be {expected}, not {reprlib.repr(value)}")
 
 
 # -- The types of fields. `BertConfig`, the tables of `formats` and the recipes check values by them.
@@ -393,8 +395,8 @@ def types_of(owner: type) -> dict[str, FieldType]:
         >>> types_of(Recipe)["clip_norm"]
         FieldType(kind=<class 'float'>, may_be_none=True)
     """
-    found = {}
+    types = {}
     for name, hint in typing.get_type_hints(owner).items():
         kinds = typing.get_args(hint) or (hint,)
-        found[name] = FieldType(next(kind for kind in kinds if kind is not NoneType), NoneType in kinds)
-    return found
+        types[name] = FieldType(next(kind for kind in kinds if kind is not NoneType), NoneType in kinds)
+    return types

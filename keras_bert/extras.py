@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 
-def needed(module: str, distribution: str, extra: str = "train") -> ModuleType:
+def import_extra(module: str, distribution: str, extra: str = "train") -> ModuleType:
     """Imports a module of an extra. If it is missing, the ImportError has the command that installs it."""
     try:
         return importlib.import_module(module)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 JsonShape: TypeAlias = type | dict | list | tuple | None  # see `check_json`
 # The names of JSON's types in messages.
-_NAMES = {
+_TYPE_NAMES = {
     dict: "an object",
     list: "a list",
     str: "a string",
@@ -41,14 +41,14 @@ _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..
 
 
 def find(directory: Path, *names: str, advice: str = "") -> Path:
-    """Finds the first of `names` in `directory`. Raises the error of `missing` if there is none."""
+    """Finds the first of `names` in `directory`. Raises the error of `missing_error` if there is none."""
     for name in names:
         if (directory / name).is_file():
             return directory / name
-    raise missing(directory, *names, advice=advice)
+    raise missing_error(directory, *names, advice=advice)
 
 
-def missing(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
+def missing_error(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
     """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
     advice = advice and f"; {advice}"
@@ -63,9 +63,9 @@ def refuse_pointer(path: str | Path) -> None:
         pointer = file.read(1000)
     if pointer.startswith(_POINTER):
         size = re.search(rb"^size (\d+)$", pointer, re.MULTILINE)
-        whole = f" ({int(size[1]):,} bytes)" if size else ""
+        size_note = f" ({int(size[1]):,} bytes)" if size else ""
         raise ValueError(
-            f"{path} is a Git LFS pointer, not the file itself{whole}; fetch it: run `git lfs pull` in the clone, "
+            f"{path} is a Git LFS pointer, not the file itself{size_note}; fetch it: run `git lfs pull` in the clone, "
             "or download the file"
         )
 
@@ -148,7 +148,7 @@ def _not_utf8(path: str | Path, line: int, raw: bytes, error: UnicodeDecodeError
     )
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Splits a text into lines, without their ends: `\\n` or `\\r\\n`, or, in a text without `\\n` (old Macs), `\\r`.
 
     `str.splitlines` would also split at U+2028, which may be inside a line.
@@ -198,7 +198,7 @@ def load_json(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
         value = parse_json(text)
-        _refuse_half_pairs(text)
+        _refuse_lone_surrogates(text)
     except ValueError as error:  # bad JSON, or bad UTF-8
         refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
@@ -227,7 +227,7 @@ def parse_json(text: str) -> Any:
         raise ValueError(f"a whole number of more than {sys.get_int_max_str_digits():,} digits") from None
 
 
-def _refuse_half_pairs(text: str) -> None:
+def _refuse_lone_surrogates(text: str) -> None:
     """Raises ValueError if JSON escapes half of a surrogate pair, which UTF-8 cannot hold."""
     if r"\ud" in text or r"\uD" in text:
         for escape in _ESCAPES.finditer(text):
@@ -252,14 +252,14 @@ def check_json(value: object, shape: JsonShape, source: str | Path) -> None:
         Traceback (most recent call last):
         ValueError: tokenizer.json has '7' in model.vocab.a; expected a whole number
     """
-    fault = next(_faults(value, shape), None)
+    fault = next(_find_mismatches(value, shape), None)
     if fault is not None:
-        place, found, expected = fault
+        place, actual, expected = fault
         place = place.removeprefix(".")
-        if found is None and place:
+        if actual is None and place:
             raise ValueError(f"{source} has no {place}; expected {expected}")
         where = f" in {place}" if place else ""
-        raise ValueError(f"{source} has {reprlib.repr(found)}{where}; expected {expected}")
+        raise ValueError(f"{source} has {reprlib.repr(actual)}{where}; expected {expected}")
 
 
 def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
@@ -269,7 +269,7 @@ def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
         >>> with_whole_numbers({"size": 384.0, "rate": 1.0}, {"size": int, "rate": float})
         {'size': 384, 'rate': 1.0}
     """
-    shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
+    shapes = {_json_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
     if type(value) is float and value.is_integer() and int in shapes and float not in shapes:
         return int(value)
     if isinstance(value, dict) and isinstance(inner := shapes.get(dict), dict) and str not in inner:
@@ -277,33 +277,33 @@ def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
     return value
 
 
-def _faults(value: Any, shape: JsonShape) -> Iterator[tuple[str, object, str]]:
+def _find_mismatches(value: Any, shape: JsonShape) -> Iterator[tuple[str, object, str]]:
     """Yields the key path, the value and the expected type of each part that has another shape."""
-    shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
+    shapes = {_json_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
     kind: type = type(value)
     if kind is int and int not in shapes:
         kind = float
     if kind not in shapes:
-        yield "", value, " or ".join(_NAMES[each] for each in shapes)
+        yield "", value, " or ".join(_TYPE_NAMES[each] for each in shapes)
         return
     inner = shapes[kind]
     parts: Iterable[tuple[str | int, object, JsonShape]] = ()  # keys, values and shapes
     if isinstance(inner, dict):
         expected = dict.fromkeys(value, inner[str]) if str in inner else inner
-        parts = ((key, value.get(key), each) for key, each in expected.items())
+        parts = ((key, value.get(key), part_shape) for key, part_shape in expected.items())
     elif isinstance(inner, list) and len(inner) == 1:
         parts = ((index, part, inner[0]) for index, part in enumerate(value))
     elif isinstance(inner, list) and len(inner) != len(value):
         yield "", value, f"a list of {len(inner)}"
     elif isinstance(inner, list):
         parts = zip(range(len(inner)), value, inner, strict=True)
-    for key, part, each in parts:
-        if type(part) is not each:  # a quick test first, for long vocabularies
-            for place, found, expected in _faults(part, each):
-                yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", found, expected
+    for key, part, part_shape in parts:
+        if type(part) is not part_shape:  # a quick test first, for long vocabularies
+            for place, actual, expected in _find_mismatches(part, part_shape):
+                yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", actual, expected
 
 
-def _type(shape: JsonShape) -> type:
+def _json_type(shape: JsonShape) -> type:
     return shape if isinstance(shape, type) else type(shape)  # type(None), type({...}), type([...])
 
 
@@ -373,10 +373,10 @@ def written_whole(path: Path) -> Iterator[Path]:
         OSError: the file cannot be written. The error names `path`, not the temporary path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in _left_over(path, "tmp"):
-        _remove(left)
+    for leftover in _find_leftovers(path, "tmp"):
+        _remove(leftover)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with _removed(unfinished), _naming(path, unfinished):
+    with _removed_afterwards(unfinished), _errors_naming(path, unfinished):
         yield unfinished
         os.replace(unfinished, path)
 
@@ -402,17 +402,17 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
         OSError: a file cannot be written. The error names its path in `path`, not in the temporary directory.
     """
     path = path.absolute()
-    for left in _left_over(path, "old"):
+    for leftover in _find_leftovers(path, "old"):
         if path.exists():
-            _remove(left)
+            _remove(leftover)
         else:
-            os.rename(left, path)
-    for left in _left_over(path, "new"):
-        _remove(left)
+            os.rename(leftover, path)
+    for leftover in _find_leftovers(path, "new"):
+        _remove(leftover)
     refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    with _removed(unfinished), _naming(path, unfinished):
+    with _removed_afterwards(unfinished), _errors_naming(path, unfinished):
         unfinished.mkdir()
         yield unfinished
         refuse_to_replace(path, mark, overwrite)  # another process may have created it since
@@ -435,10 +435,10 @@ def only_writer(directory: Path) -> Iterator[None]:
     is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / ".lock"
-    with _naming(directory, path), path.open("wb") as lock:
+    with _errors_naming(directory, path), path.open("wb") as lock:
         _lock(lock, directory)
         try:
-            with _removed(path):
+            with _removed_afterwards(path):
                 yield
         finally:
             if is_new:
@@ -452,40 +452,40 @@ def remove_temporary() -> None:
         _remove(path)
 
 
-def remove_left_over(directory: Path) -> None:
+def remove_leftovers(directory: Path) -> None:
     """Removes the temporary files of killed processes in and below `directory`."""
     for temporary in directory.rglob(".*.tmp"):
         path = temporary.with_name(temporary.name[1:].removesuffix(".tmp").rpartition(".")[0])
-        if path.is_file() and temporary in _left_over(path, "tmp"):  # the file itself has been written whole since
+        if path.is_file() and temporary in _find_leftovers(path, "tmp"):  # the file itself has been written whole since
             _remove(temporary)
 
 
-def _left_over(path: Path, state: str) -> list[Path]:
+def _find_leftovers(path: Path, state: str) -> list[Path]:
     """Lists the temporary paths, in one state ("tmp", "new" or "old"), that killed processes left for `path`."""
-    found = []
+    leftovers = []
     for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.{state}"):
         number = temporary.name.removeprefix(f".{path.name}.").removesuffix(f".{state}")
-        is_ours = number == str(os.getpid()) and temporary not in _temporary  # containers reuse process ids
-        if number.isdecimal() and (is_ours or not Path("/proc", number).exists()):
-            found.append(temporary)
-    return found
+        is_own = number == str(os.getpid()) and temporary not in _temporary  # containers reuse process ids
+        if number.isdecimal() and (is_own or not Path("/proc", number).exists()):
+            leftovers.append(temporary)
+    return leftovers
 
 
 def _lock(file: BinaryIO, directory: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_taken = not os.fstat(file.fileno()).st_nlink  # another process has just removed it
+        is_locked = not os.fstat(file.fileno()).st_nlink  # another process has just removed it
     except BlockingIOError:
-        is_taken = True
+        is_locked = True
     except OSError:  # the file system has no locks
         return
-    if is_taken:
+    if is_locked:
         message = "another process is writing there; wait until it ends, or choose another directory"
         raise BlockingIOError(errno.EWOULDBLOCK, message, str(directory))
 
 
 @contextmanager
-def _removed(path: Path) -> Iterator[None]:
+def _removed_afterwards(path: Path) -> Iterator[None]:
     _temporary.add(path)
     try:
         yield
@@ -502,15 +502,15 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def _naming(path: Path, unfinished: Path) -> Iterator[None]:
+def _errors_naming(path: Path, unfinished: Path) -> Iterator[None]:
     """Makes an OSError in a block name `path` instead of `unfinished`, or of no file, as when the disk is full."""
     try:
         yield
     except OSError as error:
-        named = unfinished if error.filename is None and error.errno in _FULL else error.filename
-        if not str(named).startswith(str(unfinished)):
+        filename = unfinished if error.filename is None and error.errno in _FULL else error.filename
+        if not str(filename).startswith(str(unfinished)):
             raise
-        raise OSError(error.errno, error.strerror, str(named).replace(str(unfinished), str(path), 1)) from error
+        raise OSError(error.errno, error.strerror, str(filename).replace(str(unfinished), str(path), 1)) from error
 
 
 def refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:

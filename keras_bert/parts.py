@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert import files
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.processes import in_processes
 
 if TYPE_CHECKING:
@@ -50,51 +50,55 @@ class Parts:
     write_file: Callable[[int, Path], Iterable[Counts]]
 
     def __post_init__(self) -> None:
-        self.notes = self._read()
+        self.notes = self._read_notes()
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[list[int]]:
+    def lock(self) -> Iterator[list[int]]:
         """Locks the directory for a block, and yields the numbers of the incomplete files.
 
         Raises:
             BlockingIOError: another process holds the lock.
         """
-        if not self._left():
+        if not self._incomplete():
             yield []
             return
         with files.only_writer(self.directory):
-            self.notes = self._read()  # another process may have just ended
-            yield self._left()
+            self.notes = self._read_notes()  # another process may have just ended
+            yield self._incomplete()
 
-    def write(self, left: Sequence[int], processes: int, tell: Callable[[Counts], object]) -> None:
+    def write(self, numbers: Sequence[int], processes: int, on_counts: Callable[[Counts], object]) -> None:
         """Writes incomplete files, in this process or in several.
 
         Args:
-            left: the numbers of the files, from `alone`.
+            numbers: the numbers of the files, from `lock`.
             processes: the number of processes.
-            tell: called with the counts of the work since its last call.
+            on_counts: called with the counts of the work since its last call.
 
         Raises:
             OSError: a file cannot be written; incomplete files are removed.
             RuntimeError: one of several processes was killed.
         """
-        several = processes > 1 and len(left) > 1
-        if left:
-            self._note([])  # records the files as begun
-        written = in_processes(self._written, left, processes) if several else (self._written(i, tell) for i in left)
-        with contextlib.closing(written):
-            for name, counts in written:
-                self._note([(name, counts)])
+        several = processes > 1 and len(numbers) > 1
+        if numbers:
+            self._update_notes([])  # records the files as begun
+        results = (
+            in_processes(self._write_file, numbers, processes)
+            if several
+            else (self._write_file(i, on_counts) for i in numbers)
+        )
+        with contextlib.closing(results):
+            for name, counts in results:
+                self._update_notes([(name, counts)])
                 if several:
-                    tell(counts)
+                    on_counts(counts)
 
     def write_with_beam(
-        self, left: Sequence[int], options: PipelineOptions, check: Callable[[int], object] = lambda number: None
+        self, numbers: Sequence[int], options: PipelineOptions, check: Callable[[int], object] = lambda number: None
     ) -> None:
         """Writes incomplete files in a Beam pipeline, waits for its end, and records all files.
 
         Args:
-            left: the numbers of the files, from `alone`.
+            numbers: the numbers of the files, from `lock`.
             options: the runner and its options. All workers must see the directory.
             check: called with each number before the first file is written. Must be picklable.
 
@@ -102,52 +106,56 @@ class Parts:
             ImportError: Apache Beam is not installed.
             Exception: errors of workers, as the runner raises them.
         """
-        beam = needed("apache_beam", "Apache Beam", "beam")
-        if not left:
+        beam = import_extra("apache_beam", "Apache Beam", "beam")
+        if not numbers:
             return
-        self._note([])
+        self._update_notes([])
         with beam.Pipeline(options=options) as pipeline:
-            numbers = pipeline | "numbers" >> beam.Create(left) | "spread over the workers" >> beam.Reshuffle()
-            checked = beam.pvalue.AsList(numbers | "check" >> beam.Map(check))
+            spread_numbers = (
+                pipeline | "numbers" >> beam.Create(numbers) | "spread over the workers" >> beam.Reshuffle()
+            )
+            checked = beam.pvalue.AsList(spread_numbers | "check" >> beam.Map(check))
             _ = (
-                numbers
-                | "write" >> beam.Map(lambda number, _: self._written(number), checked)  # after all checks
+                spread_numbers
+                | "write" >> beam.Map(lambda number, _: self._write_file(number), checked)  # after all checks
                 | "all of them" >> beam.combiners.ToList()
-                | "note" >> beam.Map(self._note)
+                | "note" >> beam.Map(self._update_notes)
             )
 
     def totals(self, *counts: str) -> Counts:
         """Sums counts over all complete files. Raises ValueError if a file's record lacks a count."""
-        self.notes = self._read()  # a pipeline's worker may have written them
-        complete = [noted for noted in map(self.notes.get, self.names) if noted]
+        self.notes = self._read_notes()  # a pipeline's worker may have written them
+        complete = [file_counts for file_counts in map(self.notes.get, self.names) if file_counts]
         for count in counts:
-            if not all(count in noted for noted in complete):
+            if not all(count in file_counts for file_counts in complete):
                 raise ValueError(f"{self.directory / self.record} is damaged: a file has no count of {count}")
-        return {count: sum(noted[count] for noted in complete) for count in counts}
+        return {count: sum(file_counts[count] for file_counts in complete) for count in counts}
 
-    def _left(self) -> list[int]:
+    def _incomplete(self) -> list[int]:
         return [number for number, name in enumerate(self.names) if not self.notes.get(name)]
 
-    def _written(self, number: int, tell: Callable[[Counts], object] = lambda counts: None) -> tuple[str, Counts]:
+    def _write_file(
+        self, number: int, on_counts: Callable[[Counts], object] = lambda counts: None
+    ) -> tuple[str, Counts]:
         name, counts = self.names[number], Counter()
         with files.written_whole(self.directory / name) as unfinished:
             for each in self.write_file(number, unfinished):
                 counts.update(each)
-                tell(each)
+                on_counts(each)
         return name, dict(counts)
 
-    def _note(self, written: Iterable[tuple[str, Counts]]) -> None:
-        begun = {name: self.notes.get(name) for name in self.names}
-        self.notes = dict(sorted({**self.notes, **begun, **dict(written)}.items()))
+    def _update_notes(self, results: Iterable[tuple[str, Counts]]) -> None:
+        counts_by_name = {name: self.notes.get(name) for name in self.names}
+        self.notes = dict(sorted({**self.notes, **counts_by_name, **dict(results)}.items()))
         content = {"settings": self.settings, "files": self.notes}
         files.write_texts(self.directory, {self.record: files.to_json(content)})
 
-    def _read(self) -> dict[str, Counts | None]:
+    def _read_notes(self) -> dict[str, Counts | None]:
         path = self.directory / self.record
-        found = files.read_json(path, _NOTES) if path.exists() else {"settings": {}, "files": {}}
+        content = files.read_json(path, _NOTES) if path.exists() else {"settings": {}, "files": {}}
         # Files that are missing are written again.
-        notes = {name: each for name, each in found["files"].items() if (self.directory / name).exists()}
-        different = [name for name, value in self.settings.items() if found["settings"].get(name) != value]
+        notes = {name: each for name, each in content["files"].items() if (self.directory / name).exists()}
+        different = [name for name, value in self.settings.items() if content["settings"].get(name) != value]
         if notes and different:
             raise ValueError(
                 f"{self.directory} holds {self.content} with other {', '.join(different)}; choose another directory"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 
 
 @dataclass(frozen=True)
@@ -89,5 +89,5 @@ def _from_hugging_face_hub(repository: str) -> Path:
             f"'hf://{repository}' is not of the form hf://org/name, of letters, digits, '_', and single '-' and '.' "
             "between them"
         )
-    huggingface_hub = needed("huggingface_hub", "huggingface_hub", extra="hf")
+    huggingface_hub = import_extra("huggingface_hub", "huggingface_hub", extra="hf")
     return Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))

@@ -42,13 +42,13 @@ def in_processes(
         Exception: errors of `function`.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    line, held = context.Pipe(duplex=False)  # only this process holds `held`, the other end of `line`
-    start = (line, pickle.dumps(function))
-    with tempfile.TemporaryFile() as output, contextlib.ExitStack() as ending:
+    child_end, parent_end = context.Pipe(duplex=False)  # only this process holds `parent_end`
+    start = (child_end, pickle.dumps(function))
+    with tempfile.TemporaryFile() as output, contextlib.ExitStack() as stack:
         try:
-            with _as_seen_by_processes(output):
-                pool = ending.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
-                ending.enter_context(held)  # closes before the pool does, and so ends the processes
+            with _process_environment(output):
+                pool = stack.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
+                stack.enter_context(parent_end)  # closes before the pool does, and so ends the processes
                 futures = [pool.submit(_call, item) for item in items]
             for future in as_completed(futures):
                 yield future.result()
@@ -59,10 +59,10 @@ def in_processes(
             ) from None
 
 
-def _start(line: Connection, function: bytes) -> None:
+def _start(child_end: Connection, function: bytes) -> None:
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, but the parent ends them
-    threading.Thread(target=_end_with, args=(line,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(child_end,), daemon=True).start()
     # Safe: `in_processes` pickled it. Unpickled after the thread's start, so that a hang here ends with the parent.
     _function = pickle.loads(function)
 
@@ -71,14 +71,14 @@ def _call(item: Any) -> Any:
     return _function(item)
 
 
-def _end_with(line: Connection) -> None:
-    line.poll(None)  # nothing is ever sent: this returns when the other end closes
+def _exit_with_parent(child_end: Connection) -> None:
+    child_end.poll(None)  # nothing is ever sent: this returns when the other end closes
     files.remove_temporary()
     os._exit(0)
 
 
 @contextlib.contextmanager
-def _as_seen_by_processes(output: BinaryIO) -> Iterator[None]:
+def _process_environment(output: BinaryIO) -> Iterator[None]:
     """Hides GPUs from processes started in a block, and sends their stderr to `output`: TensorFlow logs a lot."""
     sys.stderr.flush()
     gpus, stderr = os.environ.get("CUDA_VISIBLE_DEVICES"), os.dup(2)

@@ -43,8 +43,8 @@ _MOST_EPOCHS = 20
 def _field(default: object, limits: str, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
     """Makes a hyper-parameter, required if `default` is MISSING; `option` is its name in commands, if different."""
     help = f"{help}; {limits}." if limits else f"{help}."
-    about = {"limits": limits, "help": help, "option": option, "choices": choices}
-    return dataclasses.field(default=default, metadata=about)
+    metadata = {"limits": limits, "help": help, "option": option, "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def _choice(choices: Sequence[str], help: str) -> Any:
@@ -86,7 +86,7 @@ class Recipe(_Checked):
     )
 
     @classmethod
-    def of(cls: type[R], **given: Any) -> R:
+    def of(cls: type[R], **values: Any) -> R:
         """Makes a recipe with these fields. Raises TypeError, with the valid names, if a field does not exist.
 
         Example:
@@ -95,9 +95,9 @@ class Recipe(_Checked):
             ValueError: learning_rate is -5e-05; expected a number above 0
         """
         names = cls.__dataclass_fields__
-        if unknown := ", ".join(name for name in given if name not in names):
+        if unknown := ", ".join(name for name in values if name not in names):
             raise TypeError(f"there is no hyper-parameter {unknown}; the hyper-parameters are {', '.join(names)}")
-        return cls(**given)
+        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +155,8 @@ class FineTuningRecipe(Recipe):
         if self.batch_size is None:
             return dataclasses.replace(self, epochs=EPOCHS)
         batches = max(1, math.ceil(count / self.batch_size))
-        needed = math.ceil(ENOUGH_UPDATES / math.ceil(batches / self.accumulate))
-        return dataclasses.replace(self, epochs=min(max(needed, EPOCHS), _MOST_EPOCHS))
+        epochs = math.ceil(ENOUGH_UPDATES / math.ceil(batches / self.accumulate))
+        return dataclasses.replace(self, epochs=min(max(epochs, EPOCHS), _MOST_EPOCHS))
 
 
 def _with_default(name: str, default: object) -> Any:
@@ -247,14 +247,14 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
     """The hyper-parameters of `pretrain` with a teacher."""
 
 
-def sorted_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
+def split_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
     """Splits keyword arguments between dataclasses, and makes one of each kind, in the order of `kinds`.
 
     Raises:
         TypeError: an argument is not a field of any kind.
 
     Example:
-        >>> recipe, second = sorted_by_kind({"then_steps": 3, "steps": 9}, PretrainingRecipe, SecondPhase)
+        >>> recipe, second = split_by_kind({"then_steps": 3, "steps": 9}, PretrainingRecipe, SecondPhase)
         >>> recipe.steps, second.then_steps
         (9, 3)
     """
@@ -262,23 +262,23 @@ def sorted_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
     known = [name for names in fields for name in names]
     if unknown := ", ".join(name for name in settings if name not in known):
         raise TypeError(f"there is no setting {unknown}; the settings are {', '.join(known)}")
-    chosen = [{name: settings[name] for name in names if name in settings} for names in fields]
-    return [kind(**each) for kind, each in zip(kinds, chosen, strict=True)]
+    settings_of_kind = [{name: settings[name] for name in names if name in settings} for names in fields]
+    return [kind(**each) for kind, each in zip(kinds, settings_of_kind, strict=True)]
 
 
-def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
+def takes_recipe(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     """Makes a decorator that lists a recipe's fields in a function's signature and docstring in place of `**recipe`."""
 
-    def named(function: Callable) -> Callable:
-        own = dict(inspect.signature(function).parameters)
-        del own["recipe"]
-        fields = {name: each for name, each in inspect.signature(recipe).parameters.items() if name not in own}
-        function.__signature__ = inspect.Signature([*own.values(), *fields.values()])
+    def document(function: Callable) -> Callable:
+        parameters = dict(inspect.signature(function).parameters)
+        del parameters["recipe"]
+        fields = {name: each for name, each in inspect.signature(recipe).parameters.items() if name not in parameters}
+        function.__signature__ = inspect.Signature([*parameters.values(), *fields.values()])
         lines = [f"{name}: {recipe.__dataclass_fields__[name].metadata['help']}" for name in fields]
         function.__doc__ = re.sub(r"(\n *)\*\*recipe:.*", r"\1" + r"\1".join(lines), function.__doc__ or "")
         return function
 
-    return named
+    return document
 
 
 def _check(name: str, value: object, field: FieldType, limits: str, choices: Sequence[str] = ()) -> None:

@@ -145,7 +145,7 @@ def shapes(config: BertConfig, part: str, labels: int | None = None) -> dict[str
         ((128, 384), (128,))
     """
     layers = encoder_layers(config) if part == "encoder" else head_layers(config, part, labels or 0)
-    found = {f"{name}/{kind}": shape for name, layer in layers.items() for kind, shape in layer.shapes.items()}
+    shapes_of_part = {f"{name}/{kind}": shape for name, layer in layers.items() for kind, shape in layer.shapes.items()}
     if part == "masked_lm" and not config.own_decoder:
-        found["bias"] = (config.vocab_size,)  # the kernel is the table of token embeddings
-    return found
+        shapes_of_part["bias"] = (config.vocab_size,)  # the kernel is the table of token embeddings
+    return shapes_of_part

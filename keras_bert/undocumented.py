@@ -65,7 +65,7 @@ def in_safe_mode() -> bool | None:
     return serialization_lib.in_safe_mode()
 
 
-def mask_of(tensor: Any) -> Any:
+def get_mask(tensor: Any) -> Any:
     """Reads the mask that Keras carries with a tensor, or None.
 
     Public way: a layer's argument `mask`; a loss has none.
@@ -117,12 +117,12 @@ def merge_lora(dense: keras.layers.Dense) -> None:
         >>> [variable.name for variable in dense.variables]
         ['kernel', 'bias']
     """
-    added = lora_change(dense)
+    change = lora_change(dense)
     dense.lora_kernel_b.assign(keras.ops.zeros_like(dense.lora_kernel_b))  # graphs traced before still add it
     dense.lora_enabled = False
     dense.lora_rank = dense.lora_alpha = None
     del dense.lora_kernel_a, dense.lora_kernel_b
-    dense.kernel.assign_add(added)
+    dense.kernel.assign_add(change)
 
 
 def seed_states(model: keras.Model) -> list[keras.Variable]:
@@ -308,17 +308,19 @@ def add_private_operation(
 def _attribute(value: Any) -> tf.compat.v1.AttrValue:
     import tensorflow as tf
 
-    made = tf.compat.v1.AttrValue
+    make_value = tf.compat.v1.AttrValue
     if isinstance(value, bool):
-        return made(b=value)
+        return make_value(b=value)
     if isinstance(value, list):
         types = [each.as_datatype_enum for each in value if isinstance(each, tf.DType)]
-        return made(list=made.ListValue(type=types, s=[each.encode() for each in value if isinstance(each, str)]))
+        return make_value(
+            list=make_value.ListValue(type=types, s=[each.encode() for each in value if isinstance(each, str)])
+        )
     if isinstance(value, tf.DType):
-        return made(type=value.as_datatype_enum)
+        return make_value(type=value.as_datatype_enum)
     if isinstance(value, str):
-        return made(s=value.encode())
-    return made(i=value) if isinstance(value, int) else made(f=value)
+        return make_value(s=value.encode())
+    return make_value(i=value) if isinstance(value, int) else make_value(f=value)
 
 
 def load_with_variables(directory: str, variables: Mapping[str, tf.Variable]) -> Any:

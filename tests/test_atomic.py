@@ -140,7 +140,7 @@ def test_what_killed_processes_left_is_removed(tmp_path):
         (tmp_path / name).touch()
     with files.written_whole(tmp_path / "a/x.txt") as unfinished:
         unfinished.touch()
-        files.remove_left_over(tmp_path)
+        files.remove_leftovers(tmp_path)
         assert unfinished.exists()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(stay)
 

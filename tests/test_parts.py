@@ -20,7 +20,7 @@ def parts(directory, write=write_number, names=NAMES, **settings):
 
 def written(directory, processes=1, **options):
     told, work = [], parts(directory, **options)
-    with work.alone() as left:
+    with work.lock() as left:
         work.write(left, processes, told.append)
     assert sum(counts.get("characters", 0) for counts in told) == len(left)
     return left, work.totals("files", "characters")

@@ -154,7 +154,7 @@ def test_a_new_field_needs_nothing_else():
     class New(recipe.FineTuningRecipe):
         label_smoothing: float = recipe._field(0.0, "a share, 0 to 1", "Share of a label that goes to the others")
 
-    @recipe.takes(New)
+    @recipe.takes_recipe(New)
     def train(model, **recipe):
         """Trains.
 

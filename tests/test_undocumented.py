@@ -129,19 +129,19 @@ def _adapted():
     return dense, before, change
 
 
-@stands_on("mask_of", "keras.src.backend.get_keras_mask")
+@stands_on("get_mask", "keras.src.backend.get_keras_mask")
 def test_mask_of():
     words = keras.ops.array([[3, 0]])
-    mask = undocumented.mask_of(keras.layers.Embedding(4, 2, mask_zero=True)(words))
+    mask = undocumented.get_mask(keras.layers.Embedding(4, 2, mask_zero=True)(words))
     assert np.array(mask).tolist() == [[True, False]]
-    assert undocumented.mask_of(words) is None
+    assert undocumented.get_mask(words) is None
 
 
 @stands_on("set_mask", "keras.src.backend.set_keras_mask")
 def test_set_mask():
     values = keras.ops.array([[3.0, 5.0]])
     undocumented.set_mask(values, keras.ops.array([[True, False]]))
-    assert np.array(undocumented.mask_of(values)).tolist() == [[True, False]]
+    assert np.array(undocumented.get_mask(values)).tolist() == [[True, False]]
 
 
 @stands_on("has_lora", "keras.layers.Dense.lora_enabled")

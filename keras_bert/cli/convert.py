@@ -67,7 +67,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
         counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
         scores, sparse = preset.cross_encoder_settings, preset.sparse_settings
-        is_cross_encoder = scores.is_stated and format == "hugging_face"
+        is_cross_encoder = scores.is_declared and format == "hugging_face"
         settings = hugging_face.task_settings(preset)
         settings |= cross_encoder.entries(scores.activation) if is_cross_encoder else {}
         formats.write(unfinished, checkpoint.config, counted, format, settings=settings)
@@ -76,7 +76,7 @@ def convert(source: Path, destination: str, format: str) -> None:
             tokenizer.save_preset(unfinished)
         if is_cross_encoder and tokenizer is not None and scores.max_length:
             cross_encoder.write_length(unfinished, scores.max_length)
-        elif sparse.is_stated and format == "hugging_face":
+        elif sparse.is_declared and format == "hugging_face":
             sparse_encoder.write(unfinished, sparse)
         elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings, dense = preset.sentence_settings, preset.dense_weights

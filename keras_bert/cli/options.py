@@ -315,7 +315,7 @@ def _calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[lis
     elif len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
     else:
-        columns = [[line for line in files.lines_of(files.read_text(path)) if line.strip()]]
+        columns = [[line for line in files.split_lines(files.read_text(path)) if line.strip()]]
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 

@@ -115,7 +115,7 @@ def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:
 
 def _layers(config: BertConfig, ranges: Int8Ranges) -> str:
     shared_by = config.num_layers // config.groups
-    left_out = [layer for layer in range(config.num_layers) if layer // shared_by in ranges.left_out]
+    left_out = [layer for layer in range(config.num_layers) if layer // shared_by in ranges.float_blocks]
     if not left_out:
         return f"all {config.num_layers} layers"
     numbers = ", ".join(str(layer + 1) for layer in left_out)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keras_bert.data.examples import Problems, WordExamples
 from keras_bert.data.texts import checked_name
-from keras_bert.files import lines_of, read_text
+from keras_bert.files import read_text, split_lines
 
 _COMMENT = re.compile(r"# |#[^\t]* [^\t]*$")
 _NUMBER = re.compile(r"\d+")
@@ -88,7 +88,7 @@ def read_conll(
 def _sentences(text: str) -> list[list[_Line]]:
     """Splits a file into sentences, each a list of lines. A blank line or a -DOCSTART- line ends a sentence."""
     sentences: list[list[_Line]] = [[]]
-    for number, line in enumerate(lines_of(text), start=1):
+    for number, line in enumerate(split_lines(text), start=1):
         line = line.strip(" ")
         cells = line.split("\t") if "\t" in line else re.split(" +", line)
         if not line.strip() or cells[0].strip() == "-DOCSTART-":

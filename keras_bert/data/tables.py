@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from keras_bert.data.examples import Problems, json_object, one_text, whole_row
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.files import open_bytes, read_lines
 
 if TYPE_CHECKING:
@@ -527,7 +527,7 @@ def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
 
 def _excel_cells(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of the first sheet as texts, as in a CSV file."""
-    openpyxl = needed("openpyxl", "openpyxl", "xlsx")
+    openpyxl = import_extra("openpyxl", "openpyxl", "xlsx")
     with open_bytes(path) as file, _reading_excel(path):
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         sheet, *others = book.worksheets
@@ -579,8 +579,8 @@ def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
         ImportError: pyarrow is not installed.
         ValueError: the file is damaged. (pyarrow raises errors of several classes, such as OSError.)
     """
-    parquet = needed("pyarrow.parquet", "pyarrow", "parquet")
-    pa = needed("pyarrow", "pyarrow", "parquet")
+    parquet = import_extra("pyarrow.parquet", "pyarrow", "parquet")
+    pa = import_extra("pyarrow", "pyarrow", "parquet")
     try:
         with (
             open_bytes(path) as opened,

@@ -155,7 +155,7 @@ def embed_files(
                 f"{path} has changed since {directory / name} was written; remove that, or choose another directory"
             )
     disable = None if progress is None else not progress
-    with parts.alone() as left:
+    with parts.lock() as left:
         if pipeline_options is not None:
             parts.write_with_beam(left, pipeline_options, embedder.count)
         else:

@@ -15,7 +15,7 @@ import numpy as np
 from keras_bert import files
 from keras_bert.data import tables
 from keras_bert.data.examples import Problems
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,10 @@ class TableCopy:
 
     @contextmanager
     def _parquet_writer(self, path: Path, width: int) -> Iterator[Write]:
-        pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
+        pa, parquet = (
+            import_extra("pyarrow", "pyarrow", "parquet"),
+            import_extra("pyarrow.parquet", "pyarrow", "parquet"),
+        )
         schemas = [_table(part, self.source).schema for part, _ in self.parts(4096)]
         try:
             plain = pa.unify_schemas(schemas, promote_options="permissive")
@@ -146,12 +149,15 @@ class ParquetCopy(TableCopy):
                 except ValueError as error:
                     problems.add(f"row {total}", str(error))
                     good.append(False)
-            yield batch if all(good) else batch.filter(needed("pyarrow", "pyarrow", "parquet").array(good)), texts
+            yield batch if all(good) else batch.filter(import_extra("pyarrow", "pyarrow", "parquet").array(good)), texts
         problems.settle(total, self.skip_bad)
 
     @contextmanager
     def writer(self, path: Path, width: int) -> Iterator[Write]:
-        pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
+        pa, parquet = (
+            import_extra("pyarrow", "pyarrow", "parquet"),
+            import_extra("pyarrow.parquet", "pyarrow", "parquet"),
+        )
         with tables.open_parquet(self.source) as file:
             schema = file.schema_arrow.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
         with parquet.ParquetWriter(path, schema) as writer:
@@ -215,7 +221,7 @@ def _batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def _table(some: list[dict[str, Any]], source: Path) -> pa.Table:
-    pa = needed("pyarrow", "pyarrow", "parquet")
+    pa = import_extra("pyarrow", "pyarrow", "parquet")
     try:
         return pa.Table.from_pylist(some)
     except pa.ArrowException as error:
@@ -223,13 +229,13 @@ def _table(some: list[dict[str, Any]], source: Path) -> pa.Table:
 
 
 def _with_vectors(batch: pa.RecordBatch, vectors: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
-    pa = needed("pyarrow", "pyarrow", "parquet")
+    pa = import_extra("pyarrow", "pyarrow", "parquet")
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
     return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    types = needed("pyarrow.types", "pyarrow", "parquet")
+    types = import_extra("pyarrow.types", "pyarrow", "parquet")
     if types.is_dictionary(kind):
         return _is_text(kind.value_type)
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)

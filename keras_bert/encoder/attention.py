@@ -9,17 +9,19 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances, distance_scores
-from keras_bert.encoder.layers import build, dropout, made
+from keras_bert.encoder.layers import build, dropout, make_layer
 from keras_bert.encoder.layout import LOWEST, Band, Layout, shapes_may_vary
-from keras_bert.encoder.positions import rotated
+from keras_bert.encoder.positions import rotate
 from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
 
 LONG = 1024  # tokens; the scores of a longer text do not fit into a processor's caches
-_SCORES = 2**22  # of all texts in a piece: 16 MB, which stay in the cache until the softmax
+_SCORES_IN_PIECE = 2**22  # of all texts in a piece: 16 MB, which stay in the cache until the softmax
 
 
-def in_pieces(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def attend_in_pieces(
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor
+) -> Tensor:
     """Computes `attend(query, key, value)`, in pieces of one head and some queries if the text is longer than `LONG`.
 
     Args:
@@ -32,33 +34,38 @@ def in_pieces(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor,
     """
     length = ops.shape(query)[2]
     if isinstance(length, int):
-        return _mapped(attend, query, key, value) if length > LONG else attend(query, key, value)
+        return _attend_piece_by_piece(attend, query, key, value) if length > LONG else attend(query, key, value)
     if not shapes_may_vary():  # XLA would compile both branches
         return attend(query, key, value)
-    return ops.cond(length > LONG, lambda: _mapped(attend, query, key, value), lambda: attend(query, key, value))
+    return ops.cond(
+        length > LONG, lambda: _attend_piece_by_piece(attend, query, key, value), lambda: attend(query, key, value)
+    )
 
 
-def _mapped(attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _attend_piece_by_piece(
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor
+) -> Tensor:
     batch, _, length, size = ops.shape(query)
-    piece = _SCORES // (batch * length) + 1
+    piece = _SCORES_IN_PIECE // (batch * length) + 1
     pieces = (length + piece - 1) // piece
 
-    def of_head(head: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def attend_head(head: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Attends within one head: takes Q, K and V, and returns the context, each `[batch, length, size]`."""
         query, key, value = head
         padding = ops.zeros((batch, pieces * piece - length, size), query.dtype)
         query = ops.reshape(ops.concatenate([query, padding], axis=1), (batch, pieces, piece, size))
         key, value = ops.expand_dims(key, 1), ops.expand_dims(value, 1)
-        found = _one_by_one(
-            lambda some: attend(ops.expand_dims(some, 1), key, value)[:, 0], ops.transpose(query, (1, 0, 2, 3))
+        context = _map_one_by_one(
+            lambda piece_queries: attend(ops.expand_dims(piece_queries, 1), key, value)[:, 0],
+            ops.transpose(query, (1, 0, 2, 3)),
         )  # [pieces, batch, piece, size]
-        return ops.reshape(ops.transpose(found, (1, 0, 2, 3)), (batch, pieces * piece, size))[:, :length]
+        return ops.reshape(ops.transpose(context, (1, 0, 2, 3)), (batch, pieces * piece, size))[:, :length]
 
-    by_head = tuple(ops.transpose(each, (1, 0, 2, 3)) for each in (query, key, value))
-    return ops.transpose(_one_by_one(of_head, by_head), (1, 0, 2, 3))
+    heads = tuple(ops.transpose(each, (1, 0, 2, 3)) for each in (query, key, value))
+    return ops.transpose(_map_one_by_one(attend_head, heads), (1, 0, 2, 3))
 
 
-def _one_by_one(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+def _map_one_by_one(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Maps one element at a time. `ops.map` on TensorFlow maps ten at a time, and takes the memory of ten."""
     if keras.backend.backend() != "tensorflow":
         return ops.map(function, values)
@@ -91,71 +98,73 @@ class AttentionHeads:
         self.config = config
         self.theta = config.theta(layer)
         self.is_local = config.is_local(layer)
-        self._heads_of_all = config.num_heads + 2 * config.key_value_heads
+        self._qkv_heads = config.num_heads + 2 * config.key_value_heads
 
-    def attend(self, qkv: Tensor, layout: Layout, weights: Weights, may_be_cut: bool = True) -> Tensor:
+    def attend(self, qkv: Tensor, layout: Layout, weights: Weights, may_split: bool = True) -> Tensor:
         """Computes the weighted means of the values.
 
         Args:
             qkv: float `[rows, qkv]`: Q, K and V of each row, as wide as `config.qkv_sizes`.
             layout: maps rows to sequences.
             weights: computes weights from queries and keys; the first axis is texts, or blocks in local attention.
-            may_be_cut: whether attention over long texts may run in pieces, see `in_pieces`.
+            may_split: whether attention over long texts may run in pieces, see `attend_in_pieces`.
 
         Returns:
             float `[rows, hidden]`: the concatenated heads.
         """
-        qkv = self._turned(qkv, layout)
+        qkv = self._split_and_rotate(qkv, layout)
         if self.is_local:
-            context = local_attention(*self._split(qkv), layout.band, weights)
+            context = local_attention(*self._split_qkv(qkv), layout.band, weights)
         else:
-            query, key, value = self._of_sequences(qkv, layout)
+            query, key, value = self._sequences_to_heads(qkv, layout)
             # A piece does not know its head and queries, so the scores must not depend on them.
-            is_alike = layout.bias is None and layout.distances is None and layout.same_document is None
+            is_position_free = layout.bias is None and layout.distances is None and layout.same_document is None
 
             def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
                 return ops.matmul(weights(query, key), value)
 
-            if may_be_cut and is_alike and self.config.max_positions > LONG:
-                context = in_pieces(attend, query, key, value)
+            if may_split and is_position_free and self.config.max_positions > LONG:
+                context = attend_in_pieces(attend, query, key, value)
             else:
                 context = attend(query, key, value)
             context = layout.rows(ops.transpose(context, (0, 2, 1, 3)))
         return ops.reshape(context, (-1, self.config.hidden_size))
 
-    def of_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+    def split_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Splits `[rows, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
-        return self._of_sequences(self._turned(qkv, layout), layout)
+        return self._sequences_to_heads(self._split_and_rotate(qkv, layout), layout)
 
-    def of_rows(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def split_rows(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Splits `[rows, qkv]` into Q, K and V, each `[rows, num_heads, head_size]`, without rotary embeddings."""
-        return self._split(self._cut(qkv))
+        return self._split_qkv(self._split_heads(qkv))
 
-    def _cut(self, qkv: Tensor) -> Tensor:
-        return ops.reshape(qkv, (-1, self._heads_of_all, self.config.head_size))
+    def _split_heads(self, qkv: Tensor) -> Tensor:
+        return ops.reshape(qkv, (-1, self._qkv_heads, self.config.head_size))
 
-    def _turned(self, qkv: Tensor, layout: Layout) -> Tensor:
+    def _split_and_rotate(self, qkv: Tensor, layout: Layout) -> Tensor:
         """Splits into heads, `[rows, num_heads + 2 * key_value_heads, head_size]`, and rotates Q and K."""
-        qkv = self._cut(qkv)
+        qkv = self._split_heads(qkv)
         if self.theta is None:
             return qkv
-        turned, value = ops.split(qkv, [self._heads_of_all - self.config.key_value_heads], axis=1)
-        return ops.concatenate([rotated(turned, layout.positions, self.theta, self.config.rope_factor), value], axis=1)
+        query_key, value = ops.split(qkv, [self._qkv_heads - self.config.key_value_heads], axis=1)
+        return ops.concatenate(
+            [rotate(query_key, layout.positions, self.theta, self.config.rope_factor), value], axis=1
+        )
 
-    def _of_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+    def _sequences_to_heads(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         qkv = layout.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
-            return self._split(ops.transpose(qkv, (0, 2, 1, 3)))
+            return self._split_qkv(ops.transpose(qkv, (0, 2, 1, 3)))
         # One transpose for Q, K and V; no copy follows.
         qkv = ops.reshape(qkv, (*layout.shape, 3, self.config.num_heads, self.config.head_size))
         return tuple(ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3))
 
-    def _split(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _split_qkv(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Splits heads (second axis) into Q, K and V, and repeats K and V for the query heads that share them."""
-        heads, shared = self.config.num_heads, self.config.key_value_heads
-        query, key, value = ops.split(qkv, [heads, heads + shared], axis=1)
-        if shared < heads:
-            key, value = (ops.repeat(each, heads // shared, axis=1) for each in (key, value))
+        heads, key_value_heads = self.config.num_heads, self.config.key_value_heads
+        query, key, value = ops.split(qkv, [heads, heads + key_value_heads], axis=1)
+        if key_value_heads < heads:
+            key, value = (ops.repeat(each, heads // key_value_heads, axis=1) for each in (key, value))
         return query, key, value
 
 
@@ -203,8 +212,8 @@ class SelfAttention(keras.layers.Layer):
         summands = 1 if config.disentangled_buckets is None else 3
         self.scale = 1 / math.sqrt(summands * config.head_size)
         layers = block_layers(config, layer)
-        self.qkv = made(layers, "attention/qkv", config, self.dtype_policy)
-        self.output_dense = made(layers, "attention/output", config, self.dtype_policy)
+        self.qkv = make_layer(layers, "attention/qkv", config, self.dtype_policy)
+        self.output_dense = make_layer(layers, "attention/output", config, self.dtype_policy)
         self.dropout = dropout(config.attention_dropout, self.dtype_policy)
         if config.disentangled_buckets is not None:
             self.distance_dropout = dropout(config.hidden_dropout, self.dtype_policy, "distance_dropout")
@@ -218,35 +227,35 @@ class SelfAttention(keras.layers.Layer):
             return self.dropout(self._weights(query, key, layout, training), training=training)
 
         has_dropout = bool(training) and self.dropout.rate > 0
-        return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_be_cut=not has_dropout))
+        return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_split=not has_dropout))
 
     def scores(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Computes each query's attention weights, `[batch, num_heads, seq_length, seq_length]`, which sum to 1."""
-        scores = layout.masked(self._scores(*self.queries_and_keys(hidden, layout), layout))
+        scores = layout.mask_scores(self._scores(*self.queries_and_keys(hidden, layout), layout))
         if self.heads.is_local:
-            places = ops.arange(layout.shape[1], dtype="int32")
-            distances = ops.abs(ops.expand_dims(places, 0) - ops.expand_dims(places, 1))
+            positions = ops.arange(layout.shape[1], dtype="int32")
+            distances = ops.abs(ops.expand_dims(positions, 0) - ops.expand_dims(positions, 1))
             scores = ops.where(distances <= layout.reach, scores, LOWEST)
         return _softmax(scores, self.compute_dtype)
 
     def queries_and_keys(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Computes Q and K, each `[batch, num_heads, seq_length, head_size]`."""
-        return self.heads.of_sequences(self.qkv(hidden), layout)[:2]
+        return self.heads.split_sequences(self.qkv(hidden), layout)[:2]
 
-    def added(self, hidden: Tensor, layout: Layout) -> Tensor:
+    def distance_terms(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Computes the distance terms of the scores, float32 `[batch, num_heads, seq_length, seq_length]`."""
         query, key = self.queries_and_keys(hidden, layout)
-        added = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
+        terms = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
         if layout.bias is not None:
-            added = added + layout.bias
+            terms = terms + layout.bias
         if layout.distances is not None:
-            added = added + self._distance_scores(query, key, layout.distances, False)
-        return added
+            terms = terms + self._distance_scores(query, key, layout.distances, False)
+        return terms
 
     def _weights(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None) -> Tensor:
         """Computes attention weights from Q and K of sequences or, in local attention, of a band's blocks."""
         scores = self._scores(query, key, layout, training)
-        scores = ops.where(layout.band.mask, scores, LOWEST) if self.heads.is_local else layout.masked(scores)
+        scores = ops.where(layout.band.mask, scores, LOWEST) if self.heads.is_local else layout.mask_scores(scores)
         return _softmax(scores, query.dtype)
 
     def _scores(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
@@ -258,9 +267,13 @@ class SelfAttention(keras.layers.Layer):
 
     def _distance_scores(self, query: Tensor, key: Tensor, distances: Distances, training: bool | None) -> Tensor:
         """Computes the scaled scores of tokens with distances, in float32."""
-        rows = self.heads.of_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
-        far_query, far_key, _ = (ops.transpose(each, (1, 0, 2)) for each in rows)  # [num_heads, rows, head_size]
-        scores = distance_scores(query * self.scale, key * self.scale, far_query, far_key, distances.row_of)
+        rows = self.heads.split_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
+        distance_query, distance_key, _ = (
+            ops.transpose(each, (1, 0, 2)) for each in rows
+        )  # [num_heads, rows, head_size]
+        scores = distance_scores(
+            query * self.scale, key * self.scale, distance_query, distance_key, distances.row_indices
+        )
         return ops.cast(scores, "float32")
 
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
-from keras_bert.encoder.layers import build, dropout, feed_forward_activation, made
+from keras_bert.encoder.layers import build, dropout, feed_forward_activation, make_layer
 from keras_bert.encoder.layout import Layout
 from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
@@ -59,11 +59,11 @@ class TransformerBlock(keras.layers.Layer):
         self.config, self.layer = config, layer
         self.attention = SelfAttention(config, layer, dtype=self.dtype_policy, name="attention")
         layers = block_layers(config, layer)
-        self.attention_norm = made(layers, "attention_norm", config, self.dtype_policy)
-        self.intermediate = made(layers, "intermediate", config, self.dtype_policy)
+        self.attention_norm = make_layer(layers, "attention_norm", config, self.dtype_policy)
+        self.intermediate = make_layer(layers, "intermediate", config, self.dtype_policy)
         self.activation = feed_forward_activation(config)
-        self.output_dense = made(layers, "output", config, self.dtype_policy)
-        self.output_norm = made(layers, "output_norm", config, self.dtype_policy)
+        self.output_dense = make_layer(layers, "output", config, self.dtype_policy)
+        self.output_norm = make_layer(layers, "output_norm", config, self.dtype_policy)
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
@@ -81,17 +81,17 @@ class TransformerBlock(keras.layers.Layer):
             return self.dropout(self.attention(x, layout=layout, training=training), training=training)
 
         def feed_forward(x: Tensor) -> Tensor:
-            return self.dropout(self.output_dense(self._activated(self.intermediate(x), training)), training=training)
+            return self.dropout(self.output_dense(self._activate(self.intermediate(x), training)), training=training)
 
         return residual(self.config, hidden, attention, self.attention_norm, feed_forward, self.output_norm)
 
-    def _activated(self, x: Tensor, training: bool | None) -> Tensor:
+    def _activate(self, x: Tensor, training: bool | None) -> Tensor:
         if not training:
             return self.activation(x)
         # On a CPU, TensorFlow takes five times as long for GELU and its gradient in bfloat16 as in float32.
         x = ops.cast(x, keras.backend.result_type(self.compute_dtype, "float32"))
         return ops.cast(self.activation(x), self.compute_dtype)
 
-    def before_attention(self, hidden: Tensor) -> Tensor:
+    def attention_input(self, hidden: Tensor) -> Tensor:
         """Computes the input of attention: normalizes the block's input if there is a norm before attention."""
         return self.attention_norm(hidden) if self.config.pre_norm and self.attention_norm is not None else hidden

@@ -15,12 +15,12 @@ class Distances(NamedTuple):
 
     Attributes:
         rows: float `[rows, hidden]`, one row per bucket.
-        row_of: int32 `[2 * length - 1]`: the row of each distance (the query's position minus the key's), from
+        row_indices: int32 `[2 * length - 1]`: the row of each distance (the query's position minus the key's), from
             `length - 1` down to `1 - length`.
     """
 
     rows: Tensor
-    row_of: Tensor
+    row_indices: Tensor
 
 
 def buckets_of_distances(side: int, positions: int) -> np.ndarray:
@@ -47,7 +47,7 @@ def buckets_of_distances(side: int, positions: int) -> np.ndarray:
     return np.concatenate([near, np.ceil(steps) + exact]).astype(np.int32)
 
 
-def distances_of(table: Tensor, positions: int, length: int | Tensor) -> Distances:
+def select_distances(table: Tensor, positions: int, length: int | Tensor) -> Distances:
     """Selects the table's rows for the distances in texts of one length.
 
     Args:
@@ -61,29 +61,34 @@ def distances_of(table: Tensor, positions: int, length: int | Tensor) -> Distanc
         longest = int(buckets[min(length, positions) - 1])
     else:
         longest = ops.take(buckets, length - 1) if shapes_may_vary() else side
-    known = ops.convert_to_tensor(buckets)[:length]
-    row_of = ops.concatenate([ops.flip(known), -known[1:]], axis=0) + longest
-    return Distances(table[side - longest : side + longest + 1], row_of)
+    buckets_by_distance = ops.convert_to_tensor(buckets)[:length]
+    row_indices = ops.concatenate([ops.flip(buckets_by_distance), -buckets_by_distance[1:]], axis=0) + longest
+    return Distances(table[side - longest : side + longest + 1], row_indices)
 
 
-def distance_scores(query: Tensor, key: Tensor, far_query: Tensor, far_key: Tensor, row_of: Tensor) -> Tensor:
+def distance_scores(
+    query: Tensor, key: Tensor, distance_query: Tensor, distance_key: Tensor, row_indices: Tensor
+) -> Tensor:
     """Computes the content-to-position plus the position-to-content scores (equation 3 of the paper).
 
-    `score_ij = query_i far_key_d + key_j far_query_d`, where d is the distance from token i to token j.
+    `score_ij = query_i distance_key_d + key_j distance_query_d`, where d is the distance from token i to token j.
 
     Args:
         query, key: float `[batch, num_heads, length, head_size]`, of tokens.
-        far_query, far_key: float `[num_heads, rows, head_size]`, of distances.
-        row_of: the row of each distance, see `Distances`.
+        distance_query, distance_key: float `[num_heads, rows, head_size]`, of distances.
+        row_indices: the row of each distance, see `Distances`.
 
     Returns:
         float `[batch, num_heads, length, length]`: query i (third axis), key j (fourth axis).
     """
-    far_key, far_query = (
+    distance_key, distance_query = (
         ops.transpose(ops.take(rows, order, axis=1), (0, 2, 1))  # [num_heads, head_size, 2 * length - 1]
-        for rows, order in ((far_key, row_of), (far_query, ops.flip(row_of)))
+        for rows, order in ((distance_key, row_indices), (distance_query, ops.flip(row_indices)))
     )
-    to_position, from_position = _diagonals(ops.matmul(query, far_key)), _diagonals(ops.matmul(key, far_query))
+    to_position, from_position = (
+        _diagonals(ops.matmul(query, distance_key)),
+        _diagonals(ops.matmul(key, distance_query)),
+    )
     return to_position + ops.transpose(from_position, (0, 1, 3, 2))
 
 

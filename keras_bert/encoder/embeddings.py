@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.disentangled import Distances, distances_of
-from keras_bert.encoder.layers import build, dropout, made
+from keras_bert.encoder.disentangled import Distances, select_distances
+from keras_bert.encoder.layers import build, dropout, make_layer
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.positions import relative_bias
 from keras_bert.shapes import embedding_layers
@@ -39,15 +39,15 @@ class BertEmbeddings(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         layers = embedding_layers(config)
-        self.word_embeddings = made(layers, "word", config, self.dtype_policy)
-        self.position_embeddings = made(layers, "position", config, self.dtype_policy)
-        self.type_embeddings = made(layers, "type", config, self.dtype_policy)
-        self.relative_table = made(layers, "relative", config, self.dtype_policy)
-        self.distances_table = made(layers, "distances", config, self.dtype_policy)
-        self.distances_norm = made(layers, "distances_norm", config, self.dtype_policy)
-        self.norm = made(layers, "norm", config, self.dtype_policy)
+        self.word_embeddings = make_layer(layers, "word", config, self.dtype_policy)
+        self.position_embeddings = make_layer(layers, "position", config, self.dtype_policy)
+        self.type_embeddings = make_layer(layers, "type", config, self.dtype_policy)
+        self.relative_table = make_layer(layers, "relative", config, self.dtype_policy)
+        self.distances_table = make_layer(layers, "distances", config, self.dtype_policy)
+        self.distances_norm = make_layer(layers, "distances_norm", config, self.dtype_policy)
+        self.norm = make_layer(layers, "norm", config, self.dtype_policy)
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
-        self.projection = made(layers, "projection", config, self.dtype_policy)
+        self.projection = make_layer(layers, "projection", config, self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         layers = {
@@ -90,7 +90,7 @@ class BertEmbeddings(keras.layers.Layer):
         if self.distances_table is None:
             return None
         table = self.distances_norm(self.distances_table(np.arange(self.distances_table.input_dim, dtype="int32")))
-        return distances_of(table, self.config.max_positions, length)
+        return select_distances(table, self.config.max_positions, length)
 
     def _positions(self, word_ids: Tensor, layout: Layout) -> Tensor:
         """Counts positions: int `[batch, seq_length]`.
@@ -98,6 +98,6 @@ class BertEmbeddings(keras.layers.Layer):
         They count from 0, or from `pad_token_id + 1` in families that skip padding (Liu et al. 2019, fairseq).
         """
         if not self.config.positions_after_padding:
-            return layout.cumulated(ops.ones_like(word_ids, "int32")) - 1
+            return layout.cumulative_sum(ops.ones_like(word_ids, "int32")) - 1
         is_token = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")
-        return layout.cumulated(is_token) * is_token + self.config.pad_token_id
+        return layout.cumulative_sum(is_token) * is_token + self.config.pad_token_id

@@ -16,9 +16,9 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
-from keras_bert.encoder.layers import build, made
+from keras_bert.encoder.layers import build, make_layer
 from keras_bert.encoder.layout import Layout
-from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
+from keras_bert.encoder.weights import digest, make_with_weights, values_by_name
 from keras_bert.formats import Preset
 from keras_bert.shapes import encoder_layers
 from keras_bert.tensors import EncoderOutputs, Tensor
@@ -27,10 +27,10 @@ NAMES = ("input_word_ids", "input_mask", "input_type_ids")  # TF Hub's
 ALL_NAMES = (*NAMES, "input_document_ids")
 
 Block = Callable[..., Tensor]
-SomeBlock = TypeVar("SomeBlock", bound=Block)
+BlockT = TypeVar("BlockT", bound=Block)
 
 
-def checked(inputs: Mapping[str, Tensor], config: BertConfig) -> tuple[Tensor | None, ...]:
+def check_inputs(inputs: Mapping[str, Tensor], config: BertConfig) -> tuple[Tensor | None, ...]:
     """Checks inputs and returns them in the order of `ALL_NAMES`.
 
     Returns:
@@ -56,14 +56,14 @@ def checked(inputs: Mapping[str, Tensor], config: BertConfig) -> tuple[Tensor | 
         check_range(NAMES[1], inputs[NAMES[1]], 2, "a mask holds")
     if NAMES[2] in inputs and config.type_vocab_size:
         check_range(NAMES[2], inputs[NAMES[2]], config.type_vocab_size, "the model knows the ids")
-    return tuple(_wide(inputs[name]) if name in inputs else None for name in ALL_NAMES)
+    return tuple(_as_index(inputs[name]) if name in inputs else None for name in ALL_NAMES)
 
 
 def check_tensors(inputs: object) -> None:
     """Raises ValueError if the inputs are not a dict of tensors by known names."""
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
-        given = f"the keys {', '.join(map(str, inputs))}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
-        raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {', '.join(ALL_NAMES[1:])}), not {given}")
+        actual = f"the keys {', '.join(map(str, inputs))}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
+        raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {', '.join(ALL_NAMES[1:])}), not {actual}")
     unknown = sorted(map(str, set(inputs) - set(ALL_NAMES)))
     if unknown:
         raise ValueError(f"the encoder has no input {', '.join(unknown)}; it takes {', '.join(ALL_NAMES)}")
@@ -73,7 +73,7 @@ def check_tensors(inputs: object) -> None:
             raise ValueError(f"{name} is a {kind}, but it must be an integer array or tensor [batch, seq_length]")
 
 
-def _wide(value: Tensor) -> Tensor:
+def _as_index(value: Tensor) -> Tensor:
     """Casts to int32 unless the type is int32 or int64: no backend takes all other types as indices."""
     return value if keras.backend.standardize_dtype(value.dtype) in ("int32", "int64") else ops.cast(value, "int32")
 
@@ -83,9 +83,9 @@ def _check_shape(name: str, value: Tensor, word_ids: Tensor) -> None:
         raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be [batch, seq_length]")
     if "int" not in keras.backend.standardize_dtype(value.dtype):
         raise ValueError(f"{name} is {value.dtype}, but it must be an integer tensor")
-    for given, expected in zip(value.shape, word_ids.shape, strict=True):
+    for size, expected in zip(value.shape, word_ids.shape, strict=True):
         # In traced functions, a dimension may be unknown.
-        if isinstance(given, int) and isinstance(expected, int) and given != expected:
+        if isinstance(size, int) and isinstance(expected, int) and size != expected:
             raise ValueError(f"{name} has shape {tuple(value.shape)}, but {NAMES[0]} has {tuple(word_ids.shape)}")
 
 
@@ -96,8 +96,8 @@ def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
     except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):  # RuntimeError: OpenVINO
         return  # traced tensors have no values
     if values.size and not 0 <= values.min() <= values.max() < limit:
-        wrong = values.min() if values.min() < 0 else values.max()
-        raise ValueError(f"{name} holds {wrong}, but {what} 0 to {limit - 1}")
+        outlier = values.min() if values.min() < 0 else values.max()
+        raise ValueError(f"{name} holds {outlier}, but {what} 0 to {limit - 1}")
 
 
 # Keras's optimizers warn of a pooler without gradients. That is normal if a model uses only `sequence_output`.
@@ -163,8 +163,8 @@ class BertEncoder(keras.Model):
             TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
         ]
         layers = encoder_layers(config)
-        self.final_norm = made(layers, "final_norm", config, self.dtype_policy)
-        self.pooler = made(layers, "pooler", config, self.dtype_policy)
+        self.final_norm = make_layer(layers, "final_norm", config, self.dtype_policy)
+        self.pooler = make_layer(layers, "pooler", config, self.dtype_policy)
         self.inference: Any = None  # an `inference.Inference`, see `inference.set_precision`
         self.build()
 
@@ -204,14 +204,14 @@ class BertEncoder(keras.Model):
         words: Block | None = None,
     ) -> EncoderOutputs:
         """Computes the outputs of a call with these blocks and, unless None, another table of token embeddings."""
-        hidden, layout = self._embedded(inputs, training, words)
+        hidden, layout = self._embed(inputs, training, words)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
             hidden = block(hidden, layout=layout, training=training)
             if i == len(layers) and self.final_norm is not None:
                 hidden = self.final_norm(hidden)
             outputs.append(layout.sequences(ops.cast(hidden, self.compute_dtype)))
-        pooled = self._pooled(outputs[-1], layout)
+        pooled = self._pool(outputs[-1], layout)
         return {
             "pooled_output": pooled,
             "sequence_output": outputs[-1],
@@ -224,18 +224,18 @@ class BertEncoder(keras.Model):
         outputs = self(inputs, training=False)
         return {"pooled_output": outputs["pooled_output"], "sequence_output": outputs["sequence_output"]}
 
-    def _embedded(
+    def _embed(
         self, inputs: Mapping[str, Tensor], training: bool | None = None, words: Block | None = None
     ) -> tuple[Tensor, Layout]:
         """Computes the first layer's input, float `[rows, hidden]`, and the layout of the rows."""
-        word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
+        word_ids, padding_mask, type_ids, document_ids = check_inputs(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
         bias, distances = self.embeddings.attention_bias(shape[1]), self.embeddings.distances(shape[1])
         layout = Layout(shape, padding_mask, document_ids, bias, distances, self.config.local_window // 2, training)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
         return hidden, layout
 
-    def _pooled(self, hidden: Tensor, layout: Layout) -> Tensor:
+    def _pool(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Pools the last hidden states: `[batch, seq_length, hidden]` -> `[batch, hidden]`."""
         if self.pooler is not None:
             return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
@@ -246,10 +246,10 @@ class BertEncoder(keras.Model):
         mask = ops.expand_dims(ops.cast(layout.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
         return ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
 
-    def _layers_in_order(self, blocks: Sequence[SomeBlock]) -> list[SomeBlock]:
+    def _layers_in_order(self, blocks: Sequence[BlockT]) -> list[BlockT]:
         """Lists `num_layers` blocks, in which the layers of a group share a block."""
-        shared_by = self.config.num_layers // self.config.groups
-        return [block for block in blocks for _ in range(shared_by)]
+        layers_per_group = self.config.num_layers // self.config.groups
+        return [block for block in blocks for _ in range(layers_per_group)]
 
     def attention_scores(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Computes the attention weights of every layer, for the inputs of a call.
@@ -274,8 +274,8 @@ class BertEncoder(keras.Model):
         Returns:
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`.
         """
-        walk = self._attention_inputs(inputs)
-        return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
+        layers = self._attention_inputs(inputs)
+        return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in layers]
 
     def scores_of_distances(self, inputs: Mapping[str, Tensor]) -> list[Tensor] | None:
         """Computes the distance terms that every layer adds to `Q K^T`, once scaled, before the softmax.
@@ -286,13 +286,15 @@ class BertEncoder(keras.Model):
         """
         if self.config.relative_buckets is None and self.config.disentangled_buckets is None:
             return None
-        return [attention.added(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
+        return [
+            attention.distance_terms(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)
+        ]
 
     def _attention_inputs(self, inputs: Mapping[str, Tensor]) -> Iterator[tuple[SelfAttention, Tensor, Layout]]:
         """Yields the attention, hidden states and layout of every layer."""
-        hidden, layout = self._embedded(inputs)
+        hidden, layout = self._embed(inputs)
         for block in self._layers_in_order(self.blocks):
-            yield block.attention, block.before_attention(hidden), layout
+            yield block.attention, block.attention_input(hidden), layout
             hidden = block(hidden, layout=layout)
 
     @classmethod
@@ -314,10 +316,10 @@ class BertEncoder(keras.Model):
                 configuration has settings that this package does not know.
         """
         fields = {field.name for field in dataclasses.fields(BertConfig)}
-        given = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
+        changes = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
         with Preset.open(handle) as preset:
-            config = dataclasses.replace(preset.checkpoint.config, **given)
-            encoder = made_with_weights(lambda: cls(config, **kwargs), preset.checkpoint, "encoder")
+            config = dataclasses.replace(preset.checkpoint.config, **changes)
+            encoder = make_with_weights(lambda: cls(config, **kwargs), preset.checkpoint, "encoder")
             preset.checkpoint.warn_of_unused()
         encoder.origin = digest(encoder)
         return encoder

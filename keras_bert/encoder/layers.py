@@ -129,7 +129,7 @@ class EmbeddingTable(keras.layers.Embedding):
 # -- The layers of an architecture.
 
 
-def made(layers: Layers, path: str, config: BertConfig, dtype: Any) -> Any:
+def make_layer(layers: Layers, path: str, config: BertConfig, dtype: Any) -> Any:
     """Makes the Keras layer at a path, such as "attention/qkv", and names it by the last part; None if there is none.
 
     Kernels and tables are initialized as in the paper's code, biases to zero. Normalization is computed in float32

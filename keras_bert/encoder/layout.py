@@ -44,7 +44,7 @@ def shapes_may_vary() -> bool:
     return not undocumented.is_in_xla()
 
 
-def gathered(rows: Tensor, indices: Tensor) -> Tensor:
+def gather(rows: Tensor, indices: Tensor) -> Tensor:
     """Gathers `rows[indices]` where shapes may vary. Unlike `ops.take`, it spends no operations on negative indices.
 
     Args:
@@ -101,37 +101,37 @@ class Layout:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
         self._training = training
         self._added_masks: dict[tuple[bool, str], Tensor | None] = {}
-        self._tokens = None  # [rows]: each row's index in the flat batch; None: every position is a row
+        self._token_indices = None  # [rows]: each row's index in the flat batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
             mask = ops.reshape(padding_mask, (-1,)) > 0
             mask = mask | ~ops.any(mask)  # a batch of only padding is computed: there must be a row
-            self._tokens = ops.cast(ops.nonzero(mask)[0], "int32")
+            self._token_indices = ops.cast(ops.nonzero(mask)[0], "int32")
             # [batch * seq_length]: each position's row; padding has the row of the token before it, or the first row
-            self._row_of = ops.maximum(ops.cumsum(ops.cast(mask, "int32")) - 1, 0)
+            self._row_indices = ops.maximum(ops.cumsum(ops.cast(mask, "int32")) - 1, 0)
 
     @functools.cached_property
-    def places(self) -> Tensor:
+    def flat_indices(self) -> Tensor:
         """int32 `[rows]`: each row's index in the flat batch."""
-        if self._tokens is not None:
-            return self._tokens
+        if self._token_indices is not None:
+            return self._token_indices
         return ops.arange(self.shape[0] * self.shape[1], dtype="int32")
 
     @property
     def positions(self) -> Tensor:
         """int32 `[rows]`: each row's position in its sequence."""
-        return self.places % self.shape[1]
+        return self.flat_indices % self.shape[1]
 
     def rows(self, sequences: Tensor) -> Tensor:
         """Selects the rows of sequences: `[batch, seq_length, ...]` -> `[rows, ...]`."""
         rows = ops.reshape(sequences, (-1, *sequences.shape[2:]))
-        return rows if self._tokens is None else gathered(rows, self._tokens)
+        return rows if self._token_indices is None else gather(rows, self._token_indices)
 
-    def cumulated(self, values: Tensor) -> Tensor:
+    def cumulative_sum(self, values: Tensor) -> Tensor:
         """Computes the cumulative sums within each text: int32 `[batch, seq_length]` -> the same shape."""
         if self.same_document is None:
             return ops.cumsum(values, axis=1)
-        up_to = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, token, token before it]
-        return ops.sum(up_to * ops.expand_dims(values, 1), axis=2)
+        is_up_to_token = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, token, token before it]
+        return ops.sum(is_up_to_token * ops.expand_dims(values, 1), axis=2)
 
     def sequences(self, rows: Tensor, zeros: bool = True) -> Tensor:
         """Puts rows into sequences: `[rows, ...]` -> `[batch, seq_length, ...]`.
@@ -141,21 +141,21 @@ class Layout:
             zeros: whether to fill padding that has no rows with zeros. False: with arbitrary rows, which is faster;
                 training fills with zeros nevertheless.
         """
-        rest = tuple(rows.shape[1:])
-        if self._tokens is not None:
+        inner_shape = tuple(rows.shape[1:])
+        if self._token_indices is not None:
             if zeros or self._training:
                 positions = self.shape[0] * self.shape[1]
-                rows = ops.scatter(ops.expand_dims(self._tokens, 1), rows, (positions, *rest))
-            else:  # not in training: the gradient of `gathered` is slower than the gradient of `scatter`
-                rows = gathered(rows, self._row_of)
-        return ops.reshape(rows, (*self.shape, *rest))
+                rows = ops.scatter(ops.expand_dims(self._token_indices, 1), rows, (positions, *inner_shape))
+            else:  # not in training: the gradient of `gather` is slower than the gradient of `scatter`
+                rows = gather(rows, self._row_indices)
+        return ops.reshape(rows, (*self.shape, *inner_shape))
 
     @functools.cached_property
     def band(self) -> Band:
         """The windows of local attention."""
         return Band(self, self.reach)
 
-    def masked(self, scores: Tensor) -> Tensor:
+    def mask_scores(self, scores: Tensor) -> Tensor:
         """Adds the bias to scores, and masks keys that are padding or in another text.
 
         Args:
@@ -171,7 +171,7 @@ class Layout:
         return scores
 
     def added_mask(self, is_local: bool, dtype: str) -> Tensor | None:
-        """Computes the mask and bias to add to scores, in place of `masked` or `band.mask`, once for all layers.
+        """Computes the mask and bias to add to scores, in place of `mask_scores` or `band.mask`, once for all layers.
 
         Use it where an operation adds one tensor to the scores, as in low precision.
 
@@ -189,12 +189,12 @@ class Layout:
                 mask = ops.where(self.band.mask, ops.cast(0, dtype), ops.cast(lowest, dtype))
             elif not (self.padding_mask is None and self.bias is None and self.same_document is None):
                 # float32's most negative number would become infinite in bfloat16
-                mask = ops.cast(ops.maximum(self.masked(ops.zeros((1, 1, 1, 1), "float32")), lowest), dtype)
+                mask = ops.cast(ops.maximum(self.mask_scores(ops.zeros((1, 1, 1, 1), "float32")), lowest), dtype)
             self._added_masks[is_local, dtype] = mask
         return self._added_masks[is_local, dtype]
 
 
-_NOWHERE = -1  # the sequence number of padding and of fill: no token attends to them
+_NO_SEQUENCE = -1  # the sequence number of padding and of fill: no token attends to them
 
 
 class Band:
@@ -212,43 +212,43 @@ class Band:
     """
 
     def __init__(self, layout: Layout, reach: int) -> None:
-        places, length = layout.places, layout.shape[1]
-        self._rows = ops.shape(places)[0]
-        self._block = (min if isinstance(length, int) else ops.minimum)(length, max(reach, 1))
-        self._count = (self._rows + self._block - 1) // self._block
-        sequences = places // length
+        indices, length = layout.flat_indices, layout.shape[1]
+        self._num_rows = ops.shape(indices)[0]
+        self._block_size = (min if isinstance(length, int) else ops.minimum)(length, max(reach, 1))
+        self._num_blocks = (self._num_rows + self._block_size - 1) // self._block_size
+        sequences = indices // length
         keys = sequences
         if layout.padding_mask is not None:
-            keys = ops.where(layout.rows(layout.padding_mask) > 0, sequences, _NOWHERE)
-        distance = self._from_to(places, places, lambda query, key: ops.abs(query - key))
-        self.mask = (distance <= reach) & self._from_to(sequences, keys, ops.equal)
+            keys = ops.where(layout.rows(layout.padding_mask) > 0, sequences, _NO_SEQUENCE)
+        distance = self._compare_pairs(indices, indices, lambda query, key: ops.abs(query - key))
+        self.mask = (distance <= reach) & self._compare_pairs(sequences, keys, ops.equal)
         if layout.document_ids is not None:
             documents = ops.cast(layout.rows(layout.document_ids), "int32")
-            self.mask &= self._from_to(documents, documents, ops.equal)
+            self.mask &= self._compare_pairs(documents, documents, ops.equal)
         self.mask = ops.expand_dims(self.mask, 1)
 
     def blocks(self, rows: Tensor) -> Tensor:
         """Splits rows into blocks: `[rows, ...]` -> `[blocks, block, ...]`; the last block is padded with zeros."""
-        return self._cut(rows, 0, self._count)
+        return self._split_into_blocks(rows, 0, self._num_blocks)
 
     def neighbours(self, rows: Tensor, fill: int = 0) -> Tensor:
         """Joins each block with the blocks before and after it: `[rows, ...]` -> `[blocks, 3 * block, ...]`."""
-        blocks = self._cut(rows, 1, self._count + 2, fill)
+        blocks = self._split_into_blocks(rows, 1, self._num_blocks + 2, fill)
         return ops.concatenate([blocks[:-2], blocks[1:-1], blocks[2:]], axis=1)
 
     def rows(self, blocks: Tensor) -> Tensor:
         """Joins blocks to rows: `[blocks, block, ...]` -> `[rows, ...]`."""
-        rest = blocks.shape[2:]
-        return ops.reshape(blocks, (self._count * self._block, *rest))[: self._rows]
+        inner_shape = blocks.shape[2:]
+        return ops.reshape(blocks, (self._num_blocks * self._block_size, *inner_shape))[: self._num_rows]
 
-    def _cut(self, rows: Tensor, before: int | Tensor, count: int | Tensor, fill: int = 0) -> Tensor:
+    def _split_into_blocks(self, rows: Tensor, before: int | Tensor, count: int | Tensor, fill: int = 0) -> Tensor:
         """Splits rows into `count` blocks, after `before` blocks of `fill`, and fills up the last blocks."""
-        rest = tuple(rows.shape[1:])
-        after = (count - before) * self._block - self._rows
-        parts = [ops.full((size, *rest), fill, rows.dtype) for size in (before * self._block, after)]
-        return ops.reshape(ops.concatenate([parts[0], rows, parts[1]]), (count, self._block, *rest))
+        inner_shape = tuple(rows.shape[1:])
+        after = (count - before) * self._block_size - self._num_rows
+        parts = [ops.full((size, *inner_shape), fill, rows.dtype) for size in (before * self._block_size, after)]
+        return ops.reshape(ops.concatenate([parts[0], rows, parts[1]]), (count, self._block_size, *inner_shape))
 
-    def _from_to(self, queries: Tensor, keys: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    def _compare_pairs(self, queries: Tensor, keys: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """Computes `function(query, key)` for all pairs of a band: int `[rows]` -> `[blocks, block, 3 * block]`."""
-        queries, keys = self.blocks(queries), self.neighbours(keys, _NOWHERE)
+        queries, keys = self.blocks(queries), self.neighbours(keys, _NO_SEQUENCE)
         return function(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1))

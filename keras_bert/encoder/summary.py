@@ -116,32 +116,32 @@ def summarize(
 
 
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:
-    found: dict[str, list[Shape]] = {}
+    shapes_of_part: dict[str, list[Shape]] = {}
     blocks: dict[str, set[str]] = {}  # part -> the blocks that have it
     for name, shape in shapes(config, "encoder").items():
         block, in_block, layer = name.rpartition("/")[0].partition("/") if name.startswith("block_") else ("", "", "")
         part = f"{_LAYER}/{layer}" if in_block else name.rpartition("/")[0]
         blocks.setdefault(part, set()).add(block)
         if block == min(blocks[part]):  # the first block may lack a norm; the others are alike
-            found.setdefault(part, []).append(shape)
+            shapes_of_part.setdefault(part, []).append(shape)
     for head, weights in heads.items():
         for name, shape in weights.items():
-            found.setdefault(f"{head}/{name}".rpartition("/")[0], []).append(shape)
-    shared_by = config.num_layers // config.groups
+            shapes_of_part.setdefault(f"{head}/{name}".rpartition("/")[0], []).append(shape)
+    layers_per_group = config.num_layers // config.groups
 
     def counts(part: str) -> tuple[int, int]:
         copies = len(blocks.get(part, [part]))
-        return copies, copies * (shared_by if part.startswith(f"{_LAYER}/") else 1)
+        return copies, copies * (layers_per_group if part.startswith(f"{_LAYER}/") else 1)
 
-    return tuple(PartSummary(name, tuple(each), *counts(name)) for name, each in found.items())
+    return tuple(PartSummary(name, tuple(part_shapes), *counts(name)) for name, part_shapes in shapes_of_part.items())
 
 
 def _flops_per_token(config: BertConfig, length: int) -> float:
     layers = encoder_layers(config).items()
     dense = {name: 2 * layer.inputs * layer.units for name, layer in layers if isinstance(layer, Dense)}
     pooler = dense.pop("pooler", 0) / length
-    shared_by = config.num_layers // config.groups
-    flops = sum(each * (shared_by if name.startswith("block_") else 1) for name, each in dense.items())
+    layers_per_group = config.num_layers // config.groups
+    flops = sum(each * (layers_per_group if name.startswith("block_") else 1) for name, each in dense.items())
     flops += 4 * config.hidden_size * sum(_keys(config, length))
     if config.disentangled_buckets is not None:
         flops += config.num_layers * 4 * config.hidden_size * (2 * length - 1)
@@ -150,8 +150,8 @@ def _flops_per_token(config: BertConfig, length: int) -> float:
 
 def _activations(config: BertConfig, length: int) -> int:
     """Estimates the number of activations of one sequence in a training step."""
-    of_a_token = 16 * config.hidden_size + (7 if config.gated else 5) * config.intermediate_size
-    return length * (config.num_layers * of_a_token + 2 * config.num_heads * sum(_keys(config, length)))
+    per_token = 16 * config.hidden_size + (7 if config.gated else 5) * config.intermediate_size
+    return length * (config.num_layers * per_token + 2 * config.num_heads * sum(_keys(config, length)))
 
 
 def _keys(config: BertConfig, length: int) -> list[int]:

@@ -13,7 +13,7 @@ from keras_bert import undocumented
 from keras_bert.formats import Checkpoint, storage
 from keras_bert.tensors import Tensor
 
-_MAY_BE_NEW = "pooler/"  # weights that are drawn at random if a checkpoint lacks them
+_OPTIONAL = "pooler/"  # weights that are drawn at random if a checkpoint lacks them
 Layer = TypeVar("Layer", bound=keras.Layer)
 
 
@@ -37,22 +37,22 @@ def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
 
 def digest(layer: keras.Layer) -> str:
     """Computes a digest of a layer's weights. For speed, it reads only about a thousand values of each weight."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name, variable in variables_by_name(layer).items():
-        found.update(f"{name} {tuple(variable.shape)}".encode())
+        sha256.update(f"{name} {tuple(variable.shape)}".encode())
         step = max(1, math.prod(variable.shape) // 1000)
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            some = np.asarray(tf.convert_to_tensor(variable.value)).reshape(-1)[::step]  # views: nothing is copied
+            sample = np.asarray(tf.convert_to_tensor(variable.value)).reshape(-1)[::step]  # views: nothing is copied
         else:
-            some = keras.ops.convert_to_numpy(keras.ops.reshape(variable, (-1,))[::step])
-        found.update(some.tobytes())
-    return found.hexdigest()
+            sample = keras.ops.convert_to_numpy(keras.ops.reshape(variable, (-1,))[::step])
+        sha256.update(sample.tobytes())
+    return sha256.hexdigest()
 
 
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
-    """Loads a checkpoint's weights into an encoder or a head that exists; to make a new one, use `made_with_weights`.
+    """Loads a checkpoint's weights into an encoder or a head that exists; to make a new one, use `make_with_weights`.
 
     Args:
         layer: an encoder or a head that has been built.
@@ -68,7 +68,7 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
         variables[name].assign(value)
 
 
-def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
+def make_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
     """Makes an encoder or a head with the weights of a checkpoint; arguments and errors as of `load_weights`.
 
     It is faster than `load_weights`, because the weights are not drawn at random first. Only a pooler that the
@@ -77,7 +77,7 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []
 
-    def first_value(name: str, shape: tuple[int, ...], dtype: str) -> Tensor:
+    def initial_value(name: str, shape: tuple[int, ...], dtype: str) -> Tensor:
         try:
             return _as_tensor(values[name], dtype)
         except ValueError as error:
@@ -87,8 +87,8 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     with keras.StatelessScope():  # variables get their values when this scope ends
         layer = make()
         for name, variable in variables_by_name(layer).items():
-            if name in values or not name.startswith(_MAY_BE_NEW):
-                undocumented.set_initializer(variable, functools.partial(first_value, name))
+            if name in values or not name.startswith(_OPTIONAL):
+                undocumented.set_initializer(variable, functools.partial(initial_value, name))
     if errors:
         raise errors[0]
     return layer

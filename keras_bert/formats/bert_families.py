@@ -229,13 +229,13 @@ MPNET = replace(
     classes="MPNet",
     prefix="mpnet.",
     config={
-        **{ours: theirs for ours, theirs in BERT.config.items() if ours != "type_vocab_size"},
+        **{field: key for field, key in BERT.config.items() if field != "type_vocab_size"},
         "relative_buckets": "relative_attention_num_buckets",
     },
     values={**ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},
     plain={**PLAIN, "relative_attention_num_buckets": 32},
     embeddings={
-        **{ours: theirs for ours, theirs in BERT.embeddings.items() if ours != "embeddings/type"},
+        **{path: file_name for path, file_name in BERT.embeddings.items() if path != "embeddings/type"},
         "embeddings/relative": "encoder.relative_attention_bias",
     },
     block={

@@ -23,7 +23,7 @@ from keras_bert.shapes import Shape, shapes
 
 # A file may need at most this many bytes in memory per byte on disk. Compressed and float16 files grow when they are
 # read; a file that claims to grow more is damaged or hostile.
-_MOST_TO_A_BYTE = 10
+_MAX_EXPANSION = 10
 
 
 class WeightFile(Protocol):
@@ -87,20 +87,22 @@ class Checkpoint:
         self._spellings = {name: name for name in file.names} | dict(spellings or {})
         self._copies = copies or {}
         self._parts = table.parts(dataclasses.replace(config, pooler=True))
-        pooler = {ours: self._parts["encoder"].pop(ours, []) for ours in ("pooler/kernel", "pooler/bias")}
-        has_pooler = not self._spellings.keys().isdisjoint(_theirs(pooler))
+        pooler = {name: self._parts["encoder"].pop(name, []) for name in ("pooler/kernel", "pooler/bias")}
+        has_pooler = not self._spellings.keys().isdisjoint(_all_file_names(pooler))
         self._parts["encoder"] |= pooler if has_pooler else {}
         self.config = dataclasses.replace(config, pooler=has_pooler)
-        heads = {part: _theirs(names) for part, names in self._parts.items()}
+        heads = {part: _all_file_names(names) for part, names in self._parts.items()}
         encoder = heads.pop("encoder")
         self.heads = frozenset(_heads_in(heads, self._spellings.keys(), preferred))
         expected = encoder.union(*(heads[head] for head in self.heads))
         self.missing = sorted(expected - self._spellings.keys())
         used = {self._spellings[name] for name in expected | self._copies.keys() if name in self._spellings}
         self.unexpected = sorted(name for name in file.names - used if not re.fullmatch(extras, name))
-        plain = {name: ours for ours, name in self._spellings.items()}
+        table_names = {name: table_name for table_name, name in self._spellings.items()}
         scopes = tuple(table.scopes)
-        self.unused = [name for name in self.unexpected if plain[name].startswith(scopes) or name.startswith(scopes)]
+        self.unused = [
+            name for name in self.unexpected if table_names[name].startswith(scopes) or name.startswith(scopes)
+        ]
 
     def read(self, part: str, shapes: Mapping[str, Shape] | None = None) -> dict[str, np.ndarray]:
         """Reads all weights of one part into memory. Arguments and errors are those of `weights`."""
@@ -125,10 +127,10 @@ class Checkpoint:
             absent = ", ".join(sorted(expected.keys() - names.keys()))
             raise ValueError(f"{self.path}: a {self.config.family} in this format has no {absent}")
         self._check(names, expected)
-        wanted = 4 * sum(map(math.prod, expected.values()))
-        if self._file.size is not None and wanted > _MOST_TO_A_BYTE * self._file.size:
+        num_bytes = 4 * sum(map(math.prod, expected.values()))
+        if self._file.size is not None and num_bytes > _MAX_EXPANSION * self._file.size:
             raise ValueError(
-                f"{self.path}: the weights of this configuration take {wanted:,} bytes, and cannot be in a file of "
+                f"{self.path}: the weights of this configuration take {num_bytes:,} bytes, and cannot be in a file of "
                 f"{self._file.size:,} bytes"
             )
         self._check_copies(part)
@@ -152,8 +154,8 @@ class Checkpoint:
         names = self._names(part)
         bias = names.get("logits/bias", [""])[0]
         labels = self._file.shape(bias)[-1] if bias in self._file.names and self._file.shape(bias) else None
-        found = shapes(self.config, part, labels)
-        return {name: found[name] for name in names}
+        shapes_of_part = shapes(self.config, part, labels)
+        return {name: shapes_of_part[name] for name in names}
 
     def close(self) -> None:
         self._file.close()
@@ -169,13 +171,19 @@ class Checkpoint:
             known = ", ".join(self._parts)
             raise ValueError(f"{self.path}: {self.config.family} in this format has no {part!r}; it may have {known}")
         names = self._parts[part].items()
-        return {ours: [self._spellings.get(name, name) for name in theirs] for ours, theirs in names}
+        return {
+            weight_name: [self._spellings.get(name, name) for name in file_names] for weight_name, file_names in names
+        }
 
     def _check(self, names: Names, expected: Mapping[str, Shape]) -> None:
         problems = []
-        for ours, theirs in names.items():
-            stored = self._storage.stored_shapes(ours, expected[ours], len(theirs), self.config) if theirs else []
-            for name, shape in zip(theirs, stored, strict=True):
+        for weight_name, file_names in names.items():
+            stored = (
+                self._storage.stored_shapes(weight_name, expected[weight_name], len(file_names), self.config)
+                if file_names
+                else []
+            )
+            for name, shape in zip(file_names, stored, strict=True):
                 if name not in self._file.names:
                     problems.append(f"{name} is missing")
                 elif self._file.shape(name) != shape:
@@ -198,10 +206,12 @@ class Checkpoint:
                     "embeddings is supported"
                 )
 
-    def _read(self, ours: str, theirs: list[str], shape: Shape) -> np.ndarray:
-        return self._storage.to_ours(ours, [self._checked(name) for name in theirs], shape, self.config)
+    def _read(self, weight_name: str, file_names: list[str], shape: Shape) -> np.ndarray:
+        return self._storage.from_file(
+            weight_name, [self._read_float32(name) for name in file_names], shape, self.config
+        )
 
-    def _checked(self, name: str) -> np.ndarray:
+    def _read_float32(self, name: str) -> np.ndarray:
         """Reads an array of any float type as float32. Warns of values that are NaN or infinite."""
         value = np.asarray(self._file.read(name))
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
@@ -210,9 +220,9 @@ class Checkpoint:
         # the count below is 0, and there is no warning.
         with np.errstate(over="ignore", invalid="ignore"):
             seems_finite = np.isfinite(np.sum(value, dtype=np.float32))
-        bad = 0 if seems_finite else int(np.count_nonzero(~np.isfinite(value)))
-        if bad:
-            message = f"{self.path}: {name} holds {bad:,} values that are NaN or infinite, of {value.size:,}"
+        num_not_finite = 0 if seems_finite else int(np.count_nonzero(~np.isfinite(value)))
+        if num_not_finite:
+            message = f"{self.path}: {name} holds {num_not_finite:,} values that are NaN or infinite, of {value.size:,}"
             warnings.warn(message, stacklevel=2)
         return value.astype(np.float32, copy=False)
 
@@ -238,21 +248,21 @@ class LazyWeights(Mapping[str, np.ndarray]):
         return len(self._names)
 
 
-def _theirs(names: Names) -> set[str]:
-    return {name for theirs in names.values() for name in theirs}
+def _all_file_names(names: Names) -> set[str]:
+    return {name for file_names in names.values() for name in file_names}
 
 
 def _heads_in(heads: dict[str, set[str]], present: Set[str], preferred: frozenset[str]) -> list[str]:
     """Finds the heads in a file. The weights of one head may be some or all of the weights of another."""
-    whole = [head for head, names in heads.items() if names <= present]
-    found: list[str] = []
-    for head in sorted(whole, key=lambda head: (head not in preferred, -len(heads[head]))):
-        if not any(heads[head] <= heads[other] for other in found):
-            found.append(head)
-    explained = set().union(*(heads[head] for head in found))
+    complete = [head for head, names in heads.items() if names <= present]
+    chosen: list[str] = []
+    for head in sorted(complete, key=lambda head: (head not in preferred, -len(heads[head]))):
+        if not any(heads[head] <= heads[other] for other in chosen):
+            chosen.append(head)
+    explained = set().union(*(heads[head] for head in chosen))
     # Names that no complete head explains belong to incomplete heads.
-    parts = [head for head, names in heads.items() if head not in whole and names & (present - explained)]
-    return found + ([head for head in parts if head in preferred] or parts)
+    incomplete = [head for head, names in heads.items() if head not in complete and names & (present - explained)]
+    return chosen + ([head for head in incomplete if head in preferred] or incomplete)
 
 
 # -- Several files of weights that are read as one, such as shards with an index.
@@ -295,18 +305,18 @@ def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedF
     """
     shard_of = files.read_json(path, {"weight_map": {str: str}})["weight_map"]
     shards: dict[str, WeightFile] = {}
-    with ExitStack() as open_ones:
+    with ExitStack() as open_files:
         for shard in sorted(set(shard_of.values())):
-            shards[shard] = open_shard(_beside(path, shard))
-            open_ones.callback(shards[shard].close)
+            shards[shard] = open_shard(_shard_path(path, shard))
+            open_files.callback(shards[shard].close)
         for name, shard in shard_of.items():
             if name not in shards[shard].names:
                 raise ValueError(f"{path} says that {name} is in {shard}, but it is not")
-        open_ones.pop_all()
+        open_files.pop_all()
     return JoinedFile(path, {name: (shards[shard], name) for name, shard in shard_of.items()})
 
 
-def _beside(index: Path, name: str) -> Path:
+def _shard_path(index: Path, name: str) -> Path:
     """Returns the path of a shard. An index is not trusted: a shard must be in the directory of the index."""
     if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
         raise ValueError(f"{index} names the shard {name!r}; a shard must be a file beside its index, without a path")
@@ -349,20 +359,22 @@ def config_from_shapes(
     """
     names = names_of_any_size(family, table)["encoder"]
 
-    def spelled(ours: str) -> str:
-        return spellings.get(names[ours][0], names[ours][0])
+    def file_name(weight_name: str) -> str:
+        return spellings.get(names[weight_name][0], names[weight_name][0])
 
-    def shape(ours: str, ranks: tuple[int, ...] = (2,)) -> tuple[int, ...]:
-        if spelled(ours) not in file.names:
-            raise ValueError(f"{file.path} has no {names[ours][0]} and no configuration, so its sizes are unknown")
-        found = file.shape(spelled(ours))
-        if len(found) not in ranks:
-            raise ValueError(f"{file.path}: {names[ours][0]} has shape {found}; expected a matrix")
-        return found
+    def shape(weight_name: str, ranks: tuple[int, ...] = (2,)) -> tuple[int, ...]:
+        if file_name(weight_name) not in file.names:
+            raise ValueError(
+                f"{file.path} has no {names[weight_name][0]} and no configuration, so its sizes are unknown"
+            )
+        dimensions = file.shape(file_name(weight_name))
+        if len(dimensions) not in ranks:
+            raise ValueError(f"{file.path}: {names[weight_name][0]} has shape {dimensions}; expected a matrix")
+        return dimensions
 
     vocab_size, width = shape("embeddings/word/embeddings")
     hidden_size, intermediate_size = shape("block_0/intermediate/kernel")
-    kernels = (spelled(f"block_{i}/intermediate/kernel") for i in range(_MOST_LAYERS))
+    kernels = (file_name(f"block_{i}/intermediate/kernel") for i in range(_MOST_LAYERS))
     layers = sum(1 for _ in itertools.takewhile(lambda name: name in file.names, kernels))
     query = shape("block_0/attention/qkv/kernel", ranks=(2, 3))
     if len(query) == 3:
@@ -406,7 +418,9 @@ class Tensors:
         self._storage = table.storage
         self._weights = weights
         parts = table.parts(config)
-        parts["encoder"] = {ours: [prefix + name for name in theirs] for ours, theirs in parts["encoder"].items()}
+        parts["encoder"] = {
+            weight_name: [prefix + name for name in file_names] for weight_name, file_names in parts["encoder"].items()
+        }
         unknown = sorted(set(weights) - set(parts))
         if unknown:
             known = ", ".join(table.heads) or "no heads"
@@ -414,19 +428,19 @@ class Tensors:
         table.check(config, [part for part in weights if part != "encoder"])
         self._rows = [(part, *row) for part, names in parts.items() if part in weights for row in names.items()]
         self.shapes: dict[str, Shape] = {}
-        for part, ours, theirs in self._rows:
-            shape = _shape(weights[part], ours)
-            stored = table.storage.stored_shapes(ours, shape, len(theirs), config) if theirs else []
-            for name, each in zip(theirs, stored, strict=True):
+        for part, weight_name, file_names in self._rows:
+            shape = _shape(weights[part], weight_name)
+            stored = table.storage.stored_shapes(weight_name, shape, len(file_names), config) if file_names else []
+            for name, stored_shape in zip(file_names, stored, strict=True):
                 if name in self.shapes:
                     raise ValueError(f"two heads of {', '.join(weights)} are both stored as {name}")
-                self.shapes[name] = each
+                self.shapes[name] = stored_shape
 
     def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yields names and values, in the order of `shapes`."""
-        for part, ours, theirs in self._rows:
-            values = self._storage.to_theirs(ours, self._weights[part][ours], len(theirs), self._config)
-            yield from zip(theirs, values, strict=True)
+        for part, weight_name, file_names in self._rows:
+            values = self._storage.to_file(weight_name, self._weights[part][weight_name], len(file_names), self._config)
+            yield from zip(file_names, values, strict=True)
 
 
 def _shape(weights: Mapping[str, np.ndarray], name: str) -> Shape:

@@ -25,22 +25,24 @@ from keras_bert.formats.sentence_transformers import (
     MODULES,
     PROMPTS,
     check_default_prompt,
+    find_max_length,
     plain_transformer,
-    stated_length,
 )
 
 if TYPE_CHECKING:
     from keras_bert.formats.preset import Preset
 
 _KEY = "sbert_ce_default_activation_function"
-_NEWER = "sentence_transformers"
+_SECTION = "sentence_transformers"
 
 # Activation of a logit -> PyTorch's class.
 ACTIVATIONS = {"sigmoid": "torch.nn.modules.activation.Sigmoid", "identity": "torch.nn.modules.linear.Identity"}
-_SPELLINGS = {name: ours for ours, full in ACTIVATIONS.items() for name in (full, f"torch.nn.{full.split('.')[-1]}")}
+_SPELLINGS = {
+    name: activation for activation, full in ACTIVATIONS.items() for name in (full, f"torch.nn.{full.split('.')[-1]}")
+}
 
 _SHAPES = {
-    CONFIG: {_KEY: (str, None), _NEWER: ({"activation_fn": (str, None)}, None)},
+    CONFIG: {_KEY: (str, None), _SECTION: ({"activation_fn": (str, None)}, None)},
     PROMPTS: {
         "activation_fn": (str, None),
         "model_type": (str, None),
@@ -58,12 +60,12 @@ class CrossEncoderSettings:
     """A preset's settings for scores of pairs.
 
     Attributes:
-        is_stated: whether the files declare a CrossEncoder; if not, `activation` is CrossEncoder's default.
+        is_declared: whether the files declare a CrossEncoder; if not, `activation` is CrossEncoder's default.
         activation: "sigmoid" or "identity", the function from logit to score.
         max_length: the maximum length of a sequence, in tokens; None: no limit.
     """
 
-    is_stated: bool
+    is_declared: bool
     activation: str
     max_length: int | None
 
@@ -83,16 +85,16 @@ def read(preset: Preset) -> CrossEncoderSettings:
         check_default_prompt(settings, directory / PROMPTS)
         warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
         warn_of_unknown(transformer, KNOWN[LENGTH], directory / LENGTH)
-    stated = [
+    declared = [
         (PROMPTS, settings.get("activation_fn") if is_newest else None),
-        (CONFIG, (config.get(_NEWER) or {}).get("activation_fn")),
+        (CONFIG, (config.get(_SECTION) or {}).get("activation_fn")),
         (CONFIG, config.get(_KEY)),
     ]
-    source, name = next((each for each in stated if each[1]), (CONFIG, ACTIVATIONS["sigmoid"]))
+    source, name = next((each for each in declared if each[1]), (CONFIG, ACTIVATIONS["sigmoid"]))
     if name not in _SPELLINGS:
         raise ValueError(f"{directory / source}: the activation is {name}; supported are Sigmoid and Identity")
-    is_stated = is_newest or any(name for _, name in stated)
-    return CrossEncoderSettings(is_stated, _SPELLINGS[name], stated_length(directory, transformer, tokenizer))
+    is_declared = is_newest or any(name for _, name in declared)
+    return CrossEncoderSettings(is_declared, _SPELLINGS[name], find_max_length(directory, transformer, tokenizer))
 
 
 def entries(activation: str) -> dict[str, object]:

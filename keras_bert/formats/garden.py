@@ -15,7 +15,7 @@ from keras_bert.formats import tf1
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, Tensors, config_from_shapes, names_of_any_size
 from keras_bert.formats.layout_table import Layers
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, by_variable, spellings, write_object_graph
+from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
 
 if TYPE_CHECKING:
     from keras_bert.formats.preset import Preset
@@ -107,7 +107,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     """
     file = preset.tensorflow_file
     assert file is not None  # see `recognizes`
-    return open_graph("garden", by_variable(file), tf1.config_beside(preset))
+    return open_graph("garden", open_by_variable(file), tf1.config_beside(preset))
 
 
 def open_graph(
@@ -128,15 +128,15 @@ def open_graph(
         raise ValueError(f"{file.path}: Model Garden has encoders of {', '.join(TABLES)}, not of {family}")
     table = TABLES[family]
     parts = names_of_any_size(family, table)
-    known = {name for names in parts.values() for theirs in names.values() for name in theirs}
-    spelled = spellings(known | _weights_of(_OLD_NEXT_SENTENCE) | _weights_of(_TRAINED_POOLER), file.names)
-    if "cls/predictions/output_bias/bias" in spelled:  # without this head, the weights may be any classifier's
-        spelled |= _moved(spelled, _OLD_NEXT_SENTENCE, "next_sentence/logits")
-    if pooler := _moved(spelled, _TRAINED_POOLER, "pooler_transform"):
-        spelled |= pooler
+    known = {name for names in parts.values() for file_names in names.values() for name in file_names}
+    spelling_of_name = spellings(known | _weight_names(_OLD_NEXT_SENTENCE) | _weight_names(_TRAINED_POOLER), file.names)
+    if "cls/predictions/output_bias/bias" in spelling_of_name:  # without this head, the weights may be any classifier's
+        spelling_of_name |= _rename_layer(spelling_of_name, _OLD_NEXT_SENTENCE, "next_sentence/logits")
+    if pooler := _rename_layer(spelling_of_name, _TRAINED_POOLER, "pooler_transform"):
+        spelling_of_name |= pooler
         extras += r"|(.*/)?pooler_transform/.*"
-    config = config or config_from_shapes(family, file, table, spelled, activation)
-    return Checkpoint(format, config, file, table, spelled, extras=extras)
+    config = config or config_from_shapes(family, file, table, spelling_of_name, activation)
+    return Checkpoint(format, config, file, table, spelling_of_name, extras=extras)
 
 
 files_of = tf1.files_of
@@ -161,12 +161,16 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
     files.write_texts(directory, {config_file: files.to_json(values)})
 
 
-def _weights_of(layer: str) -> set[str]:
+def _weight_names(layer: str) -> set[str]:
     return {f"{layer}/kernel", f"{layer}/bias"}
 
 
-def _moved(spelled: dict[str, str], source: str, target: str) -> dict[str, str]:
-    return {name.replace(source, target): spelled[name] for name in _weights_of(source) if name in spelled}
+def _rename_layer(spelling_of_name: dict[str, str], source: str, target: str) -> dict[str, str]:
+    return {
+        name.replace(source, target): spelling_of_name[name]
+        for name in _weight_names(source)
+        if name in spelling_of_name
+    }
 
 
 def _path(name: str) -> str:

@@ -44,10 +44,10 @@ _CLASSES = (
     (set(), "Model"),
 )
 # A class that transformers lacks -> a class that has the same head and another one.
-_INSTEAD = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
+_SUBSTITUTES = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
 # Entries of `config.json` about the labels and the task, not about the network. "keras_bert" holds this package's own.
-_OF_TASK = ("id2label", "label2id", "problem_type", "keras_bert")
+_TASK_KEYS = ("id2label", "label2id", "problem_type", "keras_bert")
 
 
 def recognizes(preset: Preset) -> bool:
@@ -67,8 +67,8 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
         config,
         file,
         table,
-        spellings={_plain(name, table): name for name in file.names},
-        preferred=_heads_of(values, table),
+        spellings={_table_name(name, table): name for name in file.names},
+        preferred=_heads_in_architectures(values, table),
         extras=_EXTRAS,
         copies=_copies(table),
     )
@@ -81,7 +81,7 @@ def open_weights(directory: Path) -> WeightFile:
             return open_file(directory / name)
         if (directory / f"{name}{_INDEX}").is_file():
             return open_shards(directory / f"{name}{_INDEX}", open_file)
-    raise files.missing(directory, *_WEIGHT_FILES, advice="copy the model's weights there")
+    raise files.missing_error(directory, *_WEIGHT_FILES, advice="copy the model's weights there")
 
 
 def files_of(config: BertConfig) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def write(
     heads = set(weights) - {"encoder"}
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
-    values: dict[str, Any] = {**model_values(config, heads), **_labels(weights), **(settings or {})}
+    values: dict[str, Any] = {**model_values(config, heads), **_default_labels(weights), **(settings or {})}
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
@@ -117,11 +117,11 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     files.check_json(values, {"model_type": (str, None)}, source)
     family = values.get("model_type") or "bert"
     if family not in FAMILIES:
-        own = ""
+        hint = ""
         if values.get("auto_map"):
-            own = ", a model with its own Python code (auto_map), which is not run; set the model_type if it is a"
-            own += " known one under another name"
-        raise ValueError(f"{source}: model_type is {family!r}{own}; supported are {', '.join(FAMILIES)}")
+            hint = ", a model with its own Python code (auto_map), which is not run; set the model_type if it is a"
+            hint += " known one under another name"
+        raise ValueError(f"{source}: model_type is {family!r}{hint}; supported are {', '.join(FAMILIES)}")
     return FAMILIES[family].config_of(family, values, source)
 
 
@@ -139,7 +139,7 @@ def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, object
 def task_settings(preset: Preset) -> dict[str, object]:
     """Reads the entries of `config.json` about labels and task, for a copy of the model. Empty in other formats."""
     values = preset.json(CONFIG) if recognizes(preset) else {}
-    return {key: values[key] for key in _OF_TASK if key in values}
+    return {key: values[key] for key in _TASK_KEYS if key in values}
 
 
 def label_names(labels: Sequence[str]) -> dict[str, object]:
@@ -169,7 +169,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
+def _default_labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
     """Makes default label names, because `transformers` takes the number of labels from them."""
     for head in _LABELLED:
         if head in weights:
@@ -189,7 +189,7 @@ def _copies(table: Table) -> dict[str, str]:
     return {f"{layer}.decoder.weight": word, f"{layer}.weight": word, f"{layer}.decoder.bias": bias}
 
 
-def _plain(name: str, table: Table) -> str:
+def _table_name(name: str, table: Table) -> str:
     """Converts a name in a file to the table's: without the prefix of a model with heads, and in current spelling."""
     name = table.dialect.name(name.removeprefix(table.prefix))
     for old, new in _OLD_NAMES.items():
@@ -198,17 +198,17 @@ def _plain(name: str, table: Table) -> str:
 
 
 def _architectures(table: Table, heads: set[str]) -> list[str]:
-    left = set(heads)
+    remaining = set(heads)
     endings: list[str] = []
     for task, ending in _CLASSES:
-        if task <= left and (task or not endings):
+        if task <= remaining and (task or not endings):
             endings.append(ending)
-            left -= task
+            remaining -= task
     classes = [table.classes + ending for ending in endings]
-    return [_INSTEAD.get(name, name) for name in classes]
+    return [_SUBSTITUTES.get(name, name) for name in classes]
 
 
-def _heads_of(values: dict[str, Any], table: Table) -> frozenset[str]:
+def _heads_in_architectures(values: dict[str, Any], table: Table) -> frozenset[str]:
     """Finds the heads of the classes in `architectures`."""
     classes = values.get("architectures") or []
     return frozenset(head for task, ending in _CLASSES for head in task if table.classes + ending in classes)
@@ -248,7 +248,7 @@ def _model_card(
     purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"
     auto = architecture if heads else "AutoModel"
     crf = _CRF.format(architecture=architecture) if has_crf else ""
-    given = ", add_pooling_layer=False" if lacks_pooler else ""
+    options = ", add_pooling_layer=False" if lacks_pooler else ""
     return f"""---
 library_name: transformers
 tags:
@@ -276,7 +276,7 @@ Read it with `keras_bert`:
 or with `transformers` (PyTorch):
 
     from transformers import {auto}
-    model = {auto}.from_pretrained("this directory"{given})
+    model = {auto}.from_pretrained("this directory"{options})
 {crf}
 Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
 """

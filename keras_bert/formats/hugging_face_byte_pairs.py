@@ -37,7 +37,7 @@ _EXPRESSIONS = {
     "llama3": rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
 }
 # Supported (behavior, invert) of a Split. The patterns match all text, so in both cases each match is a word.
-_WHOLE = (("Isolated", False), ("Removed", True))
+_SUPPORTED_SPLITS = (("Isolated", False), ("Removed", True))
 
 
 def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
@@ -48,9 +48,9 @@ def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
     Raises:
         ValueError: the steps or the pattern are not supported.
     """
-    found, last = types_of(steps), steps[-1] if steps else {}
-    if found != "Split, ByteLevel":
-        refuse(path, ("splits text with", found, "ByteLevel"))
+    types, last = types_of(steps), steps[-1] if steps else {}
+    if types != "Split, ByteLevel":
+        refuse(path, ("splits text with", types, "ByteLevel"))
         refuse(path, ("splits text by another pattern than GPT-2's, use_regex:", last.get("use_regex", True), True))
         return "gpt2"
     split = steps[0]
@@ -59,7 +59,7 @@ def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
         ("splits text once more, use_regex:", last.get("use_regex", True), False),
         ("puts a space before each word, add_prefix_space:", bool(last.get("add_prefix_space")), False),
     )
-    if (split.get("behavior"), bool(split.get("invert"))) not in _WHOLE:
+    if (split.get("behavior"), bool(split.get("invert"))) not in _SUPPORTED_SPLITS:
         raise ValueError(
             f"{path} splits text with the behavior {split.get('behavior')!r}, invert: {split.get('invert')}, where the "
             "tokenizer here has 'Isolated', invert: False: ids would differ"
@@ -102,18 +102,18 @@ ROBERTA_ARGUMENTS = {
 }
 
 
-def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
+def read_bytepair_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or from `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence, if there is one. The errors are those of `read_wordpiece_files`.
     """
-    path = found.best(*([IDS] if (found.directory / MERGES).is_file() else []))
+    path = tokenizer_files.choose_file(*([IDS] if (tokenizer_files.directory / MERGES).is_file() else []))
     if path.name == IDS:
-        arguments: dict[str, Any] = {"vocabulary": path, "merges": found.directory / MERGES}
+        arguments: dict[str, Any] = {"vocabulary": path, "merges": tokenizer_files.directory / MERGES}
     else:
-        arguments = found.arguments("BPE", _arguments_of)
-    arguments |= found.settings(_NAMES, arguments.get("added_tokens", ()))
-    if found.has_one_type:
+        arguments = tokenizer_files.arguments("BPE", _arguments_of_file)
+    arguments |= tokenizer_files.settings(_NAMES, arguments.get("added_tokens", ()))
+    if tokenizer_files.has_one_type:
         arguments["second_type_id"] = 0
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
         # Bytes cover all text, so the unknown token is never used. Llama 3's files name none.
@@ -121,12 +121,12 @@ def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
     return arguments
 
 
-def stated_merges(found: TokenizerFiles) -> Iterator[tuple[Path, Any]]:
+def merges_in_files(tokenizer_files: TokenizerFiles) -> Iterator[tuple[Path, Any]]:
     """Yields the path of each file with merges, and its merges. For a `merges.txt`, yields the path twice."""
-    if (path := found.directory / MERGES).is_file():
+    if (path := tokenizer_files.directory / MERGES).is_file():
         yield path, path
-    if found.has_whole and found.type == "BPE":
-        yield found.whole_path, found.whole["model"].get("merges") or []
+    if tokenizer_files.has_tokenizer_json and tokenizer_files.type == "BPE":
+        yield tokenizer_files.tokenizer_json_path, tokenizer_files.tokenizer_json["model"].get("merges") or []
 
 
 def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
@@ -137,23 +137,23 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     Raises:
         FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
-    stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
-    stated["mask_token"] = mask_with_space(stated["mask_token"])
+    entries = {key: arguments[argument] for argument, key in _NAMES.items()}
+    entries["mask_token"] = mask_with_space(entries["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
-        if stated["unk_token"] == stated["pad_token"]:
-            del stated["unk_token"]  # never used, see `read_bytepair_files`
+        if entries["unk_token"] == entries["pad_token"]:
+            del entries["unk_token"]  # never used, see `read_bytepair_files`
         types = ["token_type_ids"] if arguments["second_type_id"] else []
-        config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", *types, "attention_mask"]}
+        config = {"tokenizer_class": ANY_CLASS, **entries, "model_input_names": ["input_ids", *types, "attention_mask"]}
         texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
     else:
-        config = {"tokenizer_class": "RobertaTokenizer", **stated}
+        config = {"tokenizer_class": "RobertaTokenizer", **entries}
         vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
         merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
         texts = {IDS: files.to_json(vocabulary), MERGES: merges}
     write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
-def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     files.check_json(content, {"model": {"merges": list}}, path)
     model = content["model"]
     normalizers = steps_of(content.get("normalizer"), "normalizers")
@@ -170,13 +170,13 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     vocabulary = tokens_of_file(path, content)
     arguments = {**special_tokens_of_file(content), **packing_of_file(path, content, vocabulary)}
     special = [token["content"] for token in content.get("added_tokens") or [] if token["special"]]
-    named = {value for name, value in arguments.items() if name in TOKENS}
+    named_tokens = {value for name, value in arguments.items() if name in TOKENS}
     return {
         "vocabulary": vocabulary,
         "merges": model["merges"],
         "add_prefix_space": bool(steps[-1].get("add_prefix_space")),
         **arguments,
-        "more_special_tokens": [token for token in special if token not in named],
+        "more_special_tokens": [token for token in special if token not in named_tokens],
         "added_tokens": added_tokens_of_file(path, content),
         "normalization": normalization,
         "split": split,

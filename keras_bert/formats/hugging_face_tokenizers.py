@@ -75,10 +75,12 @@ def added_token(token: str, index: int, special: bool = True, lstrip: bool = Fal
 
 def refuse(path: Path, *settings: tuple[str, object, object]) -> None:
     """Raises ValueError for the first unsupported setting. Each is (what the file does, its value, supported value)."""
-    for does, value, plain in settings:
-        if value != plain:
-            value, plain = reprlib.repr(value), reprlib.repr(plain)
-            raise ValueError(f"{path} {does} {value}, where the tokenizer here has {plain}: ids would differ")
+    for description, value, supported in settings:
+        if value != supported:
+            value, supported = reprlib.repr(value), reprlib.repr(supported)
+            raise ValueError(
+                f"{path} {description} {value}, where the tokenizer here has {supported}: ids would differ"
+            )
 
 
 def steps_of(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
@@ -144,12 +146,12 @@ def template(
             for name, type_id in names
         ]
 
-    one = [(cls[0], 0), ("A", 0), (sep[0], 0)]
+    first = [(cls[0], 0), ("A", 0), (sep[0], 0)]
     second = [*[(cls[0], second_type_id)] * second_cls, ("B", second_type_id), (sep[0], second_type_id)]
     return {
         "type": "TemplateProcessing",
-        "single": parts(*one),
-        "pair": parts(*one, *[(sep[0], 0)] * (separators - 1), *second),
+        "single": parts(*first),
+        "pair": parts(*first, *[(sep[0], 0)] * (separators - 1), *second),
         "special_tokens": {name: {"id": name, "ids": [index], "tokens": [name]} for name, index in (cls, sep)},
     }
 
@@ -166,25 +168,25 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
     Raises:
         ValueError: the post-processor does not pack texts as `template` does.
     """
-    found = content.get("post_processor") or {}
+    processor = content.get("post_processor") or {}
     # In a post-processor, ByteLevel changes offsets, but no ids.
-    steps = [step for step in found.get("processors") or [] if step["type"] != "ByteLevel"]
-    if found.get("type") == "Sequence" and len(steps) == 1:
-        (found,) = steps
-    if found.get("type") in _PROCESSORS and found.get("cls") and found.get("sep"):
-        cls, sep = found["cls"], found["sep"]
-        pairs = [_PROCESSORS[found["type"]]]
+    steps = [step for step in processor.get("processors") or [] if step["type"] != "ByteLevel"]
+    if processor.get("type") == "Sequence" and len(steps) == 1:
+        (processor,) = steps
+    if processor.get("type") in _PROCESSORS and processor.get("cls") and processor.get("sep"):
+        cls, sep = processor["cls"], processor["sep"]
+        pairs = [_PROCESSORS[processor["type"]]]
     else:
-        single = [key for part in found.get("single") or [] for key in part.values()]
-        ids = found.get("special_tokens") or {}
+        single = [key for part in processor.get("single") or [] for key in part.values()]
+        ids = processor.get("special_tokens") or {}
         first, last = (single[0]["id"], single[-1]["id"]) if single else ("", "")
         cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), -1)) for token in (first, last))
-        forms = [*itertools.product((1, 2), (0, 1), (False,)), (1, 0, True), (1, 1, True)]
-        known = {pair: template(cls, sep, *pair) for pair in forms}
+        packings = [*itertools.product((1, 2), (0, 1), (False,)), (1, 0, True), (1, 1, True)]
+        templates = {pair: template(cls, sep, *pair) for pair in packings}
         pairs = [
             pair
-            for pair, packs in known.items()
-            if all(found.get(key) == packs[key] for key in ("type", "single", "pair"))
+            for pair, expected in templates.items()
+            if all(processor.get(key) == expected[key] for key in ("type", "single", "pair"))
         ]
     if not pairs or any(i not in range(len(vocabulary)) or vocabulary[i] != token for token, i in (cls, sep)):
         raise ValueError(
@@ -203,11 +205,11 @@ def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
     is none of them, `unk_token` is left out. "pad" and "mask" are alike.
     """
     special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
-    stated = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
+    declared = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
     names = {
-        name: (stated.get(name), f"<{name}>", f"[{name.upper()}]", f"<|{name}|>") for name in ("unk", "pad", "mask")
+        name: (declared.get(name), f"<{name}>", f"[{name.upper()}]", f"<|{name}|>") for name in ("unk", "pad", "mask")
     }
-    found = {
+    candidates = {
         name: [each for each in spellings if each is not None and each in special] for name, spellings in names.items()
     }
-    return {f"{name}_token": spellings[0] for name, spellings in found.items() if spellings}
+    return {f"{name}_token": spellings[0] for name, spellings in candidates.items() if spellings}

@@ -41,7 +41,7 @@ _CLASSES = {
 _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
 
 
-def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
+def read_wordpiece_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence. Google's checkpoints have no such file; then the defaults apply.
@@ -51,37 +51,48 @@ def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
         ValueError: a file is damaged, has another kind of tokenizer or a setting that would change the ids; or
             `tokenizer_config.json` and the other file normalize text differently.
     """
-    path = found.best(VOCABULARY)
-    whole = {} if path.name == VOCABULARY else found.arguments("WordPiece", _arguments_of)
-    config = found.settings(_NAMES | {"tokenizer_class": "tokenizer_class"}, whole.get("added_tokens", ()))
-    named = config.pop("tokenizer_class", "").removesuffix("Fast")
-    if found.has_one_type:
+    path = tokenizer_files.choose_file(VOCABULARY)
+    json_arguments = {} if path.name == VOCABULARY else tokenizer_files.arguments("WordPiece", _arguments_of_file)
+    config = tokenizer_files.settings(
+        _NAMES | {"tokenizer_class": "tokenizer_class"}, json_arguments.get("added_tokens", ())
+    )
+    tokenizer_class = config.pop("tokenizer_class", "").removesuffix("Fast")
+    if tokenizer_files.has_one_type:
         config["second_type_id"] = 0
-    stated = whole or {"vocabulary": path, **_CLASSES.get(named, {}), **_normalization(found)}
-    if _normalizes(stated | config) != _normalizes(config | stated):
+    arguments = json_arguments or {
+        "vocabulary": path,
+        **_CLASSES.get(tokenizer_class, {}),
+        **_read_normalization(tokenizer_files),
+    }
+    if _resolve_normalization(arguments | config) != _resolve_normalization(config | arguments):
         raise ValueError(
-            f"{found.directory}: {CONFIG} says {_shown(config)}, but {ALL_IN_ONE} says {_shown(stated)}; programs "
-            "differ in which they follow, so make both as the model was trained"
+            f"{tokenizer_files.directory}: {CONFIG} says {_describe_normalization(config)}, but {ALL_IN_ONE} says "
+            f"{_describe_normalization(arguments)}; programs differ in which they follow, so make both as the model "
+            "was trained"
         )
-    return stated | config
+    return arguments | config
 
 
-def _normalization(found: TokenizerFiles) -> dict[str, Any]:
+def _read_normalization(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     """Reads arguments from the normalizer of a `tokenizer.json` beside a `vocab.txt`. Empty if it is not BERT's."""
-    if not found.has_whole:
+    if not tokenizer_files.has_tokenizer_json:
         return {}
-    files.check_json(found.whole, {"normalizer": (STEPS, None)}, found.whole_path)
-    steps = steps_of(found.whole.get("normalizer"), "normalizers")
-    return _arguments_of_normalizer(found.whole_path, steps[0]) if types_of(steps) == "BertNormalizer" else {}
+    files.check_json(tokenizer_files.tokenizer_json, {"normalizer": (STEPS, None)}, tokenizer_files.tokenizer_json_path)
+    steps = steps_of(tokenizer_files.tokenizer_json.get("normalizer"), "normalizers")
+    return (
+        _arguments_of_normalizer(tokenizer_files.tokenizer_json_path, steps[0])
+        if types_of(steps) == "BertNormalizer"
+        else {}
+    )
 
 
-def _normalizes(arguments: dict[str, Any]) -> list[bool]:
+def _resolve_normalization(arguments: dict[str, Any]) -> list[bool]:
     """Resolves defaults: whether text is lower-cased, loses its accents, and is split at Chinese characters."""
     lowercase, accents = arguments.get("lowercase", True), arguments.get("strip_accents")
     return [lowercase, lowercase if accents is None else accents, arguments.get("split_on_cjk", True)]
 
 
-def _shown(arguments: dict[str, object]) -> str:
+def _describe_normalization(arguments: dict[str, object]) -> str:
     return ", ".join(f"{_NAMES[key]} {arguments.get(key)}" for key in ("lowercase", "strip_accents", "split_on_cjk"))
 
 
@@ -103,11 +114,11 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     Raises:
         FileExistsError: the directory has files of a tokenizer, and `overwrite` is False.
     """
-    stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
+    entries = {key: arguments[argument] for argument, key in _NAMES.items()}
     pairs = ("separators", "second_type_id")
     classes = (name for name, values in _CLASSES.items() if all(arguments[key] == values[key] for key in pairs))
     name = ANY_CLASS if arguments["added_tokens"] else next(classes, ANY_CLASS)
-    config = {"tokenizer_class": name, **stated}
+    config = {"tokenizer_class": name, **entries}
     if name == ANY_CLASS:
         texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
     else:
@@ -115,7 +126,7 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
-def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     model = content["model"]
     normalizers = steps_of(content.get("normalizer"), "normalizers")
     refuse(path, ("normalizes with", types_of(normalizers), "BertNormalizer"))
@@ -133,11 +144,11 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "". It is white space, so no text has this
     # token; a placeholder keeps the ids.
     vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
-    longest = model.get("max_input_chars_per_word")
+    max_chars = model.get("max_input_chars_per_word")
     return {
         "vocabulary": vocabulary,
         **normalization,
-        "max_chars_per_word": 100 if longest is None else longest,
+        "max_chars_per_word": 100 if max_chars is None else max_chars,
         **special_tokens_of_file(content),
         **({"unk_token": model["unk_token"]} if model.get("unk_token") else {}),
         **packing,

@@ -169,10 +169,10 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     files.find(directory, CONFIG)
     preset.json(CONFIG, {"class_name": str})  # raises ValueError if another program wrote the file
     config = preset.config_in(CONFIG)
-    opened = {"": H5File(directory / WEIGHTS)}
+    open_files = {"": H5File(directory / WEIGHTS)}
     if (directory / TASK_WEIGHTS).is_file():
-        opened[_TASK] = H5File(directory / TASK_WEIGHTS)
-    places = {f"{prefix}{name}": (file, name) for prefix, file in opened.items() for name in file.names}
+        open_files[_TASK] = H5File(directory / TASK_WEIGHTS)
+    places = {f"{prefix}{name}": (file, name) for prefix, file in open_files.items() for name in file.names}
     file = JoinedFile(directory / WEIGHTS, places)
     # Keras numbers the layers of a class from the second one on: transformer_encoder, transformer_encoder_1, ...
     spellings = {
@@ -227,18 +227,18 @@ def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> d
     Raises:
         ValueError: the type is not `expected` ("WordPiece", "BPE" or "Unigram"), or a setting would change ids.
     """
-    found = tokenizer_type(path, content)
-    if found is None:
+    kind = tokenizer_type(path, content)
+    if kind is None:
         return None
-    if found != expected:
-        raise ValueError(f"{path} holds KerasHub's {content['class_name']}, of type {found}, not {expected}")
-    files.check_json(content, {"config": _SHAPES[found]}, path)
+    if kind != expected:
+        raise ValueError(f"{path} holds KerasHub's {content['class_name']}, of type {kind}, not {expected}")
+    files.check_json(content, {"config": _SHAPES[kind]}, path)
     config = {key: value for key, value in content["config"].items() if value is not None}
-    check_plain(config, _PLAIN[found], path)
+    check_plain(config, _PLAIN[kind], path)
     assets = path.parent / ASSETS
-    if found == "Unigram":
+    if kind == "Unigram":
         return {"model_file": assets / "vocabulary.spm", "family": "xlm-roberta"}
-    if found == "BPE":
+    if kind == "BPE":
         others = sorted(set(config.get("unsplittable_tokens", ())) - _ROBERTA_TOKENS)
         if others:
             raise ValueError(f"{path} has unsplittable_tokens that are not RoBERTa's: {', '.join(others)}")

@@ -20,9 +20,9 @@ Layers = Mapping[str, str | list[str]]  # this package's name of a layer, or of 
 Names = dict[str, list[str]]  # this package's name of a weight -> names in the file
 
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "disentangled_buckets")
-_SAID_BY_WEIGHTS = ("family", "pooler")  # without a key: `model_type` is the family, and weights show a pooler
+_WITHOUT_KEY = ("family", "pooler")  # without a key: `model_type` is the family, and weights show a pooler
 # Fixed by the family. They shape only heads, not the encoder.
-_OF_HEADS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
+_HEAD_FIELDS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
 
 
 def _unchanged(value: T) -> T:
@@ -46,14 +46,14 @@ def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, object]], dict[s
     """
 
     def read(values: dict[str, object]) -> dict[str, object]:
-        found = {key: value for key, value in values.items() if key not in names}
+        renamed = {key: value for key, value in values.items() if key not in names}
         for older, key in names.items():
             value, current = values.get(older), value_at(values, key)
             if value is not None and current not in (None, value):
                 raise ValueError(f"{older} is {value!r}, but {key}, its newer name, is {current!r}; drop one")
             if value is not None:
-                _put(found, key, value)
-        return found
+                _put(renamed, key, value)
+        return renamed
 
     return read
 
@@ -108,23 +108,23 @@ class Table:
         if config.pooler and not self.pooler:
             raise ValueError(f"a {config.family} has no pooler in this layout; make the encoder with pooler=False")
         defaults = BertConfig(family=config.family)
-        fields = {name: self.values.get(name, getattr(defaults, name)) for name in _OF_HEADS}
+        fields = {name: self.values.get(name, getattr(defaults, name)) for name in _HEAD_FIELDS}
         expected = replace(config, **fields)
         for head in heads:
             if head not in self.heads:
                 known = ", ".join(name for name in self.heads if name != "masked_lm")
                 raise ValueError(f"{config.family} has no classifier of {head!r}; it has {known}")
             if _network(config, head) != _network(expected, head):
-                differing = (name for name in _OF_HEADS if getattr(config, name) != getattr(expected, name))
+                differing = (name for name in _HEAD_FIELDS if getattr(config, name) != getattr(expected, name))
                 raise self._inexpressible(config, next(differing), fields)
         config.check_pooler(heads)
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
         """Lists the names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""
         blocks = {
-            f"block_{i}/{ours}": [name.format(i=i) for name in _listed(theirs)]
+            f"block_{i}/{path}": [name.format(i=i) for name in _as_list(file_names)]
             for i in range(config.groups)
-            for ours, theirs in self.block.items()
+            for path, file_names in self.block.items()
         }
         parts = {"encoder": {**self.embeddings, **blocks, **self.last, **self.pooler}, **self.heads}
         return {part: self._weights(layers, shapes(config, part)) for part, layers in parts.items()}
@@ -133,32 +133,32 @@ class Table:
     def scopes(self) -> set[str]:
         """The first components of the names of the encoder's weights, with their separator: "embeddings."."""
         rows = [*self.embeddings.values(), *self.block.values(), *self.last.values(), *self.pooler.values()]
-        names = [name for row in rows for name in _listed(row)]
-        return {found[0] for name in names if (found := re.match(r"[^./]+[./]?", name))} | ({self.prefix} - {""})
+        names = [name for row in rows for name in _as_list(row)]
+        return {match[0] for name in names if (match := re.match(r"[^./]+[./]?", name))} | ({self.prefix} - {""})
 
     def _weights(self, layers: Layers, weights: Collection[str]) -> Names:
         """Maps each of `weights` (this package's names) that belongs to `layers` to the layout's names."""
         names: Names = {}
-        for ours, theirs in layers.items():
-            if ours in weights:
-                names[ours] = _listed(theirs)
+        for path, file_names in layers.items():
+            if path in weights:
+                names[path] = _as_list(file_names)
             for kind, ending in self.endings.items():
-                if f"{ours}/{kind}" in weights:
-                    names[f"{ours}/{kind}"] = [name + ending for name in _listed(theirs)]
+                if f"{path}/{kind}" in weights:
+                    names[f"{path}/{kind}"] = [name + ending for name in _as_list(file_names)]
         return names
 
     @property
     def shape(self) -> dict[str, Any]:
         """The types of the values in a configuration file, for `files.check_json`."""
         shape: dict[str, Any] = {}
-        for ours, keys in self._keys:
-            required = ours in _REQUIRED and len(keys) == 1
+        for field_name, keys in self._keys:
+            required = field_name in _REQUIRED and len(keys) == 1
             for key in keys:
                 *outer, last = key.split(".")
                 inner = shape
                 for each in outer:
                     inner = inner.setdefault(each, ({}, None))[0]
-                kind = types_of(BertConfig)[ours].kind
+                kind = types_of(BertConfig)[field_name].kind
                 inner[last] = kind if required else (kind, None)
         return shape
 
@@ -178,9 +178,9 @@ class Table:
         values = files.with_whole_numbers(values, self.shape)
         files.check_json(values, self.shape, source)
         check_plain(values, self.plain, source)
-        for key, known in self.needed.items():
-            if value_at(values, key) not in known:
-                raise ValueError(f"{source}: {key} is {value_at(values, key)!r}; only {known[0]!r} is supported")
+        for key, supported in self.needed.items():
+            if value_at(values, key) not in supported:
+                raise ValueError(f"{source}: {key} is {value_at(values, key)!r}; only {supported[0]!r} is supported")
         try:
             config = BertConfig(family=family, **self._fields(values))
         except ValueError as error:
@@ -192,32 +192,37 @@ class Table:
     @property
     def known(self) -> set[str]:
         """The keys of a configuration file that are read, must have a certain value, or have no effect."""
-        obeyed = [key for _, keys in self._keys for key in keys]
-        return {*obeyed, *self.plain, *self.needed, *self.implied, *self.without_effect}
+        keys_read = [key for _, keys in self._keys for key in keys]
+        return {*keys_read, *self.plain, *self.needed, *self.implied, *self.without_effect}
 
     @property
     def _keys(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(ours, (keys,) if isinstance(keys, str) else keys) for ours, keys in self.config.items()]
+        return [(field_name, (keys,) if isinstance(keys, str) else keys) for field_name, keys in self.config.items()]
 
     def _fields(self, values: Mapping[str, object]) -> dict[str, Any]:
         # In these files, null means "not set".
-        found = {}
-        for ours, keys in self._keys:
-            given = [(key, value_at(values, key)) for key in keys if value_at(values, key) is not None]
-            if given:
-                for key, value in given:
-                    check_field(ours, value, key)
-                (key, found[ours]), *others = given
-                if differing := [f"{other} is {value!r}" for other, value in others if value != found[ours]]:
+        file_fields = {}
+        for field_name, keys in self._keys:
+            entries = [(key, value_at(values, key)) for key in keys if value_at(values, key) is not None]
+            if entries:
+                for key, value in entries:
+                    check_field(field_name, value, key)
+                (key, file_fields[field_name]), *others = entries
+                if differing := [
+                    f"{other} is {value!r}" for other, value in others if value != file_fields[field_name]
+                ]:
                     warnings.warn(
-                        f"{key} is {found[ours]!r}, but {', '.join(differing)}; here it is the former", stacklevel=3
+                        f"{key} is {file_fields[field_name]!r}, but {', '.join(differing)}; here it is the former",
+                        stacklevel=3,
                     )
-        for ours, names in self.choices.items():
-            if ours in found:
-                if found[ours] not in names:
-                    raise ValueError(f"{self.config[ours]} is {found[ours]!r}; supported are {', '.join(names)}")
-                found[ours] = names[found[ours]]
-        fields = {**self.values, **found}
+        for field_name, names in self.choices.items():
+            if field_name in file_fields:
+                if file_fields[field_name] not in names:
+                    raise ValueError(
+                        f"{self.config[field_name]} is {file_fields[field_name]!r}; supported are {', '.join(names)}"
+                    )
+                file_fields[field_name] = names[file_fields[field_name]]
+        fields = {**self.values, **file_fields}
         if not self.pooler:
             fields["pooler"] = False
         if fields.get("positions_after_padding") and not self.storage.lacks_padding_positions:
@@ -246,24 +251,24 @@ class Table:
             "num_key_value_heads": config.key_value_heads,
         }
         for name, names in self.choices.items():
-            fields[name] = next((theirs for theirs, ours in names.items() if ours == fields[name]), fields[name])
-        entries: dict[str, object] = {key: known[0] for key, known in self.needed.items()}
-        for ours, keys in self._keys:
+            fields[name] = next((spelling for spelling, value in names.items() if value == fields[name]), fields[name])
+        entries: dict[str, object] = {key: supported[0] for key, supported in self.needed.items()}
+        for field_name, keys in self._keys:
             for key in keys:
-                _put(entries, key, fields[ours])
+                _put(entries, key, fields[field_name])
         return self.dialect.write(entries)
 
     def _check_expressible(self, config: BertConfig) -> None:
         """Raises ValueError for fields that the file cannot express."""
         for each in fields(BertConfig):
             name, implied = each.name, {each.name: self.values.get(each.name, each.default)}
-            if name not in (*self.config, *_SAID_BY_WEIGHTS, *_OF_HEADS) and getattr(config, name) != implied[name]:
+            if name not in (*self.config, *_WITHOUT_KEY, *_HEAD_FIELDS) and getattr(config, name) != implied[name]:
                 raise self._inexpressible(config, name, implied)
         for name, names in self.choices.items():
             if getattr(config, name) not in (None, *names.values()):
-                known = ", ".join(dict.fromkeys(names.values()))
+                supported = ", ".join(dict.fromkeys(names.values()))
                 raise ValueError(
-                    f"a {config.family} in this layout has {name}={getattr(config, name)!r}; expected {known}"
+                    f"a {config.family} in this layout has {name}={getattr(config, name)!r}; expected {supported}"
                 )
 
     def _inexpressible(self, config: BertConfig, name: str, implied: Mapping[str, object]) -> ValueError:
@@ -276,7 +281,7 @@ def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
     return head_layers(config, head), config.activation_of(head)
 
 
-def _listed(names: str | list[str]) -> list[str]:
+def _as_list(names: str | list[str]) -> list[str]:
     return [names] if isinstance(names, str) else names
 
 
@@ -290,18 +295,18 @@ def _put(values: dict[str, Any], key: str, value: object) -> None:
 
 def value_at(values: Mapping[str, object], key: str) -> Any:
     """Looks up the value at a key. Dots lead into objects. None if the key is missing."""
-    found: object = values
+    value: object = values
     for each in key.split("."):
-        found = found.get(each) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(each) if isinstance(value, Mapping) else None
+    return value
 
 
 def check_plain(values: Mapping[str, object], plain: Mapping[str, object], source: Path) -> None:
     """Raises ValueError if a key of `plain` has another value in the file `source`. It may be null or missing."""
     for key, value in plain.items():
-        found = value_at(values, key)
-        if found not in (None, value):
-            raise ValueError(f"{source}: {key} is {found!r}; only {value!r} is supported")
+        actual = value_at(values, key)
+        if actual not in (None, value):
+            raise ValueError(f"{source}: {key} is {actual!r}; only {value!r} is supported")
 
 
 def warn_of_unknown(values: Mapping[str, object], known: Collection[str], source: Path) -> None:

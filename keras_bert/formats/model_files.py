@@ -78,13 +78,13 @@ def replacing(directory: Path, patterns: Collection[str], written: Collection[st
     Raises:
         FileExistsError: `directory` has files that match `patterns`, and `overwrite` is False.
     """
-    before = present(directory, patterns)
-    files.refuse_to_overwrite(directory, before, overwrite)
+    existing = present(directory, patterns)
+    files.refuse_to_overwrite(directory, existing, overwrite)
     yield
-    for name in before:
+    for name in existing:
         if not matches(name, written):
             (directory / name).unlink(missing_ok=True)
-    folders = {(directory / name).parent for name in before} | {*directory.glob("[0-9]_Normalize")}
+    folders = {(directory / name).parent for name in existing} | {*directory.glob("[0-9]_Normalize")}
     for folder in folders - {directory}:
         with suppress(OSError):  # the folder holds other files
             folder.rmdir()
@@ -92,9 +92,9 @@ def replacing(directory: Path, patterns: Collection[str], written: Collection[st
 
 def present(directory: Path, patterns: Collection[str]) -> list[str]:
     """Lists the paths of files in a directory that match one of the patterns, in the order of the patterns."""
-    more = _KERAS_HUB if "config.json" in patterns and _is_keras_hubs(directory / "config.json") else ()
-    found = (path for pattern in (*patterns, *more) for path in sorted(directory.glob(pattern)) if not path.is_dir())
-    return [*dict.fromkeys(str(path.relative_to(directory)) for path in found)]
+    more = _KERAS_HUB if "config.json" in patterns and _is_from_keras_hub(directory / "config.json") else ()
+    paths = (path for pattern in (*patterns, *more) for path in sorted(directory.glob(pattern)) if not path.is_dir())
+    return [*dict.fromkeys(str(path.relative_to(directory)) for path in paths)]
 
 
 def matches(name: str, patterns: Collection[str]) -> bool:
@@ -102,7 +102,7 @@ def matches(name: str, patterns: Collection[str]) -> bool:
     return any(name.count("/") == each.count("/") and fnmatch.fnmatchcase(name, each) for each in patterns)
 
 
-def _is_keras_hubs(config: Path) -> bool:
+def _is_from_keras_hub(config: Path) -> bool:
     try:
         return "class_name" in json.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):

@@ -118,8 +118,8 @@ class Preset:
             FileNotFoundError: there is no model.
             ValueError: the configuration is damaged, or its family is unknown.
         """
-        of_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
-        if hugging_face.recognizes(self) or not of_tensorflow:
+        is_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
+        if hugging_face.recognizes(self) or not is_tensorflow:
             files.find(self.directory, hugging_face.CONFIG)
             self.config_in(hugging_face.CONFIG)
 

@@ -15,7 +15,7 @@ from keras_bert.formats.storage import by_head, gate_last
 from keras_bert.sizes import HEADS
 
 
-def published(size: dict[str, object]) -> dict[str, object]:
+def defaults_of(size: dict[str, object]) -> dict[str, object]:
     """Selects the options of a published size that are defaults for a file that leaves them out."""
     return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
 
@@ -93,7 +93,7 @@ MODERNBERT = Table(
         "pooling": {"cls": "first", "mean": "mean"},
     },
     dialect=Dialect(_read_layer_types, _write_layer_types),
-    values={**published(sizes.MODERNBERT), **HEADS["modernbert"]},
+    values={**defaults_of(sizes.MODERNBERT), **HEADS["modernbert"]},
     implied={**_HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},
     without_effect=without_effect.MODERNBERT,
     plain={
@@ -142,7 +142,7 @@ NOMIC_BERT = replace(
     prefix="nomic_bert.",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
     dialect=Dialect(read=newer_keys(_GPT2_KEYS), name=_without_prefix("bert.")),
-    values=published(sizes.NOMIC_BERT),
+    values=defaults_of(sizes.NOMIC_BERT),
     choices={"activation": {"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"}},
     implied=_HEAD_SIZE,
     without_effect=without_effect.NOMIC_BERT,
@@ -191,12 +191,12 @@ GTE = replace(
     prefix="gte.",
     dialect=Dialect(name=_without_prefix("new.")),
     config={**BERT.config, "rope_theta": ("rope_parameters.rope_theta", "rope_theta")},
-    values={**published(sizes.GTE), "rope_factor": 1.0, **HEADS["gte"]},
+    values={**defaults_of(sizes.GTE), "rope_factor": 1.0, **HEADS["gte"]},
     implied=_HEAD_SIZE,
     without_effect=without_effect.EVERYWHERE,
     plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     storage=replace(BERT.storage, orders={"intermediate": gate_last}),
-    embeddings={name: theirs for name, theirs in BERT.embeddings.items() if name != "embeddings/position"},
+    embeddings={path: file_name for path, file_name in BERT.embeddings.items() if path != "embeddings/position"},
     block={
         "attention/qkv": "encoder.layer.{i}.attention.qkv_proj",
         "attention/output": "encoder.layer.{i}.attention.o_proj",
@@ -227,7 +227,7 @@ NEW = replace(
     prefix="new.",
     dialect=Dialect(write=_write_new),
     config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
-    values={**published(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
+    values={**defaults_of(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
     without_effect=without_effect.NEW,
     plain={
         **NO_DECODER,
@@ -263,7 +263,7 @@ EUROBERT = Table(
         "attention_bias": "attention_bias",
         "pooling": "classifier_pooling",
     },
-    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late", **HEADS["eurobert"]},
+    values={**defaults_of(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late", **HEADS["eurobert"]},
     choices={
         "activation": {"silu": "silu", "swish": "silu", **ACTIVATIONS},
         "pooling": {"bos": "first", "mean": "mean", "late": "late"},
@@ -329,7 +329,7 @@ NEOBERT = replace(
     },
     choices={},
     dialect=Dialect(_read_two_thirds, _write_two_thirds),
-    values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024, **HEADS["neobert"]},
+    values={**defaults_of(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024, **HEADS["neobert"]},
     implied={"dim_head": lambda config: config.head_size},
     without_effect=without_effect.NEOBERT,
     plain={**NO_DECODER, "hidden_act": "SwiGLU", "ngpt": False, "rms_norm": True, "rope": True},
@@ -352,7 +352,7 @@ JINA = replace(
     ROBERTA,
     classes="JinaEmbeddingsV3",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
-    values={**published(sizes.JINA), **HEADS["jina_embeddings_v3"]},
+    values={**defaults_of(sizes.JINA), **HEADS["jina_embeddings_v3"]},
     implied=_HEAD_SIZE,
     plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     embeddings={

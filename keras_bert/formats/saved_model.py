@@ -23,7 +23,7 @@ from keras_bert.formats.families import table_of
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.layout_table import Layers, Table
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import TensorFlowFile, by_variable
+from keras_bert.formats.tensorflow_file import TensorFlowFile, open_by_variable
 
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
@@ -40,18 +40,18 @@ _EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
 def own_table(config: BertConfig) -> Table:
     """Makes the table of this package's own exports, whose weights have this package's names."""
 
-    def own(layers: Layers, scope: str = "") -> Layers:
-        return {ours: scope + ours for ours in layers}
+    def with_own_names(layers: Layers, scope: str = "") -> Layers:
+        return {path: scope + path for path in layers}
 
     family = table_of(config)
     return replace(
         family,
         endings={kind: f"/{kind}" for kind in family.endings},
         storage=Storage(),
-        embeddings=own(family.embeddings),
-        block=own(family.block, "block_{i}/"),
-        pooler=own(family.pooler),
-        heads={"masked_lm": own(family.heads["masked_lm"], "masked_lm_head/")},
+        embeddings=with_own_names(family.embeddings),
+        block=with_own_names(family.block, "block_{i}/"),
+        pooler=with_own_names(family.pooler),
+        heads={"masked_lm": with_own_names(family.heads["masked_lm"], "masked_lm_head/")},
     )
 
 
@@ -62,7 +62,7 @@ def recognizes(preset: Preset) -> bool:
 def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
     directory = preset.directory
-    file = by_variable(TensorFlowFile(directory / "variables" / "variables.index"))
+    file = open_by_variable(TensorFlowFile(directory / "variables" / "variables.index"))
     if "embeddings/norm/gamma" in file.names and not any(name.startswith("block_0/") for name in file.names):
         raise ValueError(
             f"{directory} was exported in bfloat16 or int8, without float weights, so it cannot be loaded as a "

@@ -28,7 +28,7 @@ LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
 FILES = (MODULES, POOLING, LENGTH, PROMPTS)
 _DENSE = "2_Dense"
-_SHORTEST = 3  # tokens: [CLS] a [SEP]
+_MIN_LENGTH = 3  # tokens: [CLS] a [SEP]
 DENSE_FILES = (f"{_DENSE}/config.json", f"{_DENSE}/model.safetensors")  # of a model with a dense layer
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
@@ -37,7 +37,7 @@ _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]
 _DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")
 _WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
 # Names of the Transformer's file. The first one that exists is read.
-_LENGTHS = [
+_LENGTH_FILES = [
     f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 ]
 
@@ -59,7 +59,7 @@ _ACTIVATIONS = {
 }
 _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "activation_function": (str, None)}
 # Other kinds of models of the library -> the class here that reads them.
-_INSTEAD = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
+_LOADERS = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
 POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
 SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
 # Option of the Transformer -> its only supported value.
@@ -129,15 +129,15 @@ def read(preset: Preset) -> SentenceSettings:
     if not modules:
         return SentenceSettings("mean", length)
     if "Normalize" in modules:
-        name = _config_of(modules["Normalize"])
+        name = _config_path(modules["Normalize"])
         values = preset.json_if_there(name, directory=directory)
         check_plain(values, _PLAIN_NORMALIZE, directory / name)
         warn_of_unknown(values, KNOWN["Normalize"], directory / name)
     return SentenceSettings(
-        **_read_pooling(preset, _config_of(modules["Pooling"])),
+        **_read_pooling(preset, _config_path(modules["Pooling"])),
         max_length=length,
         normalize="Normalize" in modules,
-        dense=_read_dense(preset, _config_of(modules["Dense"])) if "Dense" in modules else None,
+        dense=_read_dense(preset, _config_path(modules["Dense"])) if "Dense" in modules else None,
         **_read_prompts(model, directory / PROMPTS),
         similarity=_read_similarity(model, directory / PROMPTS),
     )
@@ -177,7 +177,7 @@ def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
     modules = _read_modules(preset)
     if "Dense" not in modules:
         return {}
-    config = preset.json(_config_of(modules["Dense"]), _DENSE_SHAPE, preset.home)
+    config = preset.json(_config_path(modules["Dense"]), _DENSE_SHAPE, preset.home)
     path = files.find(preset.home / modules["Dense"], *_WEIGHTS)
     expected: dict[str, tuple[int, ...]] = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
@@ -236,12 +236,12 @@ def write(
 
 
 def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights: Mapping[str, np.ndarray]) -> None:
-    theirs = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    torch_classes = {activation: torch_class for torch_class, activation in _ACTIVATIONS.items()}
     config = {
         "in_features": inputs,
         "out_features": settings["units"],
         "bias": settings["use_bias"],
-        "activation_function": theirs[settings["activation"]],
+        "activation_function": torch_classes[settings["activation"]],
     }
     tensors = {"linear.weight": np.transpose(weights["kernel"])}
     if settings["use_bias"]:
@@ -257,8 +257,8 @@ def _check_model_type(values: Mapping[str, Any], path: Path) -> None:
     warn_of_unknown(values, KNOWN[PROMPTS], path)
     model_type = values.get("model_type") or "SentenceTransformer"
     if model_type != "SentenceTransformer":
-        loads, known = _INSTEAD.get(model_type), ", ".join(_INSTEAD)
-        advice = f"load it with {loads}.from_preset" if loads else f"also supported are {known}"
+        loader, known = _LOADERS.get(model_type), ", ".join(_LOADERS)
+        advice = f"load it with {loader}.from_preset" if loader else f"also supported are {known}"
         raise ValueError(f"{path}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
 
 
@@ -307,7 +307,7 @@ def _read_modules(preset: Preset) -> dict[str, str]:
     for kind, module in zip(kinds, modules, strict=True):
         if not re.fullmatch(r"[\w-]*", module["path"]):
             raise ValueError(f"{path}: the path of {kind} is {module['path']!r}, which is not supported")
-        config = preset.home / _config_of(module["path"])
+        config = preset.home / _config_path(module["path"])
         if (kind in ("Pooling", "Dense") or (kind == "Transformer" and module["path"])) and not config.is_file():
             raise FileNotFoundError(f"{path} asks for {kind}, which needs {config}, but there is no such file")
     return {kind: module["path"] for kind, module in zip(kinds, modules, strict=True)}
@@ -318,7 +318,7 @@ def _kind(module: Mapping[str, Any]) -> str:
     return re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"])
 
 
-def _config_of(folder: str) -> str:
+def _config_path(folder: str) -> str:
     """Returns the path of the file with a module's settings, relative to the preset."""
     return str(Path(folder, "config.json"))
 
@@ -350,7 +350,7 @@ def _read_dense(preset: Preset, name: str) -> dict[str, object]:
 
 def _read_length(preset: Preset) -> int | None:
     """Reads the maximum length. Raises ValueError for unsupported options of the Transformer."""
-    name = next((name for name in _LENGTHS if (preset.directory / name).is_file()), LENGTH)
+    name = next((name for name in _LENGTH_FILES if (preset.directory / name).is_file()), LENGTH)
     path = preset.directory / name
     values = preset.json_if_there(name, {"max_seq_length": (int, None), "modality_config": (dict, None)})
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
@@ -362,7 +362,7 @@ def _read_length(preset: Preset) -> int | None:
             f"{path}: do_lower_case is true, but the tokenizer keeps capitals; if it should not, set do_lower_case to "
             f"true in {TOKENIZER}"
         )
-    return stated_length(path, values, tokenizer)
+    return find_max_length(path, values, tokenizer)
 
 
 def plain_transformer(task: str, output: str) -> dict[str, object]:
@@ -372,7 +372,7 @@ def plain_transformer(task: str, output: str) -> dict[str, object]:
     return {**options, **_PLAIN_ARGUMENTS, "do_lower_case": False}
 
 
-def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
+def find_max_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
     """Finds the maximum length in tokens: the Transformer's `max_seq_length`, or the tokenizer's `model_max_length`.
 
     Returns:
@@ -381,15 +381,15 @@ def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mappi
     Raises:
         ValueError: the length is less than 3. The message names `source`.
     """
-    stated = {
+    lengths = {
         "max_seq_length": transformer.get("max_seq_length"),
         "model_max_length": tokenizer.get("model_max_length"),
     }
-    key, length = next(((key, each) for key, each in stated.items() if each is not None), ("", None))
+    key, length = next(((key, each) for key, each in lengths.items() if each is not None), ("", None))
     if length is None:
         return None
-    if not length >= _SHORTEST:
-        raise ValueError(f"{source}: the maximum length, {key}, is {length} tokens; expected at least {_SHORTEST}")
+    if not length >= _MIN_LENGTH:
+        raise ValueError(f"{source}: the maximum length, {key}, is {length} tokens; expected at least {_MIN_LENGTH}")
     return int(min(length, 1e9))  # "no maximum" is 1e30 in some files
 
 

@@ -19,8 +19,8 @@ from keras_bert.formats.sentence_transformers import (
     MODULES,
     PROMPTS,
     check_default_prompt,
+    find_max_length,
     plain_transformer,
-    stated_length,
 )
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class SparseSettings:
     """A preset's settings for sparse vectors.
 
     Attributes:
-        is_stated: whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults.
+        is_declared: whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults.
         max_length: the maximum length of a text, in tokens; None: no limit.
         pooling: one of `POOLINGS`.
         activation: one of `ACTIVATIONS`.
     """
 
-    is_stated: bool
+    is_declared: bool
     max_length: int | None
     pooling: str = "max"
     activation: str = "relu"
@@ -65,11 +65,11 @@ def read(preset: Preset) -> SparseSettings:
     directory = preset.directory
     length = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)})
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
-    longest = stated_length(directory, length, tokenizer)
+    max_length = find_max_length(directory, length, tokenizer)
     modules = preset.json_if_there(MODULES, [{"type": str, "path": str}])
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if "SpladePooling" not in kinds:
-        return SparseSettings(False, longest)
+        return SparseSettings(False, max_length)
     is_known = kinds in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"])
     if not is_known or modules[0]["path"] or not re.fullmatch(r"[\w-]+", modules[1]["path"]):
         raise ValueError(
@@ -84,17 +84,17 @@ def read(preset: Preset) -> SparseSettings:
     warn_of_unknown(length, KNOWN[LENGTH], directory / LENGTH)
     name = f"{modules[1]['path']}/config.json"
     path = directory / name
-    stated = preset.json(name, {"pooling_strategy": (str, None), "activation_function": (str, None)})
-    warn_of_unknown(stated, KNOWN_POOLING, path)
-    found = {}
+    pooling_settings = preset.json(name, {"pooling_strategy": (str, None), "activation_function": (str, None)})
+    warn_of_unknown(pooling_settings, KNOWN_POOLING, path)
+    options = {}
     for field, key, known in (
         ("pooling", "pooling_strategy", POOLINGS),
         ("activation", "activation_function", ACTIVATIONS),
     ):
-        found[field] = stated.get(key) or known[0]
-        if found[field] not in known:
-            raise ValueError(f"{path}: {key} is {found[field]!r}; supported are {' and '.join(known)}")
-    return SparseSettings(True, longest, **found)
+        options[field] = pooling_settings.get(key) or known[0]
+        if options[field] not in known:
+            raise ValueError(f"{path}: {key} is {options[field]!r}; supported are {' and '.join(known)}")
+    return SparseSettings(True, max_length, **options)
 
 
 def write(directory: Path, settings: SparseSettings, overwrite: bool = False) -> None:

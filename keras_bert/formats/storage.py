@@ -1,6 +1,6 @@
 """Storage: how a file's arrays differ from this package's: transposed, split, reordered, or with an axis for heads.
 
-In this module, *ours* is this package's name of a weight or its array, and *theirs* the file's.
+In this module, `weight_name` is this package's name of a weight.
 """
 
 import math
@@ -28,60 +28,60 @@ class Storage:
     # This package's name of a layer in a block -> for each of its outputs, the index of that output in the file.
     orders: Mapping[str, Callable[[BertConfig], np.ndarray]] = field(default_factory=dict)
 
-    def is_transposed(self, ours: str) -> bool:
-        return ours.endswith(self.transposed)
+    def is_transposed(self, weight_name: str) -> bool:
+        return weight_name.endswith(self.transposed)
 
-    def stored_shapes(self, ours: str, shape: Shape, parts: int, config: BertConfig) -> list[Shape]:
-        """Computes the file's shapes of the `parts` arrays that the weight `ours` concatenates on its last axis."""
-        if self.lacks_padding_positions and ours == _POSITIONS:
+    def stored_shapes(self, weight_name: str, shape: Shape, parts: int, config: BertConfig) -> list[Shape]:
+        """Computes the file's shapes of the `parts` arrays that a weight concatenates on its last axis."""
+        if self.lacks_padding_positions and weight_name == _POSITIONS:
             return [(config.max_positions, shape[-1])]
         heads = (config.num_heads, config.head_size)
-        found = []
-        for width in _widths(ours, shape, parts, config):
+        stored = []
+        for width in _widths(weight_name, shape, parts, config):
             part = (*shape[:-1], width)
-            if self.splits_heads and _QKV in ours:
+            if self.splits_heads and _QKV in weight_name:
                 part = (*part[:-1], *heads)
-            elif self.splits_heads and ours.endswith("attention/output/kernel"):
+            elif self.splits_heads and weight_name.endswith("attention/output/kernel"):
                 part = (*heads, part[-1])
-            elif self.is_transposed(ours):
+            elif self.is_transposed(weight_name):
                 part = part[::-1]
-            found.append(part)
-        return found
+            stored.append(part)
+        return stored
 
-    def to_ours(self, ours: str, values: list[np.ndarray], shape: Shape, config: BertConfig) -> np.ndarray:
-        """Makes the weight `ours` from the file's arrays, in order. Zeros if the layout has no such weight."""
+    def from_file(self, weight_name: str, values: list[np.ndarray], shape: Shape, config: BertConfig) -> np.ndarray:
+        """Makes a weight from the file's arrays, in order. Zeros if the layout has no such weight."""
         if not values:
             return np.zeros(shape, np.float32)
-        if self.lacks_padding_positions and ours == _POSITIONS:
+        if self.lacks_padding_positions and weight_name == _POSITIONS:
             (value,) = values
             return np.concatenate([np.zeros((shape[0] - len(value), shape[1]), value.dtype), value])
-        widths = _widths(ours, shape, len(values), config)
-        if len(values) == 1 and not self.is_transposed(ours):
-            whole = values[0].reshape(shape)
+        widths = _widths(weight_name, shape, len(values), config)
+        if len(values) == 1 and not self.is_transposed(weight_name):
+            weight = values[0].reshape(shape)
         else:
-            whole = empty(shape, values[0].dtype)
-            for value, part in zip(values, np.split(whole, np.cumsum(widths)[:-1], axis=-1), strict=True):
-                if self.is_transposed(ours):
+            weight = empty(shape, values[0].dtype)
+            for value, part in zip(values, np.split(weight, np.cumsum(widths)[:-1], axis=-1), strict=True):
+                if self.is_transposed(weight_name):
                     _copy_transposed(value, part)
                 else:
                     part[...] = value.reshape(part.shape)
-        order = self._order(ours, config)
-        return whole if order is None else np.ascontiguousarray(whole[..., order])
+        order = self._order(weight_name, config)
+        return weight if order is None else np.ascontiguousarray(weight[..., order])
 
-    def to_theirs(self, ours: str, value: np.ndarray, parts: int, config: BertConfig) -> list[np.ndarray]:
-        """Makes the file's `parts` arrays, in order, from the weight `ours`. It is the inverse of `to_ours`."""
-        order = self._order(ours, config)
+    def to_file(self, weight_name: str, value: np.ndarray, parts: int, config: BertConfig) -> list[np.ndarray]:
+        """Makes the file's `parts` arrays, in order, from a weight. It is the inverse of `from_file`."""
+        order = self._order(weight_name, config)
         if order is not None:
             value = value[..., np.argsort(order)]
-        pieces = np.split(value, np.cumsum(_widths(ours, value.shape, parts, config))[:-1], axis=-1)
-        stored = self.stored_shapes(ours, value.shape, parts, config)
+        pieces = np.split(value, np.cumsum(_widths(weight_name, value.shape, parts, config))[:-1], axis=-1)
+        stored = self.stored_shapes(weight_name, value.shape, parts, config)
         return [
-            piece.T if self.is_transposed(ours) else piece.reshape(shape)
+            piece.T if self.is_transposed(weight_name) else piece.reshape(shape)
             for piece, shape in zip(pieces, stored, strict=True)
         ]
 
-    def _order(self, ours: str, config: BertConfig) -> np.ndarray | None:
-        layer = ours.partition("/")[2].rpartition("/")[0]
+    def _order(self, weight_name: str, config: BertConfig) -> np.ndarray | None:
+        layer = weight_name.partition("/")[2].rpartition("/")[0]
         return self.orders[layer](config) if layer in self.orders else None
 
 
@@ -99,15 +99,15 @@ def by_head(config: BertConfig) -> np.ndarray:
     QK^T does not change if the coordinates of Q and K are permuted in the same way. V keeps its order.
     """
     size = config.head_size
-    turned = np.arange(size).reshape(-1, 2).T.ravel()  # 0, 2, ..., 1, 3, ...
+    deinterleaved = np.arange(size).reshape(-1, 2).T.ravel()  # 0, 2, ..., 1, 3, ...
     starts = 3 * size * np.arange(config.num_heads)[:, None]  # [num_heads, 1]
-    parts = [starts + part * size + (np.arange(size) if part == 2 else turned) for part in range(3)]
+    parts = [starts + part * size + (np.arange(size) if part == 2 else deinterleaved) for part in range(3)]
     return np.concatenate([part.ravel() for part in parts])
 
 
-def _widths(ours: str, shape: Shape, parts: int, config: BertConfig) -> tuple[int, ...]:
+def _widths(weight_name: str, shape: Shape, parts: int, config: BertConfig) -> tuple[int, ...]:
     """Computes the size of each part's last axis."""
-    return config.qkv_sizes if parts == 3 and _QKV in ours else (shape[-1] // parts,) * parts
+    return config.qkv_sizes if parts == 3 and _QKV in weight_name else (shape[-1] // parts,) * parts
 
 
 def _copy_transposed(value: np.ndarray, result: np.ndarray) -> None:

@@ -18,7 +18,7 @@ from keras_bert.shapes import Shape
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-_MOST_AT_A_TIME = 1 << 26  # a writer saves a part of a checkpoint when it holds more numbers than this in memory
+_MAX_BUFFERED = 1 << 26  # a writer saves a part of a checkpoint when it holds more numbers than this in memory
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
@@ -66,19 +66,19 @@ def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) ->
 
     with _written_whole(prefix) as unfinished:
         parts: list[str] = []
-        waiting: dict[str, tf.Tensor] = {}
+        buffered: dict[str, tf.Tensor] = {}
 
         def flush() -> None:
             parts.append(f"{unfinished}.part-{len(parts)}")
-            names, values = [*waiting], [*waiting.values()]
+            names, values = [*buffered], [*buffered.values()]
             tf.raw_ops.SaveV2(prefix=parts[-1], tensor_names=names, shape_and_slices=[""] * len(names), tensors=values)
-            waiting.clear()
+            buffered.clear()
 
         for name, value in tensors:
-            waiting[name] = tf.constant(value)
-            if sum(tensor.shape.num_elements() for tensor in waiting.values()) > _MOST_AT_A_TIME:
+            buffered[name] = tf.constant(value)
+            if sum(tensor.shape.num_elements() for tensor in buffered.values()) > _MAX_BUFFERED:
                 flush()
-        if waiting or not parts:
+        if buffered or not parts:
             flush()
         tf.raw_ops.MergeV2Checkpoints(
             checkpoint_prefixes=parts, destination_prefix=unfinished, delete_old_dirs=False, allow_missing_files=False
@@ -104,7 +104,7 @@ def write_object_graph(
     def attribute_name(escaped: str) -> str:
         return escaped.replace(".S", "/").replace("..", ".")
 
-    def at(path: str) -> tf.Module:
+    def module_at(path: str) -> tf.Module:
         node = root
         for name in map(attribute_name, path.split("/") if path else ()):
             if not hasattr(node, name):
@@ -114,10 +114,10 @@ def write_object_graph(
 
     for name, value in tensors:
         parent, _, attribute = path_of(name).rpartition("/")
-        setattr(at(parent), attribute_name(attribute), tf.Variable(value, name=name))
+        setattr(module_at(parent), attribute_name(attribute), tf.Variable(value, name=name))
     for alias, path in aliases.items():
         parent, _, attribute = alias.rpartition("/")
-        setattr(at(parent), attribute_name(attribute), at(path))
+        setattr(module_at(parent), attribute_name(attribute), module_at(path))
     items = {name: getattr(root, name) for name in vars(root) if not name.startswith("_")}
     with _written_whole(prefix) as unfinished:
         tf.train.Checkpoint(**items).write(unfinished)
@@ -130,11 +130,13 @@ def _written_whole(prefix: Path) -> Iterator[str]:
     unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}.tmp")
     try:
         yield str(unfinished)
-        written = [path.name.removeprefix(unfinished.name) for path in prefix.parent.glob(f"{unfinished.name}.data-*")]
-        for ending in (*written, ".index"):  # the index last: without it, there is no checkpoint
+        data_endings = [
+            path.name.removeprefix(unfinished.name) for path in prefix.parent.glob(f"{unfinished.name}.data-*")
+        ]
+        for ending in (*data_endings, ".index"):  # the index last: without it, there is no checkpoint
             os.replace(f"{unfinished}{ending}", f"{prefix}{ending}")
         for data in prefix.parent.glob(f"{prefix.name}.data-*"):
-            if data.name.removeprefix(prefix.name) not in written:
+            if data.name.removeprefix(prefix.name) not in data_endings:
                 data.unlink()  # from an earlier checkpoint with another number of files
     finally:
         for leftover in prefix.parent.glob(f"{unfinished.name}*"):
@@ -143,10 +145,10 @@ def _written_whole(prefix: Path) -> Iterator[str]:
 
 # -- TensorFlow 2 checkpoints by the names of variables. The keys in the files are object paths.
 
-_NOT_OF_THE_MODEL = {"optimizer", "save_counter"}
+_OUTSIDE_THE_MODEL = {"optimizer", "save_counter"}
 
 
-def by_variable(file: TensorFlowFile) -> JoinedFile:
+def open_by_variable(file: TensorFlowFile) -> JoinedFile:
     """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
 
     The keys in the file are paths from the saved object to its variables, so they depend on the kind of object. The
@@ -164,9 +166,9 @@ def by_variable(file: TensorFlowFile) -> JoinedFile:
         keys = _keys_by_name(graph)
     except (DecodeError, TypeError, IndexError) as error:
         raise ValueError(f"{file.path}: the object graph in it is damaged: {error}") from None
-    lost = sorted(name for name, key in keys.items() if key not in file.names)
-    if lost:
-        raise ValueError(f"{file.path}: the object graph has {lost[0]}, but its value is not in the file")
+    without_value = sorted(name for name, key in keys.items() if key not in file.names)
+    if without_value:
+        raise ValueError(f"{file.path}: the object graph has {without_value[0]}, but its value is not in the file")
     return JoinedFile(file.path, {name: (file, key) for name, key in keys.items()})
 
 
@@ -189,9 +191,9 @@ def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
 def _keys_by_name(graph: TrackableObjectGraph) -> dict[str, str]:
     """Maps the name of each variable to the key of its value, breadth first over the object graph."""
     optimizer = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
-    seen, waiting, keys = set(), [0], {}
-    while waiting:
-        i = waiting.pop(0)
+    seen, queue, keys = set(), [0], {}
+    while queue:
+        i = queue.pop(0)
         if i in seen or i in optimizer:
             continue
         seen.add(i)
@@ -202,5 +204,5 @@ def _keys_by_name(graph: TrackableObjectGraph) -> dict[str, str]:
                 name += "'"
             if attribute.name == "VARIABLE_VALUE":
                 keys[name] = attribute.checkpoint_key
-        waiting += [child.node_id for child in node.children if child.local_name not in _NOT_OF_THE_MODEL]
+        queue += [child.node_id for child in node.children if child.local_name not in _OUTSIDE_THE_MODEL]
     return keys

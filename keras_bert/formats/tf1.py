@@ -159,7 +159,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     """
     file = preset.tensorflow_file
     assert file is not None  # see `recognizes`
-    config = config_beside(preset) or _inferred(file)
+    config = config_beside(preset) or _infer_config(file)
     table, spellings, extras = TABLES[config.family], {}, _EXTRAS
     if config.family == "electra":
         is_generator = _is_generator(file, config)
@@ -210,21 +210,21 @@ def values_of(config: BertConfig) -> dict[str, object]:
     gelu = table.choices["activation"]["gelu"]
     if config.activation not in (gelu, "relu"):
         raise ValueError(f"a {config.family}_config.json has {gelu} or relu, not {config.activation!r}")
-    left_out = [table.config[field] for field in _NOT_IN_CONFIGS]
-    return {key: value for key, value in table.entries(config).items() if key not in left_out}
+    omitted_keys = [table.config[field] for field in _NOT_IN_CONFIGS]
+    return {key: value for key, value in table.entries(config).items() if key not in omitted_keys}
 
 
-def values_with_warnings(config: BertConfig, whose: str) -> dict[str, object]:
-    """Makes the content of `values_of`. Warns if the code of `whose`, such as "Google's", computes other outputs."""
+def values_with_warnings(config: BertConfig, owner: str) -> dict[str, object]:
+    """Makes the content of `values_of`. Warns if the code of `owner`, such as "Google's", computes other outputs."""
     if config.activation == "gelu" and config.family != "electra":
         warnings.warn(
-            f"this model uses the exact gelu; {whose} code will compute the tanh approximation, about 1e-3 away",
+            f"this model uses the exact gelu; {owner} code will compute the tanh approximation, about 1e-3 away",
             stacklevel=4,
         )
         config = dataclasses.replace(config, activation="gelu_tanh")
     if config.layer_norm_epsilon != 1e-12:
         warnings.warn(
-            f"this model's layer normalization adds {config.layer_norm_epsilon}; {whose} code will add 1e-12",
+            f"this model's layer normalization adds {config.layer_norm_epsilon}; {owner} code will add 1e-12",
             stacklevel=4,
         )
     return values_of(config)
@@ -236,7 +236,7 @@ def config_beside(preset: Preset) -> BertConfig | None:
     return None if name is None else preset.config_in(name)
 
 
-def _inferred(file: TensorFlowFile) -> BertConfig:
+def _infer_config(file: TensorFlowFile) -> BertConfig:
     """Infers the configuration from the shapes of the weights: Google's ELECTRA checkpoints have no file for it."""
     family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
     return config_from_shapes(family, file, TABLES[family], {}, TABLES[family].choices["activation"]["gelu"])

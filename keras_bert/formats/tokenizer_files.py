@@ -75,14 +75,14 @@ class TokenizerFiles:
     def __init__(self, preset: Preset) -> None:
         self._preset = preset
         self.directory = preset.directory
-        self.whole_path = self.directory / ALL_IN_ONE
+        self.tokenizer_json_path = self.directory / ALL_IN_ONE
 
     def find_vocabulary(self) -> Path:
         """Finds a file with the vocabulary. Raises FileNotFoundError if there is none."""
         return files.find(self.directory, *VOCABULARIES, advice="copy the files of the model's tokenizer there")
 
     @functools.cached_property
-    def whole(self) -> dict[str, Any]:
+    def tokenizer_json(self) -> dict[str, Any]:
         """The content of `tokenizer.json`. Raises FileNotFoundError, or ValueError if it is damaged."""
         return self._preset.json(ALL_IN_ONE)
 
@@ -102,17 +102,22 @@ class TokenizerFiles:
         return self._preset.json_if_there(_SPECIAL, _NAMES_SHAPE)
 
     @functools.cached_property
-    def has_whole(self) -> bool:
+    def has_tokenizer_json(self) -> bool:
         """Whether there is a `tokenizer.json` of Hugging Face. Raises ValueError if it is damaged."""
-        return self.whole_path.is_file() and keras_hub.tokenizer_type(self.whole_path, self.whole) is None
+        return (
+            self.tokenizer_json_path.is_file()
+            and keras_hub.tokenizer_type(self.tokenizer_json_path, self.tokenizer_json) is None
+        )
 
     @functools.cached_property
     def ids(self) -> dict[str, dict[str, int]]:
         """The tokens and ids that each file lists, by file name. Raises ValueError if a file is damaged."""
         readers = {
-            VOCABULARY: lambda path: {token: i for i, token in enumerate(files.lines_of(files.read_text(path)))},
+            VOCABULARY: lambda path: {token: i for i, token in enumerate(files.split_lines(files.read_text(path)))},
             IDS: lambda path: self._preset.json(IDS, {str: int}),
-            ALL_IN_ONE: lambda path: _ids_of_whole(path, self.whole) if self.has_whole else {},
+            ALL_IN_ONE: lambda path: (
+                _ids_of_tokenizer_json(path, self.tokenizer_json) if self.has_tokenizer_json else {}
+            ),
             _ADDED: lambda path: self._preset.json(_ADDED, {str: int}),
             CONFIG: lambda path: _ids_of_config(path, self.config),
         }
@@ -128,12 +133,12 @@ class TokenizerFiles:
     @property
     def type(self) -> str | None:
         """The type of the tokenizer in `tokenizer.json`, Hugging Face's or KerasHub's."""
-        if (kind := keras_hub.tokenizer_type(self.whole_path, self.whole)) is not None:
+        if (kind := keras_hub.tokenizer_type(self.tokenizer_json_path, self.tokenizer_json)) is not None:
             return kind
-        files.check_json(self.whole, {"model": {"type": (str, None)}}, self.whole_path)
-        return self.whole["model"].get("type") or ("BPE" if "merges" in self.whole["model"] else None)
+        files.check_json(self.tokenizer_json, {"model": {"type": (str, None)}}, self.tokenizer_json_path)
+        return self.tokenizer_json["model"].get("type") or ("BPE" if "merges" in self.tokenizer_json["model"] else None)
 
-    def best(self, *names: str) -> Path:
+    def choose_file(self, *names: str) -> Path:
         """Chooses the file to read: the first existing file of `names`, or `tokenizer.json`.
 
         It chooses `tokenizer.json` if none of `names` exists, if the tokenizer has added tokens that are not special,
@@ -143,11 +148,11 @@ class TokenizerFiles:
             FileNotFoundError: none of the files exists.
         """
         path = files.find(self.directory, *names, ALL_IN_ONE)
-        if path == self.whole_path or not self.whole_path.is_file():
+        if path == self.tokenizer_json_path or not self.tokenizer_json_path.is_file():
             return path
-        has_added_tokens = next(self._stated_added_tokens(), None) is not None
+        has_added_tokens = next(self._added_tokens(), None) is not None
         has_more = len(self.ids[ALL_IN_ONE]) > len(self.ids[path.name])
-        return self.whole_path if has_added_tokens or has_more else path
+        return self.tokenizer_json_path if has_added_tokens or has_more else path
 
     def check(self, vocabulary: Sequence[str], special_tokens: Mapping[str, str]) -> None:
         """Compares all files with the tokenizer that was read from some of them.
@@ -161,28 +166,28 @@ class TokenizerFiles:
         Raises:
             ValueError: a file has another token for an id, lacks a token, or names another special token.
         """
-        own = {token: index for index, token in enumerate(vocabulary)}
+        id_of_token = {token: index for index, token in enumerate(vocabulary)}
         for name, ids in self.ids.items():
             # Compare token by token only if some differ: a vocabulary has tens of thousands.
-            for token, index in () if ids.items() <= own.items() else ids.items():
+            for token, index in () if ids.items() <= id_of_token.items() else ids.items():
                 known = vocabulary[index] if 0 <= index < len(vocabulary) else None
                 if token not in ("", known) and not (known is None and self._is_unused(name, token)):
                     self._refuse(name, f"{token!r:.60} as token {index}", known)
-        if self.has_whole and len(self.ids[ALL_IN_ONE]) < len(vocabulary):
+        if self.has_tokenizer_json and len(self.ids[ALL_IN_ONE]) < len(vocabulary):
             for token in vocabulary:
                 if token not in self.ids[ALL_IN_ONE]:
                     self._refuse(ALL_IN_ONE, f"no token {token!r:.60}", token)
         for key, token in special_tokens.items():
-            for name, stated in ((CONFIG, self.config), (_SPECIAL, self.special_names)):
-                if _content(stated.get(key)) not in (None, token):
-                    self._refuse(name, f"{_content(stated[key])!r:.60} as {key}", token)
+            for name, content in ((CONFIG, self.config), (_SPECIAL, self.special_names)):
+                if _content(content.get(key)) not in (None, token):
+                    self._refuse(name, f"{_content(content[key])!r:.60} as {key}", token)
 
     def _is_unused(self, name: str, token: str) -> bool:
         """Checks whether a token that the tokenizer lacks is special, so that no text contains it."""
         if name in (_ADDED, CONFIG):
             return True  # `settings` refuses tokens of these files that are not special
-        whole = self.whole.get("added_tokens") or [] if name == ALL_IN_ONE else []
-        return any(each["content"] == token and each.get("special") for each in whole)
+        listed_tokens = self.tokenizer_json.get("added_tokens") or [] if name == ALL_IN_ONE else []
+        return any(each["content"] == token and each.get("special") for each in listed_tokens)
 
     def _refuse(self, name: str, content: str, known: str | None) -> None:
         others = [each for each in VOCABULARIES if each != name and (self.directory / each).is_file()]
@@ -205,7 +210,7 @@ class TokenizerFiles:
         Raises:
             ValueError: the file is damaged, or has a setting that would change ids.
         """
-        for source, token in self._stated_added_tokens():
+        for source, token in self._added_tokens():
             if token not in added_tokens:
                 raise ValueError(
                     f"{source} has the added token {token!r:.60}; tokens that are not special but found anywhere in "
@@ -213,8 +218,8 @@ class TokenizerFiles:
                 )
         check_plain(self.config, _PLAIN_CONFIG, self.directory / CONFIG)
         warn_of_unknown(self.config, KNOWN_CONFIG, self.directory / CONFIG)
-        stated = {**{key: self.special_names.get(key) for key in TOKENS.values()}, **self.config}
-        return {ours: _content(stated[key]) for ours, key in names.items() if stated.get(key) is not None}
+        entries = {**{key: self.special_names.get(key) for key in TOKENS.values()}, **self.config}
+        return {argument: _content(entries[key]) for argument, key in names.items() if entries.get(key) is not None}
 
     def arguments(self, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Reads the arguments of a tokenizer of type `kind` from `tokenizer.json`, Hugging Face's or KerasHub's.
@@ -226,29 +231,31 @@ class TokenizerFiles:
         Raises:
             ValueError: the file is damaged, has another type or a setting that would change ids.
         """
-        if (arguments := keras_hub.tokenizer_arguments(self.whole_path, self.whole, kind)) is not None:
+        if (
+            arguments := keras_hub.tokenizer_arguments(self.tokenizer_json_path, self.tokenizer_json, kind)
+        ) is not None:
             return arguments
         if self.type not in (kind, None):
-            raise ValueError(f"{self.whole_path} holds a {self.type} tokenizer, not {kind}")
-        files.check_json(self.whole, JSON_SHAPE, self.whole_path)
-        return arguments_of(self.whole_path, self.whole)
+            raise ValueError(f"{self.tokenizer_json_path} holds a {self.type} tokenizer, not {kind}")
+        files.check_json(self.tokenizer_json, JSON_SHAPE, self.tokenizer_json_path)
+        return arguments_of(self.tokenizer_json_path, self.tokenizer_json)
 
-    def _stated_added_tokens(self) -> Iterator[tuple[Path, str]]:
+    def _added_tokens(self) -> Iterator[tuple[Path, str]]:
         """Yields the added tokens that are not special, each after its file's path.
 
         Newer versions list them in `tokenizer_config.json`, older ones in `added_tokens.json`. Older ones name the
         special tokens in `special_tokens_map.json`.
         """
-        others = self.directory / _ADDED
+        added_tokens_path = self.directory / _ADDED
         if (added := self.config.get("added_tokens_decoder")) is not None:
             path = self.directory / CONFIG
             yield from ((path, each["content"]) for each in added.values() if not each.get("special"))
-        elif others.is_file():
-            stated = [*self.special_names.values(), *(self.config.get(name) for name in TOKENS.values())]
-            flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
+        elif added_tokens_path.is_file():
+            declared = [*self.special_names.values(), *(self.config.get(name) for name in TOKENS.values())]
+            flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in declared))
             special = [value.get("content") if isinstance(value, dict) else value for value in flat]
             added = self._preset.json(_ADDED, {str: int})
-            yield from ((others, token) for token in added if token not in special)
+            yield from ((added_tokens_path, token) for token in added if token not in special)
 
 
 def _content(token: Any) -> Any:
@@ -256,7 +263,7 @@ def _content(token: Any) -> Any:
     return token["content"] if isinstance(token, dict) else token
 
 
-def _ids_of_whole(path: Path, content: dict[str, Any]) -> dict[str, int]:
+def _ids_of_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, int]:
     """Reads tokens and ids from the `content` of Hugging Face's `tokenizer.json`, of any type."""
     try:
         tokens = content["model"]["vocab"]

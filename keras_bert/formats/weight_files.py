@@ -45,18 +45,18 @@ class SafetensorsFile:
         """Reads an array into memory of its own, aligned for TensorFlow."""
         entry = self._header[name]
         if sys.byteorder != "little" or entry["dtype"] not in _DTYPES:
-            return self._converted(name)
+            return self._read_converted(name)
         array = storage.empty(tuple(entry["shape"]), _DTYPES[entry["dtype"]])
         self._bytes.seek(self._start + entry["data_offsets"][0])
-        rest = array.reshape(-1).view(np.uint8).data
-        while rest:
-            count = self._bytes.readinto(rest)  # the system reads at most 2 GB at a time
+        remaining = array.reshape(-1).view(np.uint8).data
+        while remaining:
+            count = self._bytes.readinto(remaining)  # the system reads at most 2 GB at a time
             if not count:
                 raise ValueError(f"{self.path}: cannot read {name}: the file has become shorter")
-            rest = rest[count:]
+            remaining = remaining[count:]
         return array
 
-    def _converted(self, name: str) -> np.ndarray:
+    def _read_converted(self, name: str) -> np.ndarray:
         try:
             # Open a mapping per tensor: a mapping keeps every page it has read in memory until it is closed.
             with safe_open(self.path, framework="numpy") as file:
@@ -177,13 +177,13 @@ class TorchFile:
         files.refuse_pointer(path)
         self.path = path
         self.size = path.stat().st_size
-        refused = f"{path} is a pickle, which can run untrusted code; it is only read with torch"
+        explanation = f"{path} is a pickle, which can run untrusted code; it is only read with torch"
         try:
             import torch
         except ImportError:
-            raise ImportError(f"{refused} (weights_only=True), which is not installed; {_ADVICE}") from None
+            raise ImportError(f"{explanation} (weights_only=True), which is not installed; {_ADVICE}") from None
         if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_SINCE:
-            raise ImportError(f"{refused} 2.6 or later, not with {torch.__version__}; {_ADVICE}")
+            raise ImportError(f"{explanation} 2.6 or later, not with {torch.__version__}; {_ADVICE}")
         try:
             self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as error:
@@ -191,7 +191,9 @@ class TorchFile:
         except Exception as error:  # the type of torch's error depends on the damage
             size = path.stat().st_size
             raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
-        if not isinstance(self._tensors, dict) or not all(isinstance(x, torch.Tensor) for x in self._tensors.values()):
+        if not isinstance(self._tensors, dict) or not all(
+            isinstance(tensor, torch.Tensor) for tensor in self._tensors.values()
+        ):
             raise ValueError(f"{path} does not hold a dict of tensors by name")
         self.names = set(self._tensors)
 

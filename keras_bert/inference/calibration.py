@@ -54,10 +54,10 @@ _SMOOTHING = 0.6
 # Product -> the factor that widens its input's limit. Attention's outputs are largest if one key takes all the weight,
 # which is rare in calibration texts. Over 1,500 texts of STS-B, the factor raised the worst cosine to float32 from
 # 0.967 to 0.986; the mean did not fall.
-_WIDENED = {"context": 1.5}
+_LIMIT_FACTORS = {"context": 1.5}
 
 # Candidates for a limit, as shares of the largest absolute value.
-_SHARES = np.linspace(0.1, 1.0, 19)
+_CANDIDATE_SHARES = np.linspace(0.1, 1.0, 19)
 
 
 def input_ranges(
@@ -78,15 +78,15 @@ def input_ranges(
     """
     largest, samples = _record(encoder, blocks, batches)
     ranges = []
-    for i, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         block_ranges = {}
         for name in block.products.recorded:
-            rows, kernel = np.concatenate(samples[i, name]), block.products.kernel(name)
+            rows, kernel = np.concatenate(samples[index, name]), block.products.kernel(name)
             divisors = None
-            if name not in block.gets_int8:
-                divisors = _divisors(largest[i, name], kernel)
+            if name not in block.int8_products:
+                divisors = _divisors(largest[index, name], kernel)
                 rows, kernel = rows / divisors, kernel * divisors[:, None]
-            block_ranges[name] = InputRange(_best_limit(rows, kernel) * _WIDENED.get(name, 1.0), divisors)
+            block_ranges[name] = InputRange(_best_limit(rows, kernel) * _LIMIT_FACTORS.get(name, 1.0), divisors)
         ranges.append(block_ranges)
     return ranges
 
@@ -107,8 +107,8 @@ def _record(
     samples: dict[tuple[int, str], list[np.ndarray]] = {}
     for batch in batches:
         for i, products in enumerate(record(batch)):
-            for name, (most, rows) in products.items():
-                largest[i, name] = np.maximum(largest.get((i, name), 0.0), most.numpy())
+            for name, (batch_largest, rows) in products.items():
+                largest[i, name] = np.maximum(largest.get((i, name), 0.0), batch_largest.numpy())
                 samples.setdefault((i, name), []).append(rows.numpy())
     if not samples:
         raise ValueError("there are no texts to calibrate int8 with; give some hundred texts")
@@ -127,14 +127,14 @@ def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
     A few rows, such as the rows of `[SEP]`, have the largest values. A limit that does not clip them would cost all
     other rows precision.
     """
-    most = float(np.abs(rows).max()) or 1.0
-    lengths = np.square(rows @ kernel).sum(axis=1) + np.finfo(np.float32).tiny
+    largest = float(np.abs(rows).max()) or 1.0
+    squared_norms = np.square(rows @ kernel).sum(axis=1) + np.finfo(np.float32).tiny
 
     def error(limit: float) -> float:
         rounded = np.clip(np.rint(rows * (127 / limit)), -127, 127) * (limit / 127)
-        return float((np.square((rounded - rows) @ kernel).sum(axis=1) / lengths).mean())
+        return float((np.square((rounded - rows) @ kernel).sum(axis=1) / squared_norms).mean())
 
-    return min((float(share * most) for share in _SHARES), key=error)
+    return min((float(share * largest) for share in _CANDIDATE_SHARES), key=error)
 
 
 # -- The loss of an encoder in int8, of each block and in total.
@@ -163,9 +163,11 @@ def block_losses(encoder: BertEncoder, lower: Sequence[Block], batches: Iterable
 
     @tf.function(autograph=False, reduce_retracing=True)
     def losses(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        both = [_ComparingBlock(one, other) for one, other in zip(encoder.blocks, lower, strict=True)]
-        encoder.run(inputs, both)
-        return tf.stack([tf.concat(block.losses, axis=0) for block in both])  # [blocks, tokens]
+        comparing_blocks = [
+            _ComparingBlock(exact, int8_block) for exact, int8_block in zip(encoder.blocks, lower, strict=True)
+        ]
+        encoder.run(inputs, comparing_blocks)
+        return tf.stack([tf.concat(block.losses, axis=0) for block in comparing_blocks])  # [blocks, tokens]
 
     return np.concatenate([losses(batch).numpy() for batch in batches], axis=1).mean(axis=1)
 
@@ -177,13 +179,13 @@ def mean_cosine(
 
     @tf.function(autograph=False, reduce_retracing=True)
     def cosines(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        one = encoder.run(inputs, encoder.blocks)["sequence_output"]
-        other = encoder.run(inputs, lower, words=words)["sequence_output"]
-        return tf.boolean_mask(_cosines(one, other), tf.not_equal(inputs["input_mask"], 0))  # [tokens]
+        exact = encoder.run(inputs, encoder.blocks)["sequence_output"]
+        approximate = encoder.run(inputs, lower, words=words)["sequence_output"]
+        return tf.boolean_mask(_cosines(exact, approximate), tf.not_equal(inputs["input_mask"], 0))  # [tokens]
 
     return float(np.concatenate([cosines(batch).numpy() for batch in batches]).mean())
 
 
-def _cosines(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-    one, other = (tf.math.l2_normalize(tf.cast(each, tf.float32), axis=-1) for each in (one, other))
-    return tf.reduce_sum(one * other, axis=-1)
+def _cosines(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    x, y = (tf.math.l2_normalize(tf.cast(each, tf.float32), axis=-1) for each in (x, y))
+    return tf.reduce_sum(x * y, axis=-1)

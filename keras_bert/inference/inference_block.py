@@ -51,7 +51,7 @@ Weights = Mapping[str, np.ndarray]
 FACTOR = "factor"  # the half of a gated "intermediate" that has no activation; both halves have the same input
 
 
-def beside_int8() -> tf.DType:
+def dtype_beside_int8() -> tf.DType:
     """Chooses the type of all other computations beside int8 products."""
     return tf.bfloat16 if onednn.has_bfloat16() else tf.float32
 
@@ -130,7 +130,7 @@ class Int8Products:
     """
 
     def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
-        self.dtype = beside_int8()
+        self.dtype = dtype_beside_int8()
         self._ranges = dict(ranges)
         if f"{FACTOR}/kernel" in weights:
             self._ranges[FACTOR] = ranges["intermediate"]
@@ -138,7 +138,7 @@ class Int8Products:
         self._kernels, self._biases = {}, {}
         self._factors = {name: tf.constant(1 / each, tf.float32) for name, each in divisors.items()}
         if weights["qkv/kernel"].shape[1] == 3 * len(divisors["context"]):  # otherwise, heads share V, but not divisors
-            weights = _with_divided_values(weights, divisors["context"])
+            weights = _fold_divisors_into_values(weights, divisors["context"])
             del self._factors["context"]
         for name in self._ranges:
             kernel = weights[f"{name}/kernel"]
@@ -155,25 +155,27 @@ class Int8Products:
         if activation is not None:
             is_float = self._ranges["output"].divisors is not None
             output = tf.float32 if is_float else self._ranges["output"].limit
-        return self._product(name, self._quantized(name, x), activation, output)
+        return self._compute_product(name, self._quantize(name, x), activation, output)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
         """Computes a gated layer as `FloatProducts` does, in float32 after the products."""
-        x = self._quantized(name, x)
-        return self._product(name, x, activation, tf.float32) * self._product(FACTOR, x, None, tf.float32)
+        x = self._quantize(name, x)
+        return self._compute_product(name, x, activation, tf.float32) * self._compute_product(
+            FACTOR, x, None, tf.float32
+        )
 
-    def _quantized(self, name: str, x: tf.Tensor) -> tf.Tensor:
+    def _quantize(self, name: str, x: tf.Tensor) -> tf.Tensor:
         if x.dtype == onednn.INT8:
             return x
         x = tf.cast(x, tf.float32)  # elementwise operations are slower in bfloat16
         return onednn.quantize(x * self._factors[name] if name in self._factors else x, self._ranges[name].limit)
 
-    def _product(self, name: str, x: tf.Tensor, activation: str | None, output: tf.DType | float) -> tf.Tensor:
+    def _compute_product(self, name: str, x: tf.Tensor, activation: str | None, output: tf.DType | float) -> tf.Tensor:
         limit, kernel, bias = self._ranges[name].limit, self._kernels[name], self._biases[name]
         return onednn.quantized_dense(x, limit, kernel, bias, activation, output)
 
 
-def _with_divided_values(weights: Weights, divisors: np.ndarray) -> Weights:
+def _fold_divisors_into_values(weights: Weights, divisors: np.ndarray) -> Weights:
     """Folds the divisors of attention's output into V: attention averages V, so scaling V scales its output."""
     factors = np.concatenate([np.ones(2 * len(divisors), np.float32), 1 / divisors])
     return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}
@@ -217,7 +219,7 @@ class InferenceBlock(Generic[Products]):
         self._output_norm = output_norm
 
     @property
-    def gets_int8(self) -> tuple[str, ...]:
+    def int8_products(self) -> tuple[str, ...]:
         """The products that receive int8 directly, because the product before them fuses the activation."""
         is_fused = not self.config.gated and self.config.activation in onednn.FUSED
         return ("output",) if is_fused else ()

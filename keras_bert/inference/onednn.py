@@ -67,13 +67,13 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
         [x.dtype],
         T=x.dtype,
         num_args=1,
-        fused_ops=["BiasAdd", *_fused(activation)],
+        fused_ops=["BiasAdd", *_fused_operations(activation)],
         transpose_a=False,
         transpose_b=False,
         is_filter_const=True,
         _kernel="MklNameChangeOp",
     )
-    return _unfused(activation, y)
+    return _apply_unfused(activation, y)
 
 
 def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
@@ -160,11 +160,11 @@ def quantized_dense(
         transpose_b=False,
         is_weight_const=True,
         is_bias_const=True,
-        fused_ops=["BiasAdd", *_fused(activation), "Dequantize" if is_float else "Requantize"],
+        fused_ops=["BiasAdd", *_fused_operations(activation), "Dequantize" if is_float else "Requantize"],
         input_quant_mode="SCALED",
         output_quant_mode="SCALED",
     )
-    return _unfused(activation, product[0])
+    return _apply_unfused(activation, product[0])
 
 
 class QuantizedKernel:
@@ -187,10 +187,10 @@ class QuantizedKernel:
 FUSED = {"gelu": "GeluExact", "gelu_tanh": "GeluApproximate", "relu": "Relu"}
 
 
-def _fused(activation: str | None) -> list[str]:
+def _fused_operations(activation: str | None) -> list[str]:
     return [FUSED[activation]] if activation in FUSED else []
 
 
-def _unfused(activation: str | None, y: tf.Tensor) -> tf.Tensor:
+def _apply_unfused(activation: str | None, y: tf.Tensor) -> tf.Tensor:
     """Computes an activation that oneDNN does not compute within a product."""
     return y if activation is None or activation in FUSED else {"silu": silu}[activation](y)

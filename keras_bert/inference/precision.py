@@ -24,7 +24,7 @@ from keras_bert.inference.inference_block import (
     RecordingProducts,
     TokenTable,
     Weights,
-    beside_int8,
+    dtype_beside_int8,
 )
 from keras_bert.inference.ranges import InputRange, Int8Ranges
 from keras_bert.tensors import EncoderOutputs
@@ -60,45 +60,45 @@ def set_precision(
     if precision == "float32":
         return
     weights = values_by_name(encoder)
-    words = TokenTable(np.asarray(weights["embeddings/word/embeddings"]), precision)
+    token_table = TokenTable(np.asarray(weights["embeddings/word/embeddings"]), precision)
     if precision == "bfloat16":
-        blocks = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, tf.bfloat16))
+        blocks = _make_blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, tf.bfloat16))
     elif ranges is not None:
         if ranges.weights != digest(encoder):
             raise ValueError("these int8 ranges belong to other weights; calibrate again")
-        blocks = _int8_blocks(encoder.config, weights, ranges)
+        blocks = _make_int8_blocks(encoder.config, weights, ranges)
     else:
-        ranges, blocks = _calibrated(encoder, weights, words, list(batches))
-    encoder.inference = Inference(precision, encoder.run, blocks, words, ranges if precision == "int8" else None)
+        ranges, blocks = _calibrate(encoder, weights, token_table, list(batches))
+    encoder.inference = Inference(precision, encoder.run, blocks, token_table, ranges if precision == "int8" else None)
 
 
-def _calibrated(
+def _calibrate(
     encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, tf.Tensor]]
 ) -> tuple[Int8Ranges, list[InferenceBlock[FloatProducts | Int8Products]]]:
     """Calibrates all blocks, and leaves out the blocks that lose most if int8 loses too much."""
-    recording = _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
-    chosen: list[Mapping[str, InputRange] | None] = [*input_ranges(encoder, recording, batches)]
-    ranges = Int8Ranges(tuple(chosen), digest(encoder), is_built_in=False)
-    blocks = _int8_blocks(encoder.config, weights, ranges)
-    some = batches[:_BATCHES]
-    if mean_cosine(encoder, blocks, words, some) < _LEAST_COSINE:
-        in_float = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, beside_int8()))
-        for worst in np.argsort(-block_losses(encoder, blocks, some)):
-            chosen[worst], blocks[worst] = None, in_float[worst]
-            if mean_cosine(encoder, blocks, words, some) >= _LEAST_COSINE:
+    recording = _make_blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
+    ranges_by_block: list[Mapping[str, InputRange] | None] = [*input_ranges(encoder, recording, batches)]
+    ranges = Int8Ranges(tuple(ranges_by_block), digest(encoder), is_built_in=False)
+    blocks = _make_int8_blocks(encoder.config, weights, ranges)
+    sample = batches[:_BATCHES]
+    if mean_cosine(encoder, blocks, words, sample) < _LEAST_COSINE:
+        float_blocks = _make_blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, dtype_beside_int8()))
+        for worst in np.argsort(-block_losses(encoder, blocks, sample)):
+            ranges_by_block[worst], blocks[worst] = None, float_blocks[worst]
+            if mean_cosine(encoder, blocks, words, sample) >= _LEAST_COSINE:
                 break
-        ranges = dataclasses.replace(ranges, blocks=tuple(chosen))
+        ranges = dataclasses.replace(ranges, blocks=tuple(ranges_by_block))
     return ranges, blocks
 
 
-def _int8_blocks(
+def _make_int8_blocks(
     config: BertConfig, weights: Weights, ranges: Int8Ranges
 ) -> list[InferenceBlock[FloatProducts | Int8Products]]:
     def products(i: int, dense: Weights) -> FloatProducts | Int8Products:
-        own = ranges.blocks[i]
-        return FloatProducts(dense, beside_int8()) if own is None else Int8Products(dense, own)
+        block_ranges = ranges.blocks[i]
+        return FloatProducts(dense, dtype_beside_int8()) if block_ranges is None else Int8Products(dense, block_ranges)
 
-    return _blocks(config, weights, products)
+    return _make_blocks(config, weights, products)
 
 
 def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tensor]]) -> float:
@@ -110,8 +110,8 @@ def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tenso
         encoder: an encoder in low precision.
         batches: inputs of the encoder.
     """
-    lower = encoder.inference
-    return mean_cosine(encoder, lower.blocks, lower.words, batches)
+    inference = encoder.inference
+    return mean_cosine(encoder, inference.blocks, inference.words, batches)
 
 
 class Inference:
@@ -138,21 +138,21 @@ class Inference:
         self.words = words
         self.ranges = ranges
         self._run = run = functools.partial(run, blocks=blocks, words=words)
-        self._in_a_graph = tf.function(run, autograph=False, reduce_retracing=True)
+        self._traced_run = tf.function(run, autograph=False, reduce_retracing=True)
 
     def __call__(self, inputs: Mapping[str, tf.Tensor]) -> EncoderOutputs:
-        return self._in_a_graph(inputs) if tf.executing_eagerly() else self._run(inputs)
+        return self._traced_run(inputs) if tf.executing_eagerly() else self._run(inputs)
 
 
-def _blocks(
+def _make_blocks(
     config: BertConfig, weights: Weights, make_products: Callable[[int, Weights], Products]
 ) -> list[InferenceBlock[Products]]:
-    made = []
+    blocks = []
     for i in range(config.groups):
         prefix = f"block_{i}/"
-        own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
-        made.append(InferenceBlock(config, i, own, functools.partial(make_products, i)))
-    return made
+        block_weights = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+        blocks.append(InferenceBlock(config, i, block_weights, functools.partial(make_products, i)))
+    return blocks
 
 
 def _check(config: BertConfig, precision: str) -> None:

@@ -47,7 +47,7 @@ class Int8Ranges:
     is_built_in: bool
 
     @property
-    def left_out(self) -> list[int]:
+    def float_blocks(self) -> list[int]:
         """The indices of the blocks that are not computed in int8, because they would lose too much."""
         return [i for i, block in enumerate(self.blocks) if block is None]
 

@@ -113,10 +113,10 @@ class AdamW(undocumented.ReplicaOptimizer):
             return
         super().build(variables)
         self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
-        self._rates = [self._share_of_rate(variable.path) for variable in variables]
+        self._rate_factors = [self._rate_factor(variable.path) for variable in variables]
         self._scales = [self.scales.get(variable.path) for variable in variables]
 
-    def _share_of_rate(self, path: str) -> float:
+    def _rate_factor(self, path: str) -> float:
         """Computes the factor of a weight's learning rate by `layer_decay`, from the path of the weight."""
         if self.layer_decay == 1.0 or self.num_layers is None:  # with a decay, `num_layers` is set
             return 1.0
@@ -154,7 +154,7 @@ class AdamW(undocumented.ReplicaOptimizer):
     def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index = undocumented.variable_index(self, variable)
         momentum, velocity = (moments[index] for moments in self._moments)
-        rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
+        rate = ops.cast(learning_rate, variable.dtype) * self._rate_factors[index]
         step = ops.cast(self.iterations + 1, variable.dtype)
         power_1 = ops.power(ops.cast(self.beta_1, variable.dtype), step)
         power_2 = ops.power(ops.cast(self.beta_2, variable.dtype), step)

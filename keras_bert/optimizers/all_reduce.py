@@ -32,7 +32,7 @@ def apply_on_replicas(
     accumulators = []
     if steps > 1:
         accumulators = [undocumented.accumulated_gradient(optimizer, each) for each in variables]
-        sums = [here + before.value for here, before in zip(sums, accumulators, strict=True)]
+        sums = [gradient + accumulator.value for gradient, accumulator in zip(sums, accumulators, strict=True)]
     means = undocumented.clip_gradients(optimizer, [each / steps for each in sums])
     is_update = tf.equal((undocumented.batches_seen(optimizer).value + 1) % steps, 0)
     rate = optimizer.learning_rate
@@ -48,7 +48,9 @@ def apply_on_replicas(
         for accumulator, total in zip(accumulators, sums, strict=False):
             strategy.extended.update(
                 accumulator.value,
-                lambda here, total, is_update: here.assign(tf.where(is_update, tf.zeros_like(total), total)),
+                lambda accumulator, total, is_update: accumulator.assign(
+                    tf.where(is_update, tf.zeros_like(total), total)
+                ),
                 args=(total, is_update),
                 group=False,
             )

@@ -37,19 +37,19 @@ class LAMB(AdamW):
     def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index = undocumented.variable_index(self, variable)
         momentum, velocity = (moments[index] for moments in self._moments)
-        rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
+        rate = ops.cast(learning_rate, variable.dtype) * self._rate_factors[index]
         step = ops.cast(self.iterations + 1, variable.dtype)
         self.update_moments(gradient, momentum, velocity)
-        corrected = momentum / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
+        corrected_momentum = momentum / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
         scale = ops.sqrt(velocity / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step)))
-        change = corrected / (scale + self.epsilon)
+        update = corrected_momentum / (scale + self.epsilon)
         if len(variable.shape) > 1:
-            change = change + self.decay * variable
-            change = change * _trust_ratio(ops.norm(variable), ops.norm(change))
-        self.assign_sub(variable, rate * change)
+            update = update + self.decay * variable
+            update = update * _trust_ratio(ops.norm(variable), ops.norm(update))
+        self.assign_sub(variable, rate * update)
 
 
-def _trust_ratio(size: Tensor, change: Tensor) -> Tensor:
-    """Divides `size` by `change`; 1 where a norm is 0: with 0, a matrix of zeros would never change."""
-    is_defined = ops.logical_and(size > 0, change > 0)
-    return ops.where(is_defined, size / ops.where(is_defined, change, 1.0), 1.0)
+def _trust_ratio(weight_norm: Tensor, update_norm: Tensor) -> Tensor:
+    """Divides `weight_norm` by `update_norm`; 1 where a norm is 0: with 0, a matrix of zeros would never change."""
+    is_defined = ops.logical_and(weight_norm > 0, update_norm > 0)
+    return ops.where(is_defined, weight_norm / ops.where(is_defined, update_norm, 1.0), 1.0)

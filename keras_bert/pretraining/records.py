@@ -403,7 +403,7 @@ def write_records(
     write = functools.partial(_write_shard, writer, corpus_parts, seed)
     parts = Parts(directory, SETTINGS, "records", settings, names, write)
     check_documents(texts, layout, objective)
-    with parts.alone() as left:
+    with parts.lock() as left:
         if pipeline_options is not None:
             parts.write_with_beam(left, pipeline_options)
         else:

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.runtimes.comparison import Difference, Run
 from keras_bert.runtimes.export import TRANSFORMERS_NAMES, PackedModel, Runtime, write
 from keras_bert.tasks.task import BertTask
@@ -79,14 +79,14 @@ def export_onnx(
 
 
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
-    onnx = needed("onnx", "onnx", "runtimes")
-    needed("tf2onnx", "tf2onnx", "runtimes")
+    onnx = import_extra("onnx", "onnx", "runtimes")
+    import_extra("tf2onnx", "tf2onnx", "runtimes")
     _add_erfc()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
     model = onnx.load(path)
     _name(model, packed)
     if precision == "float16":
-        model = needed("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
+        model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
             model, keep_io_types=True
         )
     onnx.save(model, path)
@@ -139,7 +139,7 @@ def _name(model: onnx.ModelProto, packed: PackedModel) -> None:
 
 def _quantize(path: Path) -> None:
     """Quantizes weights, with a scale per column. ONNX Runtime quantizes the inputs of products when the model runs."""
-    quantization = needed("onnxruntime.quantization", "onnxruntime", "runtimes")
+    quantization = import_extra("onnxruntime.quantization", "onnxruntime", "runtimes")
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         prepared = Path(directory) / "prepared.onnx"
         quantization.shape_inference.quant_pre_process(path, prepared, skip_symbolic_shape=True)

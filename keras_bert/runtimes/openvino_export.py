@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.runtimes.comparison import Difference, Run
 from keras_bert.runtimes.export import TRANSFORMERS_NAMES, PackedModel, Runtime, write
 from keras_bert.runtimes.onnx_export import ALIASES
@@ -62,7 +62,7 @@ def export_openvino(
 
 
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
-    openvino = needed("openvino", "openvino", "runtimes")
+    openvino = import_extra("openvino", "openvino", "runtimes")
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         whole = str(Path(directory) / path.name)
         packed.export(whole, format="openvino", input_signature=packed.signature(), verbose=False)
@@ -71,7 +71,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
             names = output.get_names()
             output.get_tensor().set_names(names | {ALIASES[name] for name in names if name in ALIASES})
         if precision == "int8":
-            nncf = needed("nncf", "nncf", "runtimes")
+            nncf = import_extra("nncf", "nncf", "runtimes")
             nncf.set_log_level(logging.ERROR)
             with contextlib.redirect_stdout(io.StringIO()):  # hides nncf's tables and progress bars
                 model = nncf.compress_weights(model)

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
 from keras_bert import undocumented
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.formats.saved_model import MODEL
 from keras_bert.tensors import Tensor
 
@@ -137,7 +137,7 @@ def resolve(handle: str) -> str:
     if "://" not in handle:
         what = "is a file" if tf.io.gfile.exists(handle) else "does not exist"
         raise FileNotFoundError(f"{handle} {what}; expected the directory of a SavedModel, or an address like https://")
-    return needed("tensorflow_hub", "tensorflow_hub", "hub").resolve(handle)
+    return import_extra("tensorflow_hub", "tensorflow_hub", "hub").resolve(handle)
 
 
 def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:

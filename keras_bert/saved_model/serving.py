@@ -8,7 +8,7 @@ from types import ModuleType
 import keras
 import tensorflow as tf
 
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.formats.saved_model import MODEL
 from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory, variables_read, write_card
 
@@ -20,7 +20,7 @@ _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé
 
 def messages() -> ModuleType:
     """Imports TF Serving's messages. Raises ImportError if they are not installed."""
-    return needed("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
+    return import_extra("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
 
 
 def write_warmup(directory: Path, names: tuple[str, ...]) -> None:

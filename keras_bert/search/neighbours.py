@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 
 # Up to this number of vectors, a query is compared with all of them, in some hundredths of a second. A larger index has
 # a graph of neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
@@ -166,7 +166,7 @@ def check_installed() -> None:
 
 
 def _faiss() -> ModuleType:
-    return needed("faiss", "faiss-cpu", "search")
+    return import_extra("faiss", "faiss-cpu", "search")
 
 
 def _with_margin(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:

@@ -250,7 +250,7 @@ class CRFLoss(keras.losses.Loss):
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         y_true = _flat(ops.cast(y_true, "int32"))
         of_words = sample_weight if sample_weight is not None and len(sample_weight.shape) == 2 else None
-        for is_word in (undocumented.mask_of(y_pred), of_words):
+        for is_word in (undocumented.get_mask(y_pred), of_words):
             if is_word is not None:
                 y_true = ops.where(ops.cast(is_word, "bool"), y_true, self.ignore_class)
         if sample_weight is not None and of_words is None:

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.layers import ACTIVATIONS, build, dropout, made
+from keras_bert.encoder.layers import ACTIVATIONS, build, dropout, make_layer
 from keras_bert.formats import check_storable
 from keras_bert.shapes import CLASSIFIERS, head_layers
 from keras_bert.tensors import Tensor
@@ -71,10 +71,10 @@ class ClassifierHead(keras.layers.Layer):
         self.config, self.task, self.units = config, task, units
         self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
         layers = head_layers(config, task, units)
-        self.transform = made(layers, "transform", config, self.dtype_policy)
+        self.transform = make_layer(layers, "transform", config, self.dtype_policy)
         self.activation = _ACTIVATIONS[config.activation_of(task)]
-        self.norm = made(layers, "norm", config, self.dtype_policy)
-        self.logits = made(layers, "logits", config, self.dtype_policy)
+        self.norm = make_layer(layers, "norm", config, self.dtype_policy)
+        self.logits = make_layer(layers, "logits", config, self.dtype_policy)
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         layers = {"transform": self.transform, "norm": self.norm, "logits": self.logits}
@@ -110,10 +110,10 @@ class MaskedLMHead(keras.layers.Layer):
         self.config = config
         check_storable(config, ["masked_lm"])
         layers = head_layers(config, "masked_lm")
-        self.decoder = made(layers, "decoder", config, self.dtype_policy)
-        self.transform = made(layers, "transform", config, self.dtype_policy)
+        self.decoder = make_layer(layers, "decoder", config, self.dtype_policy)
+        self.transform = make_layer(layers, "transform", config, self.dtype_policy)
         self.activation = _ACTIVATIONS[config.activation_of("masked_lm")]
-        self.norm = made(layers, "norm", config, self.dtype_policy)
+        self.norm = make_layer(layers, "norm", config, self.dtype_policy)
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         layers = {"decoder": self.decoder, "transform": self.transform, "norm": self.norm}

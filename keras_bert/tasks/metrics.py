@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.tasks.entities import OUTSIDE, LabelScheme
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", posit
     if average not in ("binary", "macro", "micro"):
         raise ValueError(f"average is {average!r}; it can be 'binary', 'macro' or 'micro'")
     labels, predictions = _alike(labels, predictions)
-    measured = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
+    measured = import_extra("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
         labels, predictions, average=average, pos_label=positive, zero_division=0
     )
     prefix = "" if average == "binary" else f"{average}_"
@@ -107,7 +107,7 @@ def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         {'matthews_correlation': 0.577...}
     """
     labels, predictions = _alike(labels, predictions)
-    scikit_learn = needed("sklearn.metrics", "scikit-learn")
+    scikit_learn = import_extra("sklearn.metrics", "scikit-learn")
     if (labels == labels[0]).all() or (predictions == predictions[0]).all():  # scikit-learn sometimes warns here
         return {"matthews_correlation": 0.0}
     return {"matthews_correlation": float(scikit_learn.matthews_corrcoef(labels, predictions))}
@@ -135,7 +135,7 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
             raise ValueError(f"{name} have the shape {list(values.shape)}; a correlation takes [examples], two or more")
         if not np.isfinite(values).all():
             raise ValueError(f"{np.count_nonzero(~np.isfinite(values)):,} of {len(values):,} {name} are not finite")
-    stats = needed("scipy.stats", "scipy")
+    stats = import_extra("scipy.stats", "scipy")
     if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
         return {"pearson": 0.0, "spearman": 0.0}
     return {
@@ -162,7 +162,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
         {'average_precision': 0.833...}
     """
     labels, scores = _alike(labels, scores)
-    scikit_learn = needed("sklearn.metrics", "scikit-learn")
+    scikit_learn = import_extra("sklearn.metrics", "scikit-learn")
     return {"average_precision": float(scikit_learn.average_precision_score(labels, scores)) if labels.any() else 0.0}
 
 
@@ -192,7 +192,7 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
         if len(right) != len(predicted):
             raise ValueError(f"sentence {number} has {len(right)} labels and {len(predicted)} predictions")
     labels, predictions = _in_iobes(labels, predictions)
-    seqeval = needed("seqeval.metrics", "seqeval")
+    seqeval = import_extra("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
     return {name: float(measure(labels, predictions, zero_division=0)) for name, measure in measures.items()}
 
@@ -224,7 +224,9 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
     columns = _in_iobes(labels, predictions)
     if not any(label != OUTSIDE for column in columns for sentence in column for label in sentence):
         return {}  # seqeval cannot average over no kinds
-    report = needed("seqeval.metrics", "seqeval").classification_report(*columns, output_dict=True, zero_division=0)
+    report = import_extra("seqeval.metrics", "seqeval").classification_report(
+        *columns, output_dict=True, zero_division=0
+    )
     rows = {name: list(row.values()) for name, row in report.items()}  # precision, recall, F1 and support
     _, macro, _ = rows.pop("micro avg"), rows.pop("macro avg"), rows.pop("weighted avg")
     averages = {f"macro_{kind}": float(value) for kind, value in zip(_KINDS[:-1], macro, strict=False)}
@@ -254,7 +256,7 @@ def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) 
         (0.5, 2)
     """
     labels, predictions = _alike(labels, predictions)
-    measure = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
+    measure = import_extra("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
     names = list(classes) if labels.ndim == 1 else None
     values = measure(labels, predictions, labels=names, zero_division=0)  # each [classes]
     occurs = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
@@ -309,7 +311,7 @@ def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequenc
     unknown = set(np.unique(labels).tolist() + np.unique(predictions).tolist()) - set(np.asarray(classes).tolist())
     if unknown:  # scikit-learn would ignore these silently
         raise ValueError(f"{sorted(unknown)[0]!r} is not one of the classes, {', '.join(map(repr, classes))}")
-    matrix = needed("sklearn.metrics", "scikit-learn").confusion_matrix(labels, predictions, labels=list(classes))
+    matrix = import_extra("sklearn.metrics", "scikit-learn").confusion_matrix(labels, predictions, labels=list(classes))
     return matrix.astype(np.int64)
 
 

@@ -342,17 +342,17 @@ class BertReranker(BertTask):
         size = preset.checkpoint.shapes(cls.HEAD).get("logits/bias")
         if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
             return bool(TaskPreset.read(preset, cls).settings)
-        return size == (1,) and preset.cross_encoder_settings.is_stated
+        return size == (1,) and preset.cross_encoder_settings.is_declared
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
         stated = preset.files.cross_encoder_settings
-        if stated.is_stated and preset.head_size > 2:
+        if stated.is_declared and preset.head_size > 2:
             raise ValueError(
                 f"{preset.files.handle} has {preset.head_size} outputs for a pair, not one score; load it as a "
                 "BertClassifier"
             )
-        activation = {} if preset.settings and not stated.is_stated else {"activation": stated.activation}
+        activation = {} if preset.settings and not stated.is_declared else {"activation": stated.activation}
         labels = {"labels": preset.saved_labels or ["LABEL_0", "LABEL_1"]} if preset.head_size == 2 else {}
         return {**preset.settings, **activation, **labels, **given}
 

@@ -200,7 +200,7 @@ class BertSparseEncoder(BertTask):
 
     @classmethod
     def is_in(cls, preset: Preset) -> bool:
-        return super().is_in(preset) and preset.sparse_settings.is_stated
+        return super().is_in(preset) and preset.sparse_settings.is_declared
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:

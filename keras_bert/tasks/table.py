@@ -12,7 +12,7 @@ from keras_bert import choices, data, tasks
 from keras_bert.data import squad, texts
 from keras_bert.data.tables import Table, columns_at, read_rows
 from keras_bert.formats import Preset, hugging_face
-from keras_bert.recipe import FineTuningWithTeacher, sorted_by_kind
+from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
 from keras_bert.tasks.entities import scheme_of
 
 if TYPE_CHECKING:
@@ -530,7 +530,7 @@ def learned_from(
     """
     if task not in FROM_FILES:
         raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")
-    source, recipe = sorted_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
+    source, recipe = split_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
     if validation is not None and recipe.validation_split is not None:
         raise ValueError("validation and validation_split are both given; give only one of them")
     return source, recipe

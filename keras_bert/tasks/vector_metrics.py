@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.tasks import metrics
 from keras_bert.tasks.sentence_losses import are_vectors, margins_of, scores_of
 
@@ -162,7 +162,7 @@ def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float
     right = np.append(len(labels) - alike.sum(), found + (len(labels) - alike.sum()) - (ends + 1 - found))
     best, most_right = int(f1.argmax()), int(right.argmax())
     above_all = np.nextafter(ordered[0], np.inf)  # with this threshold, no pair counts as similar
-    average_precision = needed("sklearn.metrics", "scikit-learn").average_precision_score(labels, scores)
+    average_precision = import_extra("sklearn.metrics", "scikit-learn").average_precision_score(labels, scores)
     return {
         "average_precision": float(average_precision),
         "f1": float(f1[best]),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_wordpiece
 from keras_bert.formats.hugging_face_tokenizers import MERGES, TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
@@ -125,7 +125,7 @@ class ArrayPreprocessor:
         preset = Preset(handle)
         config = preset.config
         content, pad_token = _read(preset.tokenizer_files)
-        tokenizer = needed("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
+        tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         config.check_vocabulary(tokenizer.get_vocab_size(), False)
@@ -145,9 +145,9 @@ def _pack(segments: list[list[int]], room: int, special: Encoding) -> tuple[list
 
 def _read(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
     """Reads or makes a preset's `tokenizer.json`, without special tokens to match in texts, and reads its pad token."""
-    kind = preset_files.type if preset_files.whole_path.is_file() else None
+    kind = preset_files.type if preset_files.tokenizer_json_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):
-        content = preset_files.whole
+        content = preset_files.tokenizer_json
         pad_token = (content.get("padding") or {}).get("pad_token", "<pad>")
     elif kind == "BPE" or (preset_files.directory / MERGES).is_file():
         arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_bytepair_files(preset_files)

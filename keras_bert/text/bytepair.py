@@ -12,8 +12,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats.hugging_face_byte_pairs import (
+    merges_in_files,
     read_bytepair_files,
-    stated_merges,
     tokenizer_json,
     write_bytepair_files,
 )
@@ -220,7 +220,7 @@ class BytePairTokenizer(Tokenizer):
     @classmethod
     def _from_files(cls, preset_files: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
         tokenizer = super()._from_files(preset_files, overrides)
-        for path, merges in stated_merges(preset_files):
+        for path, merges in merges_in_files(preset_files):
             if read_merges(merges) != tokenizer.merges:
                 raise ValueError(
                     f"{path} has other merges than the rest of {preset_files.directory}: these files contradict each "

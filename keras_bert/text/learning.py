@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.choices import VOCABULARIES
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.text.arguments import check_many
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import CompatibilityNormalizer, SentencePieceTokenizer
@@ -212,7 +212,7 @@ def learn_pairs(
     `words` has the count of each word, without spaces. `alphabet` has their one-character symbols, in ascending order.
     Returns up to `size` tokens, `alphabet` first; and the merged pairs, earliest first.
     """
-    tokenizers = needed("tokenizers", "tokenizers", extra="vocab")
+    tokenizers = import_extra("tokenizers", "tokenizers", extra="vocab")
 
     def fed() -> Iterator[str]:  # the library takes no counts
         for word, count in words.items():
@@ -419,7 +419,7 @@ def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
 def _learn_sentencepiece(
     corpus: Corpus, size: int, lowercase: bool, strip_accents: bool, character_coverage: float
 ) -> SentencePieceTokenizer:
-    sentencepiece = needed("sentencepiece", "sentencepiece", extra="vocab")
+    sentencepiece = import_extra("sentencepiece", "sentencepiece", extra="vocab")
     normalizer = CompatibilityNormalizer(lowercase, strip_accents)
     texts: list[bytes] = []
     held, step, read = 0, 1, 0

@@ -441,7 +441,7 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         known = ", ".join(sorted(by_class))
         raise ValueError(f"{config_path} asks for {named}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
-        arguments = read_tokenizer_json(path, preset_files.whole)
+        arguments = read_tokenizer_json(path, preset_files.tokenizer_json)
     else:
         # XLM-RoBERTa and CamemBERT have models of the same name, so the model type in `config.json` decides.
         fitting = [family for family, usage in FAMILIES.items() if usage.model == path.name]
@@ -455,9 +455,11 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
-        if preset_files.has_whole:
-            types = {step["type"] for step in normalizers_of(preset_files.whole_path, preset_files.whole)}
-            _check_normalization(preset_files.whole_path, types, {**vars(usage), **arguments})
+        if preset_files.has_tokenizer_json:
+            types = {
+                step["type"] for step in normalizers_of(preset_files.tokenizer_json_path, preset_files.tokenizer_json)
+            }
+            _check_normalization(preset_files.tokenizer_json_path, types, {**vars(usage), **arguments})
     return arguments
 
 

@@ -28,7 +28,7 @@ def read_tokens(
     source = source_of(vocabulary)
     if isinstance(vocabulary, str | os.PathLike):
         _check_is_file(vocabulary, "a vocab.txt with one token a line")
-        tokens = files.lines_of(files.read_text(vocabulary))
+        tokens = files.split_lines(files.read_text(vocabulary))
     else:
         tokens = list(vocabulary)
     if not tokens:
@@ -133,7 +133,7 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) 
     if isinstance(merges, str | os.PathLike):
         source = str(merges)
         _check_is_file(merges, "a merges.txt with one pair of tokens a line")
-        lines = files.lines_of(files.read_text(merges))
+        lines = files.split_lines(files.read_text(merges))
         merges = [line for line in lines[lines[0].startswith("#version") :] if line]
     pairs = [
         tuple(pair.split(" ") if isinstance(pair, str) else pair if isinstance(pair, list | tuple) else ())

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import undocumented
-from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
+from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
 from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor]]"  # int64 [batch], row numbers -> a batch for `fit`
 
 
-@takes(FineTuningWithTeacher)
+@takes_recipe(FineTuningWithTeacher)
 def fine_tune(
     model: BertTask,
     train: Labelled,

@@ -17,7 +17,7 @@ from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_TOTALS, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines
-from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
+from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes_recipe
 from keras_bert.training import distribution, run_files
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
@@ -42,7 +42,7 @@ class Phase(NamedTuple):
     validation: str | Path | Sequence[str | Path] | None = None
 
 
-@takes(PretrainingWithTeacher)
+@takes_recipe(PretrainingWithTeacher)
 def pretrain(
     model: BertPretrainer,
     records: str | Path | Sequence[str | Path],

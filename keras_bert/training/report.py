@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from keras_bert import files
-from keras_bert.extras import needed
+from keras_bert.extras import import_extra
 from keras_bert.tasks.columns import plain_labels
 from keras_bert.tasks.task import BertTask
 
@@ -37,7 +37,7 @@ _MANY = 30  # classes: a larger matrix is drawn without its zeros
 def check_installed() -> None:
     """Raises ImportError if the extra `train` is not installed. Call it before the training starts, not after."""
     for module, distribution in {"sklearn": "scikit-learn", "scipy": "scipy", "matplotlib": "matplotlib"}.items():
-        needed(module, distribution)
+        import_extra(module, distribution)
 
 
 def write_report(
@@ -197,7 +197,7 @@ def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
 
 def _figure(columns: int, size: float = 4.0) -> tuple[Figure, np.ndarray]:
     # Not pyplot, which keeps figures in memory and may need a display.
-    figure = needed("matplotlib.figure", "matplotlib").Figure(
+    figure = import_extra("matplotlib.figure", "matplotlib").Figure(
         figsize=(size * columns * 1.2, size), layout="constrained"
     )
     return figure, figure.subplots(1, columns, squeeze=False)[0]

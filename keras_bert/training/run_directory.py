@@ -136,7 +136,7 @@ class RunDirectory:
         """Replaces the run's state by a note that it is finished, and returns the model's measures as floats."""
         measures = {name: float(value) for name, value in measures.items()}
         run_files.seal(self.run, measures)
-        files.remove_left_over(self.path)
+        files.remove_leftovers(self.path)
         return measures
 
     def finished(self, error: FinishedError) -> dict[str, float]:

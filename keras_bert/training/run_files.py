@@ -377,7 +377,7 @@ class Run:
             self._is_finished = True
             self.save()
             if self.directory is not None and self.is_chief:
-                files.remove_left_over(self.directory)
+                files.remove_leftovers(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
         """Lists the variables of the state: weights and seeds; until the run is finished, also optimizer and loss."""

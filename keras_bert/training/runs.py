@@ -28,7 +28,7 @@ from keras_bert.recipe import (
     PretrainingWithTeacher,
     RowsRecipe,
     SecondPhase,
-    sorted_by_kind,
+    split_by_kind,
 )
 from keras_bert.tasks.columns import count_of
 from keras_bert.tasks.storable import UntrainedWarning
@@ -274,7 +274,7 @@ def pretrain_files(
         >>> list(measures)
         ['loss']
     """
-    recipe, rows, second = sorted_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
+    recipe, rows, second = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
     if vocab is not None and size is not None and teacher is None and num_layers is None:
         begin = functools.partial(_new_model, vocab, size, rows)
     elif teacher is not None and num_layers is not None and vocab is None and size is None:

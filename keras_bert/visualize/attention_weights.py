@@ -42,7 +42,7 @@ class Weights(NamedTuple):
     reaches: tuple[int | None, ...] | None = None
 
 
-def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> Weights:
+def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> Weights:
     """Computes the attention within one text or a pair, without truncation.
 
     Args:
@@ -58,7 +58,7 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
         >>> from keras_bert import BertEncoder, BertPreprocessor
         >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2")
-        >>> weights = weights_of(encoder, preprocessor, "the cat", "it sat")
+        >>> weights = compute_weights(encoder, preprocessor, "the cat", "it sat")
         >>> weights.tokens, weights.second
         (['[CLS]', 'the', 'cat', '[SEP]', 'it', 'sat', '[SEP]'], 4)
         >>> weights.scores.shape
@@ -72,24 +72,24 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
     tokenizer = preprocessor.tokenizer
     segments = tuple(tokenizer.tokenize([text]) for text in texts)
     lengths = [int(segment.row_lengths()[0]) for segment in segments]
-    special, positions = tokenizer.pair_format.special_tokens(len(texts)), encoder.config.max_positions
-    length = sum(lengths) + special
+    num_special, positions = tokenizer.pair_format.special_tokens(len(texts)), encoder.config.max_positions
+    length = sum(lengths) + num_special
     if length > positions:
         raise ValueError(
-            f"the text is {length} tokens long, {special} special tokens included, but this model has {positions} "
+            f"the text is {length} tokens long, {num_special} special tokens included, but this model has {positions} "
             "positions; pass a shorter text"
         )
-    whole = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)
-    inputs = {name: values[:, :length] for name, values in whole.pack(segments).items()}  # without any padding
-    scores = _of_the_row(encoder.attention_scores(inputs))
-    queries, keys = map(_of_the_row, zip(*encoder.queries_and_keys(inputs), strict=True))
+    untruncated = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)
+    inputs = {name: values[:, :length] for name, values in untruncated.pack(segments).items()}  # without any padding
+    scores = _stack_layers(encoder.attention_scores(inputs))
+    queries, keys = map(_stack_layers, zip(*encoder.queries_and_keys(inputs), strict=True))
     tokens = [tokenizer.vocabulary[i] for i in inputs["input_word_ids"].numpy()[0]]
     second = length - 1 - lengths[1] if len(texts) == 2 else None
     config, added = encoder.config, encoder.scores_of_distances(inputs)
     if config.disentangled_buckets is not None:
         queries = queries / np.float32(math.sqrt(3))
     reaches = [config.local_window // 2 if config.is_local(layer) else None for layer in range(config.num_layers)]
-    added = None if added is None else _of_the_row(added)
+    added = None if added is None else _stack_layers(added)
     return Weights(texts, tokens, second, scores, queries, keys, added, tuple(reaches))
 
 
@@ -117,16 +117,16 @@ def clearest_head(weights: Weights, layer: int | None = None, head: int | None =
         ((1, 0), (0, 0))
     """
     special = {weights.tokens[0], weights.tokens[-1]}
-    words = [place for place, token in enumerate(weights.tokens) if token not in special]
+    words = [index for index, token in enumerate(weights.tokens) if token not in special]
     distances = np.abs(np.subtract.outer(words, words))
-    counted = distances > min(1, distances.max(initial=0) - 1)
-    between = weights.scores[:, :, words][:, :, :, words] * counted
-    clearness = np.square(between).sum(axis=(2, 3))  # [num_layers, num_heads]
+    are_distant = distances > min(1, distances.max(initial=0) - 1)
+    word_weights = weights.scores[:, :, words][:, :, :, words] * are_distant
+    clearness = np.square(word_weights).sum(axis=(2, 3))  # [num_layers, num_heads]
     layers = range(len(clearness)) if layer is None else [layer]
     heads = range(clearness.shape[1]) if head is None else [head]
-    return max(((i, j) for i in layers for j in heads), key=lambda place: clearness[place])
+    return max(((i, j) for i in layers for j in heads), key=lambda index: clearness[index])
 
 
-def _of_the_row(layers: Iterable[Tensor]) -> np.ndarray:
+def _stack_layers(layers: Iterable[Tensor]) -> np.ndarray:
     """Stacks the layers' tensors, each of a batch of one row, without the batch's axis."""
     return np.stack([ops.convert_to_numpy(ops.cast(layer[0], "float32")) for layer in layers])

@@ -123,13 +123,13 @@ def _matrix(labels: Sequence[str], counts: np.ndarray) -> str:
 
 
 def _answers(worst: Sequence[ExampleAnswer]) -> str:
-    names = list(dict.fromkeys(name for each in worst for name in each.texts))
-    kinds = list(dict.fromkeys(kind for each in worst for row in each.rows for kind in row))
+    names = list(dict.fromkeys(name for example in worst for name in example.texts))
+    kinds = list(dict.fromkeys(kind for example in worst for row in example.rows for kind in row))
     rows = []
-    for each in worst:
-        span = f' rowspan="{len(each.rows)}"' if len(each.rows) > 1 else ""
-        texts = "".join(f"<td{span}>{escape(_text(each.texts[name]))}</td>" for name in names)
-        for i, row in enumerate(each.rows):
+    for example in worst:
+        span = f' rowspan="{len(example.rows)}"' if len(example.rows) > 1 else ""
+        texts = "".join(f"<td{span}>{escape(_text(example.texts[name]))}</td>" for name in names)
+        for i, row in enumerate(example.rows):
             rows.append(("" if i else texts) + "".join(_cell(row.get(kind, "")) for kind in kinds))
     return _rows([*names, *kinds], rows)
 

@@ -80,13 +80,13 @@ def page(weights: Weights, layer: int, head: int) -> str:
         data=json.dumps(data).replace("<", "\\u003c"),  # so that no text can close the script element
         layers="\n".join(
             f'<script type="text/plain" id="{name}-{number}">{_encoded(values)}</script>'
-            for name, of_layers in (
+            for name, arrays in (
                 ("weights", weights.scores),
                 ("queries", weights.queries),
                 ("keys", weights.keys),
                 ("added", weights.scores[:0] if weights.added is None else weights.added),
             )
-            for number, values in enumerate(of_layers)
+            for number, values in enumerate(arrays)
         ),
         script=script,
     )

@@ -71,10 +71,10 @@ def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
         raise ValueError("the word is empty")
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
     return [
-        Occurrence(sentence, *found.span())
+        Occurrence(sentence, *match.span())
         for paragraph in list_of_str(paragraphs, "paragraphs", "paragraph")
         for sentence in sentences(paragraph)
-        for found in pattern.finditer(sentence)
+        for match in pattern.finditer(sentence)
     ]
 
 
@@ -103,7 +103,7 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
     if len(occurrences) < 2:
         count = "once" if occurrences else "nowhere"
         raise ValueError(f"{word!r} occurs {count} in the text; a comparison needs at least two occurrences")
-    vectors = _vectors(encoder, preprocessor, occurrences)
+    vectors = _compute_vectors(encoder, preprocessor, occurrences)
     tokens = preprocessor.tokenizer.tokenize_words(tf.ragged.constant([word.split()]))
     static = encoder.embeddings.word_embeddings(tokens.flat_values)
     if encoder.embeddings.projection is not None:
@@ -122,22 +122,26 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
     )
 
 
-def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: Sequence[Occurrence]) -> np.ndarray:
+def _compute_vectors(
+    encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: Sequence[Occurrence]
+) -> np.ndarray:
     vectors = np.zeros((len(occurrences), encoder.config.hidden_size), np.float32)
-    room = preprocessor.max_sequence_length - preprocessor.tokenizer.pair_format.special_tokens(1)
+    max_tokens = preprocessor.max_sequence_length - preprocessor.tokenizer.pair_format.special_tokens(1)
     for first in range(0, len(occurrences), _SENTENCES_AT_A_TIME):
-        some = occurrences[first : first + _SENTENCES_AT_A_TIME]
-        ids, starts, ends = preprocessor.tokenizer.tokenize_with_offsets([each.sentence for each in some])
-        for each, length in zip(some, ids.row_lengths().numpy().tolist(), strict=True):
-            if length > room:
+        batch = occurrences[first : first + _SENTENCES_AT_A_TIME]
+        ids, starts, ends = preprocessor.tokenizer.tokenize_with_offsets([each.sentence for each in batch])
+        for each, length in zip(batch, ids.row_lengths().numpy().tolist(), strict=True):
+            if length > max_tokens:
                 raise ValueError(
-                    f"a sentence has {length} tokens, more than the {room} that this model reads; split it: "
+                    f"a sentence has {length} tokens, more than the {max_tokens} that this model reads; split it: "
                     f"{each.sentence[:60]!r}..."
                 )
         states = np.asarray(encoder(preprocessor.pack(ids), training=False)["sequence_output"], np.float32)
-        for row, (each, begins, stops) in enumerate(zip(some, starts.to_list(), ends.to_list(), strict=True)):
-            start, end = (len(each.sentence[:place].encode()) for place in (each.start, each.end))
-            inside = (np.array(begins) < end) & (np.array(stops) > start)
+        for row, (each, token_starts, token_ends) in enumerate(
+            zip(batch, starts.to_list(), ends.to_list(), strict=True)
+        ):
+            start, end = (len(each.sentence[:index].encode()) for index in (each.start, each.end))
+            inside = (np.array(token_starts) < end) & (np.array(token_ends) > start)
             if not inside.any():
                 raise ValueError(f"{each.sentence[each.start : each.end]!r} has no tokens")
             vectors[first + row] = states[row, 1 : 1 + len(inside)][inside].mean(axis=0)  # after [CLS]
@@ -174,10 +178,10 @@ def label_places(
     places: list[tuple[float, float] | None] = []
     for point, number in zip(points, numbers, strict=False):
         half = np.array([0.6 * len(number) + 0.4, 1.0]) * LETTERS / 2  # with a gap between two numbers
-        around = np.concatenate([point + ring * _DIRECTIONS * (half + RADIUS + 2) for ring in _RINGS])
-        inside = ((around >= half) & (around <= np.array(size) - half)).all(axis=1)
-        covers = np.any((np.abs(around[:, None] - taken) < half + halves).all(axis=2), axis=1)
-        free = around[inside & ~covers][:1]
+        candidates = np.concatenate([point + ring * _DIRECTIONS * (half + RADIUS + 2) for ring in _RINGS])
+        inside = ((candidates >= half) & (candidates <= np.array(size) - half)).all(axis=1)
+        overlaps = np.any((np.abs(candidates[:, None] - taken) < half + halves).all(axis=2), axis=1)
+        free = candidates[inside & ~overlaps][:1]
         taken, halves = np.concatenate([taken, free]), np.concatenate([halves, np.tile(half, (len(free), 1))])
         places.append((round(float(free[0, 0]), 1), round(float(free[0, 1]), 1)) if len(free) else None)
     return places
@@ -212,25 +216,31 @@ def page(senses: Senses) -> str:
     Args:
         senses: from `find_senses`.
     """
-    places = _on_page(np.vstack([senses.points, senses.static_point[None]]))
+    places = _scale_to_page(np.vstack([senses.points, senses.static_point[None]]))
     numbers = [str(number) for number in range(1, len(senses.occurrences) + 1)]
     labels = label_places(places, numbers, (_WIDTH, _HEIGHT))
     points = []
     for number, each, (x, y), label in zip(numbers, senses.occurrences, places, labels, strict=False):
-        shown = ""
+        drawn_label = ""
         if label is not None:
-            u, v = label
-            shown = f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{u:.1f}" y2="{v:.1f}"/>' if is_far(label, (x, y)) else ""
-            shown += f'<text x="{u:.1f}" y="{v:.1f}">{number}</text>'
+            label_x, label_y = label
+            drawn_label = (
+                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{label_x:.1f}" y2="{label_y:.1f}"/>'
+                if is_far(label, (x, y))
+                else ""
+            )
+            drawn_label += f'<text x="{label_x:.1f}" y="{label_y:.1f}">{number}</text>'
         title = f"<title>{number}: {escape(each.sentence)}</title>"
         points.append(
-            f'<a href="#s{number}">{shown}<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}">{title}</circle></a>'
+            f'<a href="#s{number}">{drawn_label}<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}">{title}</circle></a>'
         )
     x, y = places[-1]
     points.append(
         f'<path d="M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"><title>{escape(senses.word)}, without context</title></path>'
     )
-    sentences = [f'<li id="s{number}">{_marked(each)}</li>' for number, each in enumerate(senses.occurrences, start=1)]
+    sentences = [
+        f'<li id="s{number}">{_mark_word(each)}</li>' for number, each in enumerate(senses.occurrences, start=1)
+    ]
     body = _BODY.format(
         count=len(senses.occurrences),
         width=_WIDTH,
@@ -272,13 +282,17 @@ def picture(senses: Senses) -> bytes:
     return png(figure)
 
 
-def _on_page(points: np.ndarray) -> np.ndarray:
+def _scale_to_page(points: np.ndarray) -> np.ndarray:
     low, high = points.min(axis=0), points.max(axis=0)
     size = np.array([_WIDTH, _HEIGHT]) - 2 * _MARGIN
     x, y = (_MARGIN + (points - low) / np.maximum(high - low, 1e-9) * size).T
     return np.stack([x, _HEIGHT - y], axis=1)
 
 
-def _marked(each: Occurrence) -> str:
-    before, word, behind = each.sentence[: each.start], each.sentence[each.start : each.end], each.sentence[each.end :]
-    return f"{escape(before)}<mark>{escape(word)}</mark>{escape(behind)}"
+def _mark_word(occurrence: Occurrence) -> str:
+    before, word, after = (
+        occurrence.sentence[: occurrence.start],
+        occurrence.sentence[occurrence.start : occurrence.end],
+        occurrence.sentence[occurrence.end :],
+    )
+    return f"{escape(before)}<mark>{escape(word)}</mark>{escape(after)}"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_bert import files
-from keras_bert.extras import needed
-from keras_bert.visualize.attention_weights import Weights, clearest_head, weights_of
+from keras_bert.extras import import_extra
+from keras_bert.visualize.attention_weights import Weights, clearest_head, compute_weights
 from keras_bert.visualize.page import page
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
     if len(layers) == len(heads) == 1:
         height = max(4.0, _TOKEN_SIZE * len(weights.tokens) + 1.2)
         figure, axes = new_figure(1.15 * height, height)
-        image = _one(axes, weights, layers[0], heads[0])
+        image = _draw_head(axes, weights, layers[0], heads[0])
     else:
         height = max(2.0, _HEAD_SIZE * len(layers) + 0.7)
         figure, axes = new_figure(max(3.0, _HEAD_SIZE * len(heads) + 1.2), height)
-        image = _grid(axes, weights, layers, heads)
+        image = _draw_grid(axes, weights, layers, heads)
     ticks = [0, 0.01, 0.05, 0.2, 0.5, 1]
     bar = figure.colorbar(image, ticks=ticks, format="%g", shrink=min(1.0, _BAR / height), aspect=20)
     bar.ax.tick_params(labelsize=_LETTERS)
@@ -65,7 +65,7 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     """Makes an empty matplotlib figure of this size in inches, and its axes."""
     # Not pyplot, which keeps figures in memory and may need a display.
-    figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
+    figure = import_extra("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 
@@ -76,31 +76,31 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _one(axes: Axes, weights: Weights, layer: int, head: int) -> AxesImage:
-    image = _heat(axes, weights.scores[layer, head])
+def _draw_head(axes: Axes, weights: Weights, layer: int, head: int) -> AxesImage:
+    image = _draw_heat_map(axes, weights.scores[layer, head])
     ticks = range(len(weights.tokens))
     axes.set_title(f"layer {layer}, head {head}", fontsize=_LETTERS + 2)
     axes.set(xlabel="attended to", ylabel="attends", xticks=ticks, yticks=ticks)
-    as_they_are = {"parse_math": False, "fontsize": _LETTERS}  # a $ is a token, not a formula
-    axes.set_xticklabels(weights.tokens, rotation=90, **as_they_are)
-    axes.set_yticklabels(weights.tokens, **as_they_are)
+    literal_text = {"parse_math": False, "fontsize": _LETTERS}  # a $ is a token, not a formula
+    axes.set_xticklabels(weights.tokens, rotation=90, **literal_text)
+    axes.set_yticklabels(weights.tokens, **literal_text)
     if weights.second is not None:
         for line in (axes.axhline, axes.axvline):
             line(weights.second - 0.5, color="black", linewidth=0.5, linestyle=":")
     return image
 
 
-def _grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[int]) -> AxesImage:
+def _draw_grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[int]) -> AxesImage:
     """Draws all heads in one image: hundreds of axes, one per head, would take a minute."""
     size = len(weights.tokens)
     gap = max(1, size // 10)
     step = size + gap
-    whole = np.full((len(layers) * step - gap, len(heads) * step - gap), np.nan, np.float32)
+    canvas = np.full((len(layers) * step - gap, len(heads) * step - gap), np.nan, np.float32)
     for row, layer in enumerate(layers):
         for column, head in enumerate(heads):
             top, left = row * step, column * step
-            whole[top : top + size, left : left + size] = weights.scores[layer, head]
-    image = _heat(axes, whole)
+            canvas[top : top + size, left : left + size] = weights.scores[layer, head]
+    image = _draw_heat_map(axes, canvas)
     axes.set(xlabel="head", ylabel="layer")
     axes.set_xticks([column * step + (size - 1) / 2 for column in range(len(heads))], [str(head) for head in heads])
     axes.set_yticks([row * step + (size - 1) / 2 for row in range(len(layers))], [str(layer) for layer in layers])
@@ -110,9 +110,9 @@ def _grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[i
     return image
 
 
-def _heat(axes: Axes, weights: np.ndarray) -> AxesImage:
+def _draw_heat_map(axes: Axes, weights: np.ndarray) -> AxesImage:
     """Draws a heat map, shaded by the square root of the weight, so that small weights stay visible."""
-    norm = needed("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
+    norm = import_extra("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
     return axes.imshow(weights, cmap="Blues", norm=norm, interpolation="nearest")
 
 
@@ -145,7 +145,7 @@ def attention(
         >>> attention(encoder, preprocessor, "the cat sat on the mat")
         <AttentionView: 6 layers of 12 heads, 8 tokens>
     """
-    return AttentionView(weights_of(encoder, preprocessor, *([text] if second is None else [text, second])))
+    return AttentionView(compute_weights(encoder, preprocessor, *([text] if second is None else [text, second])))
 
 
 class AttentionView:
@@ -227,5 +227,5 @@ def check_path(path: str | Path) -> str:
     if suffix not in (PAGE, PICTURE):
         raise ValueError(f"{path} ends neither in {PAGE}, a page, nor in {PICTURE}, a picture")
     if suffix == PICTURE:
-        needed("matplotlib.figure", "matplotlib")
+        import_extra("matplotlib.figure", "matplotlib")
     return suffix

@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from keras_bert import BertConfig, BertEncoder
 from keras_bert.encoder import attention
-from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, distances_of
+from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, select_distances
 from keras_bert.encoder.layers import RMSNorm, feed_forward_activation
 from keras_bert.encoder.layout import Band, Layout
-from keras_bert.encoder.positions import buckets_of, rotated
+from keras_bert.encoder.positions import compute_buckets, rotate
 
 from ..support.encoders import MODERN, SMALL, SWITCHES, random_encoder, random_inputs
 
@@ -21,13 +21,13 @@ def test_rotary_positions_turn_points_in_the_complex_plane():
     angles = positions[:, None] * 100.0 ** -(np.arange(3) / 3)  # radians, [rows, points]
     turned = (x[..., :3] + 1j * x[..., 3:]) * np.exp(1j * angles)[:, None]
     expected = np.concatenate([turned.real, turned.imag], axis=-1)
-    np.testing.assert_allclose(rotated(x, positions, 100.0), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(rotate(x, positions, 100.0), expected, rtol=0, atol=1e-4)
 
 
 def test_products_of_rotary_positions_depend_on_the_distance_only():
     query, key = (np.tile(np.random.default_rng(i).normal(size=(1, 8)).astype("float32"), (40, 1)) for i in (1, 2))
     places = np.arange(40)
-    scores = np.asarray(rotated(query, places, 50.0)) @ np.asarray(rotated(key, places, 50.0)).T
+    scores = np.asarray(rotate(query, places, 50.0)) @ np.asarray(rotate(key, places, 50.0)).T
     for distance in (-7, 0, 3):
         assert np.ptp(np.diagonal(scores, distance)) < 1e-4
     assert np.ptp(scores[0]) > 1
@@ -39,7 +39,7 @@ def test_products_of_rotary_positions_depend_on_the_distance_only():
     [(0, 0), (-1, 1), (-7, 7), (-8, 8), (-11, 8), (-12, 9), (-127, 15), (-500, 15), (1, 17), (8, 24), (500, 31)],
 )
 def test_buckets_of_distances(distance, bucket):
-    assert int(buckets_of(np.array([distance], "int32"), 32)[0]) == bucket
+    assert int(compute_buckets(np.array([distance], "int32"), 32)[0]) == bucket
 
 
 def test_a_gate():
@@ -75,9 +75,9 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     inputs = random_inputs(seq_length=length)
     inputs["input_mask"][1, length // 2 :] = 0
     layout = Layout((3, length), inputs["input_mask"], reach=window // 2)
-    hidden = np.random.default_rng(0).normal(size=(len(layout.places), 24)).astype("float32")
+    hidden = np.random.default_rng(0).normal(size=(len(layout.flat_indices), 24)).astype("float32")
     attention = encoder.blocks[1].attention
-    value = attention.heads.of_sequences(attention.qkv(hidden), layout)[2]
+    value = attention.heads.split_sequences(attention.qkv(hidden), layout)[2]
     shares = np.asarray(attention.scores(hidden, layout))
     context = np.transpose(shares @ value, (0, 2, 1, 3)).reshape(3, length, 24)
     expected = attention.output_dense(layout.rows(tf.constant(context)))
@@ -135,24 +135,24 @@ def test_scores_of_distances():
     generator, length = np.random.default_rng(0), 5
     query, key = generator.normal(size=(2, 1, 3, length, 4)).astype("float32")  # [batch, heads, length, size]
     far_query, far_key = generator.normal(size=(2, 3, 2 * length - 1, 4)).astype("float32")
-    row_of = generator.permutation(2 * length - 1).astype("int32")
+    row_indices = generator.permutation(2 * length - 1).astype("int32")
     expected = np.zeros((1, 3, length, length))
     for i in range(length):
         for j in range(length):
-            row = row_of[length - 1 - (i - j)]
+            row = row_indices[length - 1 - (i - j)]
             expected[:, :, i, j] += (query[:, :, i] * far_key[:, row]).sum(-1)
             expected[:, :, i, j] += (key[:, :, j] * far_query[:, row]).sum(-1)
-    found = distance_scores(*map(tf.constant, (query, key, far_query, far_key, row_of)))
+    found = distance_scores(*map(tf.constant, (query, key, far_query, far_key, row_indices)))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("side", "positions", "length"), [(256, 512, 512), (4, 32, 32), (4, 32, 1), (16, 9, 9)])
 def test_rows_of_distances(side, positions, length):
     table = np.arange(2 * side, dtype="float32")[:, None]  # each row says its place
-    rows, row_of = distances_of(tf.constant(table), positions, length)
+    rows, row_indices = select_distances(tf.constant(table), positions, length)
     buckets = buckets_of_distances(side, positions)
     expected = [side + int(np.sign(d)) * buckets[abs(d)] for d in range(length - 1, -length, -1)]
-    assert tf.gather(rows, row_of)[:, 0].numpy().tolist() == expected
+    assert tf.gather(rows, row_indices)[:, 0].numpy().tolist() == expected
     assert rows.shape[0] == 2 * buckets[length - 1] + 1
 
 
@@ -200,7 +200,7 @@ def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkey
         return [outputs, *tape.gradient(outputs, weights, unconnected_gradients="zero")]
 
     expected = outputs_and_gradients()
-    monkeypatch.setattr(attention, "_SCORES", 7 * 3 * length)  # eight queries of a head at a time
+    monkeypatch.setattr(attention, "_SCORES_IN_PIECE", 7 * 3 * length)  # eight queries of a head at a time
     monkeypatch.setattr(attention, "LONG", 16)
     monkeypatch.setattr(attention, "LONG", 16)
     softmax = attention._softmax

@@ -97,12 +97,12 @@ def test_a_block_that_loses_too_much_is_left_out(monkeypatch):
     batches = [random_inputs(seed=seed) for seed in (2, 3)]
     monkeypatch.setattr(precision, "_LEAST_COSINE", 0.97)
     set_precision(encoder, "int8", batches)
-    assert encoder.inference.ranges.left_out == [1]
+    assert encoder.inference.ranges.float_blocks == [1]
     monkeypatch.setattr(precision, "_LEAST_COSINE", 0.0)
     inputs = random_inputs(seed=4)
     exact, chosen = (np.asarray(each(inputs)["sequence_output"]) for each in (encoder_of(encoder), encoder))
     set_precision(encoder, "int8", batches)
-    assert encoder.inference.ranges.left_out == []
+    assert encoder.inference.ranges.float_blocks == []
     everything = np.asarray(encoder(inputs)["sequence_output"])
     assert np.square(chosen - exact).mean() < 0.5 * np.square(everything - exact).mean()
 
@@ -115,7 +115,7 @@ def encoder_of(encoder):
 def test_the_choice_is_kept(monkeypatch, model, tmp_path):
     monkeypatch.setattr(precision, "_LEAST_COSINE", 1.1)  # never reached: no block is int8
     model.set_precision("int8", TEXTS)
-    assert model.encoder.inference.ranges.left_out == list(range(model.encoder.config.num_layers))
+    assert model.encoder.inference.ranges.float_blocks == list(range(model.encoder.config.num_layers))
     model.save_preset(tmp_path)
     loaded = BertSentenceEncoder.from_preset(tmp_path, precision="int8")
     np.testing.assert_array_equal(vectors(loaded), vectors(model))

@@ -100,7 +100,7 @@ def test_blocks_follow_the_configuration(name, precision):
         del inputs["input_type_ids"]
     exact = encoder(inputs)
     set_precision(encoder, precision, [random_inputs(seed=seed) for seed in (2, 3)])
-    assert precision == "bfloat16" or not encoder.inference.ranges.left_out
+    assert precision == "bfloat16" or not encoder.inference.ranges.float_blocks
     tokens = inputs["input_mask"].astype(bool)
     for theirs, ours in zip(exact["encoder_outputs"], encoder(inputs)["encoder_outputs"], strict=True):
         found = cosines(np.asarray(theirs)[tokens], np.asarray(ours)[tokens])
@@ -116,7 +116,7 @@ def test_long_texts_are_computed_piece_by_piece(precision, monkeypatch):
     expected = np.asarray(encoder(inputs)["sequence_output"])
     sizes, scores = set(), onednn.scores
     monkeypatch.setattr(onednn, "scores", lambda query, *rest: sizes.add(query.shape[2]) or scores(query, *rest))
-    monkeypatch.setattr(attention, "_SCORES", 7 * 3 * 33)  # eight queries of a head at a time
+    monkeypatch.setattr(attention, "_SCORES_IN_PIECE", 7 * 3 * 33)  # eight queries of a head at a time
     monkeypatch.setattr(attention, "LONG", 16)
     monkeypatch.setattr(attention, "LONG", 16)
     set_precision(encoder, precision, ranges=encoder.inference.ranges)

@@ -250,7 +250,7 @@ def test_real_directories(shared_data, folder, activation):
 
 def test_real_directories_of_others(shared_data):
     for folder in ("e5-small-v2", "all-mpnet-base-v2-st5.5", "modernbert-base-25-labels"):
-        assert not cross_encoder.read(Preset(shared_data / "modern" / folder)).is_stated
+        assert not cross_encoder.read(Preset(shared_data / "modern" / folder)).is_declared
 
 
 def test_it_learns():

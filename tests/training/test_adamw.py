@@ -65,7 +65,8 @@ def test_lower_layers_learn_more_slowly():
     optimizer = AdamW(1.0, layer_decay=0.5, num_layers=2)
     optimizer.build(encoder.trainable_variables)
     shares = {
-        variable.path: share for variable, share in zip(encoder.trainable_variables, optimizer._rates, strict=True)
+        variable.path: share
+        for variable, share in zip(encoder.trainable_variables, optimizer._rate_factors, strict=True)
     }
     part = {path.split("/")[1]: share for path, share in shares.items()}
     assert part == {"embeddings": 0.125, "block_0": 0.25, "block_1": 0.5, "pooler": 1.0}

@@ -200,7 +200,7 @@ def test_both(two_layers):
         assert lora == {f"block_1/attention/qkv/lora_kernel_{x}" for x in "ab"}
         optimizer = AdamW(1.0, layer_decay=0.5, num_layers=2)
         optimizer.build(learner.trainable_variables)
-        rates = zip(learner.trainable_variables, optimizer._rates, strict=True)
+        rates = zip(learner.trainable_variables, optimizer._rate_factors, strict=True)
         assert {variable.path.split("/")[1]: rate for variable, rate in rates if "encoder" in variable.path} == {
             "block_1": 0.5,
             "pooler": 1.0,

@@ -15,7 +15,7 @@ import pytest
 
 from keras_bert import BertPreprocessor
 from keras_bert.visualize import AttentionView, attention
-from keras_bert.visualize.attention_weights import Weights, clearest_head, weights_of
+from keras_bert.visualize.attention_weights import Weights, clearest_head, compute_weights
 from keras_bert.visualize.page import page
 
 from ..support import small
@@ -88,7 +88,7 @@ def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts, tok
     expected = np.stack(encoder.attention_scores(inputs))[:, 0]
     assert expected.max() > 0.5
     np.testing.assert_allclose(numbers, expected, rtol=0, atol=5e-4)
-    weights = weights_of(encoder, preprocessor, *texts)
+    weights = compute_weights(encoder, preprocessor, *texts)
     products = weights.queries @ weights.keys.swapaxes(-1, -2) / data["headSize"] ** 0.5
     softmax = np.exp(products - products.max(-1, keepdims=True))
     softmax /= softmax.sum(-1, keepdims=True)
@@ -100,7 +100,7 @@ def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts, tok
 
 
 def test_nothing_is_cut(encoder, preprocessor):
-    assert len(weights_of(encoder, preprocessor, "the film " * 7).tokens) == 16  # in spite of sequence_length=8
+    assert len(compute_weights(encoder, preprocessor, "the film " * 7).tokens) == 16  # in spite of sequence_length=8
     with pytest.raises(
         ValueError, match="the text is 17 tokens long, 2 special tokens .* has 16 positions; pass a shorter text"
     ):
@@ -126,7 +126,7 @@ class Blank:
 
 
 def test_second_text_of_a_family_with_two_separators():
-    weights = weights_of(Blank(), BertPreprocessor(small.byte_pairs([]), sequence_length=16), "a", "bc")
+    weights = compute_weights(Blank(), BertPreprocessor(small.byte_pairs([]), sequence_length=16), "a", "bc")
     assert weights.tokens == ["<s>", "a", "</s>", "</s>", "b", "c", "</s>"]
     assert weights.second == 4
 
@@ -264,7 +264,7 @@ LOCAL = {"rope_theta": 100.0, "global_every": 2, "local_window": 4}
 
 @pytest.mark.parametrize("changes", [LOCAL, {"relative_buckets": 8}, {"disentangled_buckets": 4}])
 def test_what_scores_are_made_of(changes):
-    found = weights_of(small.encoder(**changes), small.preprocessor(), "the very good film", "not bad")
+    found = compute_weights(small.encoder(**changes), small.preprocessor(), "the very good film", "not bad")
     scores = np.einsum("lhqd,lhkd->lhqk", found.queries, found.keys) / np.sqrt(found.queries.shape[-1])
     scores += 0 if found.added is None else found.added
     places = np.arange(len(found.tokens))
@@ -278,9 +278,9 @@ def test_what_scores_are_made_of(changes):
 
 
 def test_a_page_says_what_is_added_and_how_far_layers_reach():
-    plain = weights_of(small.encoder(), small.preprocessor(), "the very good film")
-    local = weights_of(small.encoder(**LOCAL), small.preprocessor(), "the very good film")
-    added = weights_of(small.encoder(relative_buckets=8), small.preprocessor(), "the very good film")
+    plain = compute_weights(small.encoder(), small.preprocessor(), "the very good film")
+    local = compute_weights(small.encoder(**LOCAL), small.preprocessor(), "the very good film")
+    added = compute_weights(small.encoder(relative_buckets=8), small.preprocessor(), "the very good film")
     for weights, reaches, has_added in ((plain, "null, null", False), (local, "null, 2", False), (added, "null", True)):
         content = page(weights, 0, 0)
         assert f'"reaches": [{reaches}' in content
