@@ -20,14 +20,14 @@ from keras_bert.tasks.columns import (
     Labels,
     Targets,
     Texts,
+    as_float32,
     checked_labels,
     columns_of,
-    number_of,
-    numbers_of,
-    numeric,
+    label_index,
+    numeric_label_warnings,
     one_or_many,
     plain_labels,
-    rare,
+    rare_label_warnings,
 )
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
 from keras_bert.tasks.storable import Settings, TaskPreset
@@ -88,7 +88,7 @@ class BertClassifier(BertTask):
 
     HEAD = "sequence"
     EXAMPLES = TextExamples
-    STATED_ELSEWHERE = ("labels", "problem_type")
+    SETTINGS_IN_OTHER_FILES = ("labels", "problem_type")
     ANSWERS_PROGRAM = """\
 labels = open("labels.txt", encoding="utf-8").read().splitlines()
 for values in outputs.get("probabilities", outputs.get("values")):
@@ -211,15 +211,15 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """
 
         def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._served(self(text, training=False))
+            return self._serving_outputs(self(text, training=False))
 
         def serve_pairs(text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._served(self((text, text_pair), training=False))
+            return self._serving_outputs(self((text, text_pair), training=False))
 
         return serve_pairs if self.pairs else serve_texts
 
-    def _served(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._problem.served(self._problem.values(logits))
+    def _serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._problem.serving_outputs(self._problem.values(logits))
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
@@ -365,7 +365,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         labels = found.labels(given.pop("labels", None))
         return {"problem_type": stated or SingleLabel.NAME, **found.settings, **given, "labels": labels}
 
-    def _takes_head(self, found: TaskPreset) -> bool:
+    def _loads_head(self, found: TaskPreset) -> bool:
         return found.head_fits(self.labels)
 
     def settings(self) -> Settings:
@@ -444,7 +444,7 @@ class ProblemType(Generic[A]):
         """Makes the prediction for a text from its values, `[labels]`."""
         raise NotImplementedError
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         """Names the outputs of a serving signature, in the graph."""
         raise NotImplementedError
 
@@ -458,13 +458,15 @@ class ProblemType(Generic[A]):
     def details(self, answers: Sequence[A], y: Labels | None) -> dict[str, float]:
         return {}
 
-    def _predicted(self, answer: A) -> str | list[str]:
+    def _predicted_labels(self, answer: A) -> str | list[str]:
         """Reads the labels of a prediction, in the form that `targets` takes."""
         raise NotImplementedError
 
     def mistakes(self, answers: Sequence[A], y: Labels) -> list[int]:
         """Finds the indices of wrong predictions."""
-        wrong = np.asarray(self.targets(y)) != np.asarray(self.targets([self._predicted(each) for each in answers]))
+        wrong = np.asarray(self.targets(y)) != np.asarray(
+            self.targets([self._predicted_labels(each) for each in answers])
+        )
         return np.flatnonzero(wrong.reshape(len(answers), -1).any(axis=1)).tolist()
 
     def worst(self, answers: Sequence[A], y: Labels) -> list[int]:
@@ -480,7 +482,7 @@ class ProblemType(Generic[A]):
     def confusion(self, answers: Sequence[A], y: Labels) -> tuple[list[str], np.ndarray] | None:
         return None
 
-    def _by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
+    def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-values, kind="stable")
         return [{"label": self.labels[i], "probability": float(values[i])} for i in order]
 
@@ -505,20 +507,20 @@ class SingleLabel(ProblemType[LabelAnswer]):
         if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # soft labels, for another loss
             return y
         if len(y) and np.ndim(y[0]):
-            return numbers_of(y, "rows of labels")
-        return np.array([number_of(label, self.labels) for label in y], np.int32)
+            return as_float32(y, "rows of labels")
+        return np.array([label_index(label, self.labels) for label in y], np.int32)
 
     def target_warnings(self, targets: Targets) -> list[str]:
         if np.ndim(targets) > 1:
             return []
         counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
-        return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
+        return [*numeric_label_warnings(self.labels), *rare_label_warnings(self.labels, counts, "texts")]
 
     def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         numbered: dict[int, float] = {}
         for label, weight in weights.items():
             try:
-                number = number_of(label, self.labels)
+                number = label_index(label, self.labels)
             except ValueError:
                 known = ", ".join(self.labels)
                 raise ValueError(f"class_weight names {label}, but the labels are {known}") from None
@@ -531,12 +533,12 @@ class SingleLabel(ProblemType[LabelAnswer]):
         return ops.softmax(logits)
 
     def answer(self, values: np.ndarray) -> LabelAnswer:
-        return self._by_probability(values)[0]
+        return self._sort_by_probability(values)[0]
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         names = tf.constant(self.labels)
         best = {"label": tf.gather(names, tf.argmax(values, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
-        return {**_named(names, values), **best}
+        return {**_label_outputs(names, values), **best}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return divergence(teacher, student, temperature)
@@ -548,7 +550,7 @@ class SingleLabel(ProblemType[LabelAnswer]):
         reference = [self.labels[number] for number in self.targets(y)]
         return metrics.by_class(reference, [answer["label"] for answer in answers], self.labels)
 
-    def _predicted(self, answer: LabelAnswer) -> str:
+    def _predicted_labels(self, answer: LabelAnswer) -> str:
         return answer["label"]
 
     def worst(self, answers: Sequence[LabelAnswer], y: Labels) -> list[int]:
@@ -579,50 +581,50 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
             return y
         hot = np.zeros((len(y), len(self.labels)), np.float32)
         for row, names in enumerate(y):
-            hot[row, self._numbers(row, names)] = 1
-        if len(self.labels) > 1 and len(y) and all(_is_hot(names, len(self.labels)) for names in y):
+            hot[row, self._label_indices(row, names)] = 1
+        if len(self.labels) > 1 and len(y) and all(_is_multi_hot(names, len(self.labels)) for names in y):
             raise ValueError(
                 f"labels are rows of 0 and 1, which a list could also mean as indices; pass np.array(labels) if each "
                 f"number stands for one of {', '.join(self.labels)}, or pass their names"
             )
         return hot
 
-    def _numbers(self, row: int, names: object) -> list[int]:
+    def _label_indices(self, row: int, names: object) -> list[int]:
         """Finds the indices of a text's labels."""
         if isinstance(names, str | bytes) or not isinstance(names, Collection):
             raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
-        return [number_of(name, self.labels) for name in names]
+        return [label_index(name, self.labels) for name in names]
 
     def target_warnings(self, targets: Targets) -> list[str]:
-        return rare(self.labels, np.count_nonzero(targets, axis=0), "texts")
+        return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
 
     def values(self, logits: Tensor) -> Tensor:
         return ops.sigmoid(logits)
 
     def answer(self, values: np.ndarray) -> list[LabelAnswer]:
-        return [each for each in self._by_probability(values) if each["probability"] >= 0.5]
+        return [each for each in self._sort_by_probability(values) if each["probability"] >= 0.5]
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _named(tf.constant(self.labels), values)
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _label_outputs(tf.constant(self.labels), values)
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-        return ops.mean(divergence(_or_not(teacher), _or_not(student), temperature), axis=-1)
+        return ops.mean(divergence(_two_class_logits(teacher), _two_class_logits(student), temperature), axis=-1)
 
     def measures(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
-        predicted = self.targets([self._predicted(answer) for answer in answers])
+        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
         reference = np.asarray(self.targets(y))
         measured = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
         return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(reference, predicted)}
 
     def details(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
-        predicted = self.targets([self._predicted(answer) for answer in answers])
+        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
         return metrics.by_class(np.asarray(self.targets(y)).astype(int), predicted.astype(int), self.labels)
 
-    def _predicted(self, answer: list[LabelAnswer]) -> list[str]:
+    def _predicted_labels(self, answer: list[LabelAnswer]) -> list[str]:
         return [each["label"] for each in answer]
 
     def worst(self, answers: Sequence[list[LabelAnswer]], y: Labels) -> list[int]:
-        wrong = [set(self._predicted(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)]
+        wrong = [set(self._predicted_labels(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)]
         return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong[i]))
 
     def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
@@ -641,7 +643,7 @@ class Regression(ProblemType[dict[str, float]]):
         return keras.losses.MeanSquaredError()
 
     def _targets(self, y: Labels) -> np.ndarray:
-        numbers = np.reshape(numbers_of(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
+        numbers = np.reshape(as_float32(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
         if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
             raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
         _check_width(numbers, self.labels)
@@ -661,14 +663,14 @@ class Regression(ProblemType[dict[str, float]]):
     def answer(self, values: np.ndarray) -> dict[str, float]:
         return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"values": values}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(ops.square(student - teacher), axis=-1)
 
     def measures(self, answers: Sequence[dict[str, float]], y: Labels | None) -> dict[str, float]:
-        labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers))
+        labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_stack_numbers(answers))
         measured = metrics.correlation(labels, predictions)
         ranks = {"spearman": measured["spearman"], "pearson": measured["pearson"]}
         spread = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
@@ -677,12 +679,12 @@ class Regression(ProblemType[dict[str, float]]):
 
     def mistakes(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
         """Finds the texts with an error of at least the root of the mean squared error, the largest error first."""
-        errors = np.abs(_numbers(answers) - self.targets(y)).max(axis=1)
-        large = (errors >= metrics.errors(self.targets(y), _numbers(answers))["rmse"]) & (errors > 0)
+        errors = np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1)
+        large = (errors >= metrics.errors(self.targets(y), _stack_numbers(answers))["rmse"]) & (errors > 0)
         return [i for i in self.worst(answers, y) if large[i]]
 
     def worst(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
-        return np.argsort(-np.abs(_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
+        return np.argsort(-np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
 
     def answer_columns(self, answer: dict[str, float]) -> dict[str, object]:
         return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}
@@ -697,7 +699,7 @@ class Regression(ProblemType[dict[str, float]]):
 PROBLEM_TYPES = {each.NAME: each for each in (SingleLabel, MultiLabel, Regression)}
 
 
-def _named(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
+def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
     return {"labels": tf.tile(names[None], [tf.shape(probabilities)[0], 1]), "probabilities": probabilities}
 
 
@@ -706,16 +708,16 @@ def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
         raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(labels))}")
 
 
-def _is_hot(row: Collection[object], width: int) -> bool:
+def _is_multi_hot(row: Collection[object], width: int) -> bool:
     """Checks whether a text's labels could also be a row of 0 and 1, one for each label."""
     return len(row) == width and all(isinstance(each, int) and each in (0, 1) for each in row)
 
 
-def _or_not(logits: Tensor) -> Tensor:
+def _two_class_logits(logits: Tensor) -> Tensor:
     """Adds a last axis with the logits of "yes" and "no" for each label: `sigmoid(x) = softmax([x, 0])[0]`."""
     return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 
 
-def _numbers(answers: Sequence[Mapping[str, float]]) -> np.ndarray:
+def _stack_numbers(answers: Sequence[Mapping[str, float]]) -> np.ndarray:
     """Stacks predicted numbers as float64 `[answers, labels]`."""
     return np.array([list(answer.values()) for answer in answers])

@@ -105,7 +105,7 @@ def columns_of(x: Texts, most: int | None = 2) -> tuple[Sequence[str], ...]:
     return tuple(plain(column) for column in columns)
 
 
-def count_of(x: Texts) -> int:
+def count_examples(x: Texts) -> int:
     """Counts the examples: the length of their first column."""
     return len(columns_of(x, None)[0])
 
@@ -231,9 +231,9 @@ def check_top_k(top_k: int, most: int | None = None, of: str = "") -> None:
 
 # -- The names of labels, and their indices
 
-_ENOUGH = 3  # examples of a label; fewer are memorized, if learned at all
-_MANY = 20  # classes; if so many have numbers as names, the numbers may be measurements
-_SHOWN = 5  # labels in a message
+_MIN_EXAMPLES = 3  # examples of a label; fewer are memorized, if learned at all
+_MANY_LABELS = 20  # classes; if so many have numbers as names, the numbers may be measurements
+_MAX_SHOWN = 5  # labels in a message
 
 
 def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
@@ -259,7 +259,7 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     return [str(label) for label in labels]  # NumPy's str become Python's
 
 
-def number_of(label: object, labels: Sequence[str]) -> int:
+def label_index(label: object, labels: Sequence[str]) -> int:
     """Finds the index of a label, from its name or index.
 
     Raises:
@@ -273,7 +273,7 @@ def number_of(label: object, labels: Sequence[str]) -> int:
     return int(number)
 
 
-def numbers_of(labels: Labels, name: str) -> np.ndarray:
+def as_float32(labels: Labels, name: str) -> np.ndarray:
     """Converts numbers, or rows of equally many numbers, to float32. Raises ValueError for anything else."""
     try:
         return np.asarray(labels, np.float32)
@@ -282,7 +282,7 @@ def numbers_of(labels: Labels, name: str) -> np.ndarray:
         raise ValueError(f"{name} must be numbers, as many in each row{next(wrong, '')}") from None
 
 
-def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
+def rare_label_warnings(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
     """Lists one warning about the labels that are too rare to learn, or nothing if there are none.
 
     Args:
@@ -294,16 +294,16 @@ def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
         >>> rare(["bad", "good", "odd"], [40, 50, 1], "texts")
         ["labels with fewer than 3 texts to train on, too few to learn: 'odd' (1)"]
     """
-    few = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _ENOUGH]
+    few = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _MIN_EXAMPLES]
     if not few:
         return []
-    shown = ", ".join(few[:_SHOWN]) + (f" and {len(few) - _SHOWN:,} more" if len(few) > _SHOWN else "")
-    return [f"labels with fewer than {_ENOUGH} {unit} to train on, too few to learn: {shown}"]
+    shown = ", ".join(few[:_MAX_SHOWN]) + (f" and {len(few) - _MAX_SHOWN:,} more" if len(few) > _MAX_SHOWN else "")
+    return [f"labels with fewer than {_MIN_EXAMPLES} {unit} to train on, too few to learn: {shown}"]
 
 
-def numeric(labels: Sequence[str]) -> list[str]:
+def numeric_label_warnings(labels: Sequence[str]) -> list[str]:
     """Lists one warning if there are many classes and all their names are numbers, else nothing."""
-    if len(labels) < _MANY or not all(map(_is_number, labels)):
+    if len(labels) < _MANY_LABELS or not all(map(_is_number, labels)):
         return []
     return [
         f"all {len(labels):,} labels are numbers: did you mean problem_type='regression' (--problem-type regression)?"

@@ -86,32 +86,32 @@ class CRF(keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         if input_shape is not None and input_shape[-1] != self.num_labels:
             raise ValueError(f"emissions are of {input_shape[-1]} labels, but num_labels is {self.num_labels}")
-        n, kind = self.num_labels, {"initializer": "zeros", "dtype": self._float, "autocast": False}
+        n, kind = self.num_labels, {"initializer": "zeros", "dtype": self._sum_dtype, "autocast": False}
         self.start = self.add_weight(shape=(n,), name="start", **kind)
         self.transitions = self.add_weight(shape=(n, n), name="transitions", **kind)
         self.end = self.add_weight(shape=(n,), name="end", **kind)
 
     @property
-    def _float(self) -> str:
+    def _sum_dtype(self) -> str:
         """The dtype of all sums."""
         return keras.backend.result_type(self.compute_dtype, "float32")
 
     def call(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> Any:
-        emissions = ops.cast(emissions, self._float)
+        emissions = ops.cast(emissions, self._sum_dtype)
         if returns == "emissions":
             return emissions
         words = _Words(emissions, mask)
         chain = _Chain(words.emissions, words.is_word, *self._scores())
         if returns == "labels":
-            return words.scattered(_best_path(chain), -1)
-        return words.scattered(_probabilities(chain), 0)
+            return words.scatter(_best_path(chain), -1)
+        return words.scatter(_probabilities(chain), 0)
 
     def compute_output_spec(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> keras.KerasTensor:
         if returns not in _RETURNS:
             raise ValueError(f"returns is {returns!r:.60}; expected {', '.join(_RETURNS)}")
         if returns == "labels":
             return keras.KerasTensor(emissions.shape[:-1], "int32")
-        return keras.KerasTensor(emissions.shape, self._float)
+        return keras.KerasTensor(emissions.shape, self._sum_dtype)
 
     def decode(self, emissions: Any, mask: Any = None) -> Any:
         """Finds the most probable labels of each sentence as a whole, the best path (Viterbi 1967).
@@ -157,16 +157,16 @@ class CRF(keras.layers.Layer):
             >>> CRF(2).log_likelihood(ops.zeros([1, 3, 2]), ops.array([[0, 1, -1]])).numpy()  # one path of four
             array([-1.3862944], dtype=float32)
         """
-        emissions, labels = ops.cast(emissions, self._float), ops.cast(labels, "int32")
+        emissions, labels = ops.cast(emissions, self._sum_dtype), ops.cast(labels, "int32")
         if not self.built:
             self.build(emissions.shape)
         is_labelled = labels >= 0
         words = _Words(emissions, is_labelled if mask is None else ops.logical_and(is_labelled, ops.cast(mask, "bool")))
-        labels = ops.transpose(words.gathered(ops.maximum(labels, 0)))  # [length, batch]
+        labels = ops.transpose(words.gather(ops.maximum(labels, 0)))  # [length, batch]
         chain = _Chain(words.emissions, words.is_word, *self._weights())
         score = _score(chain, labels)
         if self.allowed is not None:
-            forbidden = (ops.cast(~each, self._float) for each in self.allowed)
+            forbidden = (ops.cast(~each, self._sum_dtype) for each in self.allowed)
             is_broken = _score(_Chain(ops.zeros_like(words.emissions), words.is_word, *forbidden), labels) > 0
             chain = _Chain(words.emissions, words.is_word, *self._scores(is_broken))
         return score - _log_partition(chain)
@@ -248,14 +248,14 @@ class CRFLoss(keras.losses.Loss):
         self.layer = lambda: crf  # a closure: Keras would save an attribute's weights with the loss
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        y_true = _flat(ops.cast(y_true, "int32"))
+        y_true = _flatten_windows(ops.cast(y_true, "int32"))
         of_words = sample_weight if sample_weight is not None and len(sample_weight.shape) == 2 else None
         for is_word in (undocumented.mask_of(y_pred), of_words):
             if is_word is not None:
                 y_true = ops.where(ops.cast(is_word, "bool"), y_true, self.ignore_class)
         if sample_weight is not None and of_words is None:
             sample_weight = ops.expand_dims(sample_weight, 1)
-        return super().__call__(y_true, _flat(y_pred, 1), sample_weight)
+        return super().__call__(y_true, _flatten_windows(y_pred, 1), sample_weight)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         is_word = y_true >= 0
@@ -277,7 +277,7 @@ class CRFLoss(keras.losses.Loss):
         return cls(**{**config, "crf": _LAYERS[config["crf"]]})
 
 
-def _flat(values: Any, axes: int = 0) -> Any:
+def _flatten_windows(values: Any, axes: int = 0) -> Any:
     """Joins all axes but the first and the last `axes`: `[batch, windows, length]` -> `[batch, windows * length]`."""
     if len(values.shape) == 2 + axes:
         return values
@@ -297,41 +297,45 @@ class _Words:
         batch, length, _ = ops.shape(emissions)
         place = ops.arange(length)
         if mask is None:
-            self._from = self._to = None
+            self._source = self._target = None
             count = ops.full((batch,), length, "int32")
         else:
             self._mask = ops.cast(mask, "bool")
             count = ops.sum(ops.cast(self._mask, "int32"), axis=1)
-            self._from = ops.argsort(ops.where(self._mask, place, place + length), axis=1)  # words before the others
-            self._to = ops.maximum(ops.cumsum(ops.cast(self._mask, "int32"), axis=1) - 1, 0)
+            self._source = ops.argsort(ops.where(self._mask, place, place + length), axis=1)  # words before the others
+            self._target = ops.maximum(ops.cumsum(ops.cast(self._mask, "int32"), axis=1) - 1, 0)
         self.is_word = ops.expand_dims(place, 1) < count
-        emissions = ops.transpose(self.gathered(emissions), (1, 0, 2))
-        self.emissions = ops.where(_like(self.is_word, emissions), emissions, 0)  # padding may hold anything, even NaN
+        emissions = ops.transpose(self.gather(emissions), (1, 0, 2))
+        self.emissions = ops.where(
+            _expand_like(self.is_word, emissions), emissions, 0
+        )  # padding may hold anything, even NaN
 
-    def gathered(self, values: Any) -> Any:
+    def gather(self, values: Any) -> Any:
         """Reorders values `[batch, length, ...]`: those of words first, those of masked positions after them."""
-        return values if self._from is None else _taken(values, self._from)
+        return values if self._source is None else _take(values, self._source)
 
-    def scattered(self, values: Any, elsewhere: float) -> Any:
+    def scatter(self, values: Any, elsewhere: float) -> Any:
         """Moves values of words, `[length, batch, ...]`, back to their positions, `[batch, length, ...]`.
 
         Masked positions get `elsewhere`.
         """
         values = ops.swapaxes(values, 0, 1)
-        if self._to is None:
+        if self._target is None:
             return values
-        return ops.where(_like(self._mask, values), _taken(values, self._to), ops.cast(elsewhere, values.dtype))
+        return ops.where(
+            _expand_like(self._mask, values), _take(values, self._target), ops.cast(elsewhere, values.dtype)
+        )
 
 
-def _like(values: Any, others: Any) -> Any:
+def _expand_like(values: Any, others: Any) -> Any:
     """Appends axes of size 1 to `values` until they have as many axes as `others`."""
     for _ in range(len(others.shape) - len(values.shape)):
         values = ops.expand_dims(values, -1)
     return values
 
 
-def _taken(values: Any, index: Any) -> Any:
-    return ops.take_along_axis(values, _like(index, values), axis=1)
+def _take(values: Any, index: Any) -> Any:
+    return ops.take_along_axis(values, _expand_like(index, values), axis=1)
 
 
 class _Chain(NamedTuple):
@@ -351,7 +355,7 @@ class _Chain(NamedTuple):
     end: Any
 
     @property
-    def places(self) -> Any:
+    def steps(self) -> Any:
         """The steps of a loop, int32 `[length]`. With TensorFlow, Keras's loop takes one tensor of unknown length."""
         return ops.arange(ops.shape(self.is_word)[0])
 
@@ -386,7 +390,7 @@ def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> tuple[A
         return now, now
 
     none = ops.zeros_like(chain.emissions[0])
-    return ops.scan(step, (none, none[:, :1]), chain.places)[1]
+    return ops.scan(step, (none, none[:, :1]), chain.steps)[1]
 
 
 def _backward(chain: _Chain) -> Any:
@@ -403,7 +407,7 @@ def _backward(chain: _Chain) -> Any:
         return ops.where(ops.expand_dims(chain.is_word[t], 1), before, after), after
 
     end = ops.zeros_like(chain.emissions[0]) + chain.end
-    return ops.scan(step, end, chain.places, reverse=True)[1]
+    return ops.scan(step, end, chain.steps, reverse=True)[1]
 
 
 def _probabilities(chain: _Chain) -> Any:
@@ -420,7 +424,7 @@ def _best_path(chain: _Chain) -> Any:
         before = _argmax(best[ops.maximum(t - 1, 0)] + ops.take(into, label, axis=0))
         return ops.where(chain.is_word[t], before, label), label
 
-    return ops.scan(step, _argmax(best[-1] + chain.end), chain.places, reverse=True)[1]
+    return ops.scan(step, _argmax(best[-1] + chain.end), chain.steps, reverse=True)[1]
 
 
 def _log_partition(chain: _Chain) -> Any:

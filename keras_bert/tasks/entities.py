@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 OUTSIDE = "O"
-_UNNAMED = "_"  # the kind of entities whose labels are bare letters, as in seqeval
+_NO_KIND = "_"  # the kind of entities whose labels are bare letters, as in seqeval
 # The letters of all schemes -> those of IOBES: begin, inside (middle), end (last), single (unit, whole).
 _IOBES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
 _PREFIXED = re.compile(r"([BIMELSUW])-(.+)", re.DOTALL)
@@ -81,18 +81,18 @@ class LabelScheme:
     runs: bool
 
     @classmethod
-    def of(cls, labels: Iterable[str | None]) -> LabelScheme:
+    def detect(cls, labels: Iterable[str | None]) -> LabelScheme:
         """Detects the scheme of a set of labels.
 
         Raises:
             ValueError: the labels look like those of a scheme, but fit none.
 
         Example:
-            >>> LabelScheme.of(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).parts["L-PER"]
+            >>> LabelScheme.detect(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).parts["L-PER"]
             ('E', 'PER')
-            >>> LabelScheme.of(["O", "L-shirt", "S-shirt", "XL-shirt"]).parts  # sizes
+            >>> LabelScheme.detect(["O", "L-shirt", "S-shirt", "XL-shirt"]).parts  # sizes
             {}
-            >>> LabelScheme.of(["O", "B_PER", "I_PER"])
+            >>> LabelScheme.detect(["O", "B_PER", "I_PER"])
             Traceback (most recent call last):
             ValueError: 'B_PER', 'I_PER': such labels look like those of entities, but are none; labels of entities ...
         """
@@ -104,7 +104,7 @@ class LabelScheme:
         """Converts labels of a sentence to IOBES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
 
         Example:
-            >>> LabelScheme.of(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
+            >>> LabelScheme.detect(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
             ['B-PER', 'I-PER', 'E-PER', 'O']
         """
         alone = "I" if self.runs else "S"
@@ -135,7 +135,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
     """
     if scheme not in _SCHEMES:
         raise ValueError(f"scheme is {scheme!r:.60}; expected {', '.join(_SCHEMES)}")
-    parts = LabelScheme.of([*labels, OUTSIDE]).parts
+    parts = LabelScheme.detect([*labels, OUTSIDE]).parts
     if strange := sorted(name for name in parts if name[0] not in _SCHEMES[scheme]):
         raise ValueError(f"the label {strange[0]!r} is not of the scheme {scheme}, of {', '.join(_SCHEMES[scheme])}")
     letters = {letter for letter, _ in parts.values()}
@@ -167,7 +167,7 @@ def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) ->
         >>> scheme_of(["O", "B-PER", "I-PER"], [["I-PER", "I-PER", "B-PER", "O"]])
         'IOB1'
     """
-    parts = LabelScheme.of([*labels, OUTSIDE]).parts
+    parts = LabelScheme.detect([*labels, OUTSIDE]).parts
     letters = {name[0] for name in parts}
     fitting = [
         scheme for scheme in ("BIO", "IOE", "BIOES", "BILOU", "BMES") if letters and letters <= {*_SCHEMES[scheme]}
@@ -209,10 +209,10 @@ def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = Non
         [Entity(label='PER', first=1, end=3), Entity(label='PER', first=3, end=4), Entity(label='LOC', first=4, end=5)]
         >>> find_entities(["B-PER", "L-PER", "U-LOC"])
         [Entity(label='PER', first=0, end=2), Entity(label='LOC', first=2, end=3)]
-        >>> find_entities(["DET", "NOUN", "NOUN"], LabelScheme.of(["DET", "NOUN"]))[1:]
+        >>> find_entities(["DET", "NOUN", "NOUN"], LabelScheme.detect(["DET", "NOUN"]))[1:]
         [Entity(label='NOUN', first=1, end=2), Entity(label='NOUN', first=2, end=3)]
     """
-    scheme = scheme or LabelScheme.of([*labels, OUTSIDE])
+    scheme = scheme or LabelScheme.detect([*labels, OUTSIDE])
     found: list[Entity] = []
     is_open = False
     for word, label in enumerate(scheme.iobes(labels)):
@@ -228,7 +228,7 @@ def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = Non
     return found
 
 
-def spans(
+def locate_entities(
     text: str, places: Sequence[tuple[int, int]], words: Sequence[WordAnswer], scheme: LabelScheme | None = None
 ) -> list[EntityAnswer]:
     """Finds the entities in a text, with their offsets.
@@ -262,7 +262,7 @@ def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]
     """
     prefixed = {name: match.groups() for name in names if (match := _PREFIXED.fullmatch(name))}
     if not prefixed and _is_convincing(bare := {*names} & {*_IOBES}) and all(len(name) > 1 for name in {*names} - bare):
-        prefixed = {name: (name, _UNNAMED) for name in sorted(bare)}
+        prefixed = {name: (name, _NO_KIND) for name in sorted(bare)}
     letters = {letter for letter, _ in prefixed.values()}
     others = [name for name in names if name not in prefixed]
     _refuse_lookalikes(names, others)

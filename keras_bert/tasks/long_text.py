@@ -50,15 +50,15 @@ def classify_texts(
         logits = head(sequence_output(encoder, inputs, training), training=training)  # [..., seq_length, units]
         is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
         logits = ops.sum(logits * is_token, axis=-2) / ops.maximum(ops.sum(is_token, axis=-2), 1)
-        return _over_windows(logits, inputs, pooling)
+        return _pool_windows(logits, inputs, pooling)
     if encoder.pooler is None or head.transform is None:
-        pooled = _of_each_row(encoder, inputs, "pooled_output", training)
+        pooled = _encode_rows(encoder, inputs, "pooled_output", training)
     else:
         pooled = sequence_output(encoder, inputs, training)[..., 0, :]
-    return head(_over_windows(pooled, inputs, pooling), training=training)
+    return head(_pool_windows(pooled, inputs, pooling), training=training)
 
 
-def _over_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
+def _pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
     """Pools windows, float `[batch, windows, size]` -> `[batch, size]`; values `[batch, size]` stay as they are."""
     if len(values.shape) == 2:
         return values
@@ -79,10 +79,10 @@ def sequence_output(encoder: BertEncoder, inputs: Mapping[str, Tensor], training
     Returns:
         float `[batch, seq_length, hidden]`, or with windows `[batch, windows, seq_length, hidden]`.
     """
-    return _of_each_row(encoder, inputs, "sequence_output", training)
+    return _encode_rows(encoder, inputs, "sequence_output", training)
 
 
-def _of_each_row(encoder: BertEncoder, inputs: Mapping[str, Tensor], output: str, training: bool | None) -> Tensor:
+def _encode_rows(encoder: BertEncoder, inputs: Mapping[str, Tensor], output: str, training: bool | None) -> Tensor:
     shape = ops.shape(inputs["input_word_ids"])
     if len(shape) == 2:
         return encoder(inputs, training=training)[output]
@@ -123,7 +123,7 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
     return within.with_values(number == tf.gather(tf.math.unsorted_segment_min(number, key, tokens), key))
 
 
-def places_of_tokens(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
+def token_mask(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
     """Finds the position of each token of single texts (not pairs) in their packed rows.
 
     Args:

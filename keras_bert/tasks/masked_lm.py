@@ -101,9 +101,9 @@ class TokenTexts:
         with tf.init_scope(), tf.device("CPU"):
             self._texts = tf.constant(texts)
             self._filled = tf.constant(texts if spaced else [text.removeprefix("##") for text in texts])
-            self._takes_space = tf.constant([spaced or text.startswith("##") for text in texts])
+            self._strips_space = tf.constant([spaced or text.startswith("##") for text in texts])
 
-    def of(self, candidates: Candidates) -> tf.Tensor:
+    def decode(self, candidates: Candidates) -> tf.Tensor:
         """Decodes candidates to string `[batch, masks, top_k]`, "" where there is no mask.
 
         WordPiece tokens keep their `##`, others the space before them.
@@ -122,10 +122,10 @@ class TokenTexts:
         is_mask = tf.sequence_mask(count, most)
         fills = tf.where(is_filled, tf.gather(self._filled, ids), tf.where(is_mask, self._mask, ""))
         before = parts[:, :-1]
-        takes_space = is_filled & tf.gather(self._takes_space, ids)
-        before = tf.where(takes_space, tf.strings.regex_replace(before, f"{SPACES}+$", ""), before)
+        strips_space = is_filled & tf.gather(self._strips_space, ids)
+        before = tf.where(strips_space, tf.strings.regex_replace(before, f"{SPACES}+$", ""), before)
         filled = tf.strings.reduce_join(tf.strings.join([before, fills]), axis=1)
-        begins_text = tf.reduce_any((before == "")[:, :1] & takes_space[:, :1], axis=1)
+        begins_text = tf.reduce_any((before == "")[:, :1] & strips_space[:, :1], axis=1)
         filled = tf.where(begins_text, tf.strings.regex_replace(filled, "^ ", ""), filled)
         return tf.strings.join([filled, parts[:, -1]])
 
@@ -201,7 +201,7 @@ class BertMaskedLM(BertTask):
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor is not None:
-            _check(preprocessor)
+            _check_preprocessor(preprocessor)
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
         self._by_top_k: dict[int, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
@@ -289,7 +289,9 @@ class BertMaskedLM(BertTask):
         assert self.preprocessor is not None  # `fill` has checked it
         assert self._token_texts is not None
         if top_k not in self._by_top_k:
-            self._by_top_k[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))
+            self._by_top_k[top_k] = ByLength(
+                self.preprocessor, lambda segments: self._stack_candidates(segments, top_k)
+            )
         chunks = self._by_top_k[top_k](texts, batch_tokens, progress)
         found = [row[row[:, 0, 1] > 0] for chunk in chunks for row in chunk]  # each [masks, top_k, 2]
         _check_masks(self.preprocessor, texts, [len(row) for row in found])
@@ -300,7 +302,7 @@ class BertMaskedLM(BertTask):
             row[: len(values)] = values
         candidates = Candidates(tf.cast(rows[..., 0], tf.int32), rows[..., 1])
         filled = self._token_texts.fill(tf.constant(texts), candidates).numpy()
-        tokens = self._token_texts.of(candidates).numpy()
+        tokens = self._token_texts.decode(candidates).numpy()
         return [
             {
                 "text": text.decode(),
@@ -312,9 +314,9 @@ class BertMaskedLM(BertTask):
             for text, names, scores in zip(filled, tokens, found, strict=True)
         ]
 
-    def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
+    def _stack_candidates(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
         """Stacks ids and probabilities, float32 `[batch, masks, top_k, 2]`; float32 holds ids exactly up to 2^24."""
-        candidates = self._candidates(self._packed(segments), top_k)
+        candidates = self._candidates(self._pack(segments), top_k)
         return tf.stack([tf.cast(candidates.ids, tf.float32), candidates.probabilities], axis=-1)
 
     def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> Candidates:
@@ -341,7 +343,7 @@ class BertMaskedLM(BertTask):
 
         def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
             candidates = self._candidates(preprocessor(text), min(5, preprocessor.tokenizer.vocabulary_size))
-            tokens = token_texts.of(candidates)
+            tokens = token_texts.decode(candidates)
             filled = token_texts.fill(text, candidates)
             return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}
 
@@ -378,7 +380,7 @@ class BertMaskedLM(BertTask):
         return preset.load_preprocessor(positions, rows, tokenizer=tokenizer, max_sequence_length=positions)
 
 
-def _check(preprocessor: BertPreprocessor) -> None:
+def _check_preprocessor(preprocessor: BertPreprocessor) -> None:
     if not preprocessor.tokenizer.special_tokens_in_text:
         mask = preprocessor.tokenizer.special_tokens["mask_token"]
         raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")

@@ -45,7 +45,7 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> accuracy(["good", "bad", "bad", "bad"], ["good", "bad", "good", "bad"])
         {'accuracy': 0.75}
     """
-    labels, predictions = _alike(labels, predictions)
+    labels, predictions = _as_comparable(labels, predictions)
     right = (labels == predictions).reshape(len(labels), -1).all(axis=1)
     return {"accuracy": float(right.mean())}
 
@@ -77,7 +77,7 @@ def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", posit
     """
     if average not in ("binary", "macro", "micro"):
         raise ValueError(f"average is {average!r}; it can be 'binary', 'macro' or 'micro'")
-    labels, predictions = _alike(labels, predictions)
+    labels, predictions = _as_comparable(labels, predictions)
     measured = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
         labels, predictions, average=average, pos_label=positive, zero_division=0
     )
@@ -106,7 +106,7 @@ def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> matthews([1, 1, 0, 0], [1, 0, 0, 0])  # (1 * 2 - 0 * 1) / sqrt(1 * 2 * 2 * 3)
         {'matthews_correlation': 0.577...}
     """
-    labels, predictions = _alike(labels, predictions)
+    labels, predictions = _as_comparable(labels, predictions)
     scikit_learn = needed("sklearn.metrics", "scikit-learn")
     if (labels == labels[0]).all() or (predictions == predictions[0]).all():  # scikit-learn sometimes warns here
         return {"matthews_correlation": 0.0}
@@ -129,7 +129,7 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> correlation([1.0, 2.0, 3.0], [1.0, 2.0, 9.0])
         {'pearson': 0.917..., 'spearman': 1.0}
     """
-    labels, predictions = _alike(labels, predictions, dtype=np.float64)
+    labels, predictions = _as_comparable(labels, predictions, dtype=np.float64)
     for name, values in {"labels": labels, "predictions": predictions}.items():
         if values.ndim != 1 or len(values) < 2:
             raise ValueError(f"{name} have the shape {list(values.shape)}; a correlation takes [examples], two or more")
@@ -161,7 +161,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
         >>> average_precision([True, False, True], [0.9, 0.8, 0.7])  # (1/1 + 2/3) / 2
         {'average_precision': 0.833...}
     """
-    labels, scores = _alike(labels, scores)
+    labels, scores = _as_comparable(labels, scores)
     scikit_learn = needed("sklearn.metrics", "scikit-learn")
     return {"average_precision": float(scikit_learn.average_precision_score(labels, scores)) if labels.any() else 0.0}
 
@@ -191,16 +191,16 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
     for number, (right, predicted) in enumerate(zip(labels, predictions, strict=True), start=1):
         if len(right) != len(predicted):
             raise ValueError(f"sentence {number} has {len(right)} labels and {len(predicted)} predictions")
-    labels, predictions = _in_iobes(labels, predictions)
+    labels, predictions = _to_iobes(labels, predictions)
     seqeval = needed("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
     return {name: float(measure(labels, predictions, zero_division=0)) for name, measure in measures.items()}
 
 
-def _in_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
+def _to_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
     """Converts labels of words to IOBES, whose prefixes seqeval reads as conlleval does."""
     given = {label for column in columns for sentence in column for label in sentence}
-    scheme = LabelScheme.of([*given, OUTSIDE])
+    scheme = LabelScheme.detect([*given, OUTSIDE])
     if strange := sorted(given - {OUTSIDE, *scheme.parts}):
         raise ValueError(
             f"{strange[0]!r} is not an IOB2 label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
@@ -221,14 +221,14 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
     """
     labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
     entity_f1(labels, predictions)  # raises
-    columns = _in_iobes(labels, predictions)
+    columns = _to_iobes(labels, predictions)
     if not any(label != OUTSIDE for column in columns for sentence in column for label in sentence):
         return {}  # seqeval cannot average over no kinds
     report = needed("seqeval.metrics", "seqeval").classification_report(*columns, output_dict=True, zero_division=0)
     rows = {name: list(row.values()) for name, row in report.items()}  # precision, recall, F1 and support
     _, macro, _ = rows.pop("micro avg"), rows.pop("macro avg"), rows.pop("weighted avg")
     averages = {f"macro_{kind}": float(value) for kind, value in zip(_KINDS[:-1], macro, strict=False)}
-    return {**averages, **_of_classes(list(rows), list(zip(*rows.values(), strict=True)))}
+    return {**averages, **_name_by_class(list(rows), list(zip(*rows.values(), strict=True)))}
 
 
 def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) -> dict[str, float]:
@@ -253,19 +253,19 @@ def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) 
         >>> measured["recall of good"], measured["support of good"]
         (0.5, 2)
     """
-    labels, predictions = _alike(labels, predictions)
+    labels, predictions = _as_comparable(labels, predictions)
     measure = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
     names = list(classes) if labels.ndim == 1 else None
     values = measure(labels, predictions, labels=names, zero_division=0)  # each [classes]
     occurs = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
     macro = {f"macro_{kind}": float(each[occurs].mean()) for kind, each in zip(_KINDS[:-1], values, strict=False)}
-    return {**macro, **_of_classes(classes, values)}
+    return {**macro, **_name_by_class(classes, values)}
 
 
 _KINDS = ("precision", "recall", "f1", "support")
 
 
-def _of_classes(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
+def _name_by_class(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
     """Names the metrics of classes: `values` has a list for each of `_KINDS`."""
     return {
         f"{kind} of {name}": int(each[i]) if kind == "support" else float(each[i])
@@ -281,7 +281,7 @@ def errors(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> errors([1.0, 2.0], [1.0, 4.0])
         {'mae': 1.0, 'rmse': 1.414...}
     """
-    labels, predictions = _alike(labels, predictions, np.float64)
+    labels, predictions = _as_comparable(labels, predictions, np.float64)
     apart = np.abs(labels - predictions)
     return {"mae": float(apart.mean()), "rmse": float(np.sqrt(np.square(apart).mean()))}
 
@@ -305,7 +305,7 @@ def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequenc
         array([[1, 1],
                [0, 1]])
     """
-    labels, predictions = _alike(labels, predictions)
+    labels, predictions = _as_comparable(labels, predictions)
     unknown = set(np.unique(labels).tolist() + np.unique(predictions).tolist()) - set(np.asarray(classes).tolist())
     if unknown:  # scikit-learn would ignore these silently
         raise ValueError(f"{sorted(unknown)[0]!r} is not one of the classes, {', '.join(map(repr, classes))}")
@@ -313,7 +313,9 @@ def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequenc
     return matrix.astype(np.int64)
 
 
-def _alike(labels: ArrayLike, predictions: ArrayLike, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
+def _as_comparable(
+    labels: ArrayLike, predictions: ArrayLike, dtype: type | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Converts labels and predictions to arrays. Raises ValueError if they cannot be compared or are empty."""
     labels, predictions = np.asarray(labels, dtype), np.asarray(predictions, dtype)
     if labels.shape != predictions.shape:
@@ -358,8 +360,8 @@ def squad_v1(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> di
         if not given:
             raise ValueError(f"question {number} has no answer; use squad_v2 for questions without answers")
     return {
-        "exact_match": _percent(_best(_exact, answers, predictions)),
-        "f1": _percent(_best(_overlap, answers, predictions)),
+        "exact_match": _percent(_best_over_references(_exact, answers, predictions)),
+        "f1": _percent(_best_over_references(_overlap, answers, predictions)),
     }
 
 
@@ -407,7 +409,10 @@ def squad_v2(
     answerable = [bool(given) for given in answers]
     # Answers of only punctuation and articles are left out; a question without other answers gets an empty one.
     answers = [[answer for answer in given if _words(answer)] or [""] for given in answers]
-    scores = {"exact": _best(_exact, answers, predictions), "f1": _best(_f1, answers, predictions)}
+    scores = {
+        "exact": _best_over_references(_exact, answers, predictions),
+        "f1": _best_over_references(_f1, answers, predictions),
+    }
     counted = scores
     if no_answer_scores is not None:
         refused = [score > threshold for score in no_answer_scores]
@@ -456,7 +461,7 @@ def _check(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> None
         raise ValueError("answers are strings; pass a list of strings for each question")
 
 
-def _best(
+def _best_over_references(
     measure: Callable[[list[str], list[str]], float], answers: Sequence[Sequence[str]], predictions: Sequence[str]
 ) -> list[float]:
     """Computes, for each prediction, the highest `measure` over the reference answers to its question."""

@@ -20,8 +20,8 @@ from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.spans import (
     NEVER,
     SpanLoss,
+    answer_byte_span,
     best_spans,
-    bytes_of_answer,
     check_answers,
     checked_questions,
     rank_answers,
@@ -36,7 +36,7 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
-_BEST, _LONGEST, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
+_NUM_BEST, _MAX_LENGTH, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
 _QUESTIONS_AT_A_TIME = 4096
 
 
@@ -118,7 +118,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         self._add_head(2, dropout)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
-        self._by_length = ByLength(preprocessor, lambda segments: self._found(*segments))
+        self._by_length = ByLength(preprocessor, lambda segments: self._find_spans(*segments))
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict | tuple | list):
@@ -190,7 +190,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
                 `top_k` is not 1 to 20.
         """
-        check_top_k(top_k, _BEST)
+        check_top_k(top_k, _NUM_BEST)
         check_batch_tokens(batch_tokens)
         self._warn_if_untrained()
         is_one = False
@@ -223,7 +223,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             )
         return answers
 
-    def _found(self, question: tf.RaggedTensor, window: tf.RaggedTensor, is_best: tf.RaggedTensor) -> tf.Tensor:
+    def _find_spans(self, question: tf.RaggedTensor, window: tf.RaggedTensor, is_best: tf.RaggedTensor) -> tf.Tensor:
         """Finds the best spans of each window.
 
         Args:
@@ -237,8 +237,8 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         place = tokens_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
         place = tf.minimum(place, tf.shape(logits, tf.int64)[1] - 1)  # for the shorter windows
         of_window = tf.gather(logits, place, batch_dims=1)  # [windows, tokens, 2]
-        spans = best_spans(of_window, may_start, window.row_lengths(), self.max_answer_length, _BEST)
-        none = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), _BEST, axis=1)  # [windows, 20], of [CLS]
+        spans = best_spans(of_window, may_start, window.row_lengths(), self.max_answer_length, _NUM_BEST)
+        none = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), _NUM_BEST, axis=1)  # [windows, 20], of [CLS]
         return tf.stack([spans.scores, tf.cast(spans.starts, none.dtype), tf.cast(spans.ends, none.dtype), none], -1)
 
     def _packed_windows(self, question: tf.RaggedTensor, window: tf.RaggedTensor) -> dict[str, tf.Tensor]:
@@ -254,7 +254,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             `no_answer_score` (float32), as in `answer`.
         """
         read = read_contexts(self.preprocessor, question, context)
-        found = rank_answers(read, context, self._found(*read.segments), self.no_answer_threshold, top_k=1)
+        found = rank_answers(read, context, self._find_spans(*read.segments), self.no_answer_threshold, top_k=1)
         served = {name: values[:, 0] for name, values in found._asdict().items() if name != "exists"}
         length = served["end"] - served["start"]
         return {"answer": tf.strings.substr(context, served["start"], length, unit="UTF8_CHAR"), **served}
@@ -294,7 +294,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             raise ValueError(f"there are {len(questions):,} questions, but no answers")
         if len(questions) != len(y):
             raise ValueError(f"there are {len(questions):,} questions, but answers to {len(y):,}")
-        places = [bytes_of_answer(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
+        places = [answer_byte_span(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
         chunks = []
         for first in range(0, len(questions) or 1, _QUESTIONS_AT_A_TIME):
             chunk = slice(first, first + _QUESTIONS_AT_A_TIME)
@@ -385,7 +385,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         saved, positions = preset.preprocessor, encoder.config.max_positions
         if saved and rows == RowSettings():
             return BertPreprocessor.from_preset(preset.files, **saved)
-        longest = saved.get("sequence_length") or saved.get("max_sequence_length") or min(_LONGEST, positions)
+        longest = saved.get("sequence_length") or saved.get("max_sequence_length") or min(_MAX_LENGTH, positions)
         if rows.sequence_length is not None:
             longest = rows.sequence_length
         if longest > positions:

@@ -24,7 +24,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.choices import RANKING_LOSSES
-from keras_bert.tasks.replicas import over_all
+from keras_bert.tasks.replicas import all_reduce_sum
 from keras_bert.tasks.sentence_losses import MarginMSELoss
 from keras_bert.tensors import Tensor
 
@@ -127,8 +127,8 @@ class LambdaLoss(keras.losses.Loss):
         weights = _weights(discounts) * ops.abs(_differences(gains))  # [batch, passages, passages]
         pairs = self._pairs(labels)
         losses = ops.softplus(-_differences(logits)) / np.log(2)  # -log2(sigmoid)
-        count = over_all(ops.sum(pairs))
-        share = over_all(ops.cast(ops.shape(labels)[0], "float32")) / ops.maximum(count, 1.0)
+        count = all_reduce_sum(ops.sum(pairs))
+        share = all_reduce_sum(ops.cast(ops.shape(labels)[0], "float32")) / ops.maximum(count, 1.0)
         return ops.sum(weights * losses * pairs, axis=(1, 2)) * share
 
     def has_contrast(self, y_true: np.ndarray) -> bool:

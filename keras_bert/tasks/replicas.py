@@ -72,7 +72,7 @@ class Replicated(_Model):
 
     def _loss_metric(self) -> keras.metrics.Metric | None:
         """Makes the metric of an epoch's mean loss; None keeps Keras's."""
-        return _LossOfReplicas() if self.distribute_strategy.num_replicas_in_sync > 1 else None
+        return _GlobalLossMean() if self.distribute_strategy.num_replicas_in_sync > 1 else None
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles a model that was saved as a `.keras` file. Keras does not if a class overrides `compile`."""
@@ -93,9 +93,9 @@ class Replicated(_Model):
         return super().make_train_function(force)
 
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return self._reducible(self._updating(super().train_step, data))
+        return self._add_batch_axis(self._run_update(super().train_step, data))
 
-    def _updating(self, step: Callable[..., Any], *arguments: Any) -> Any:
+    def _run_update(self, step: Callable[..., Any], *arguments: Any) -> Any:
         """Runs a step that applies the optimizer, in a way that lets the model be freed later."""
         if tf.distribute.has_strategy() or isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
             return step(*arguments)
@@ -104,9 +104,9 @@ class Replicated(_Model):
         return tf.distribute.get_replica_context().merge_call(lambda _, *given: step(*given), args=arguments)
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return self._reducible(super().test_step(data))
+        return self._add_batch_axis(super().test_step(data))
 
-    def _reducible(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _add_batch_axis(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
         # With several workers, Keras averages the results of a step along their first axis; scalars need one.
         if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return logs
@@ -130,7 +130,7 @@ class GlobalMean(keras.losses.Loss):
         if not is_mean(self):
             return mean
         here = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
-        return mean * ops.divide_no_nan(here * replicas(), over_all(here))
+        return mean * ops.divide_no_nan(here * replicas(), all_reduce_sum(here))
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
@@ -176,7 +176,7 @@ def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
     return GlobalMean(found if isinstance(found, keras.losses.Loss) else undocumented.loss_from_function(found, name))
 
 
-class _LossOfReplicas(keras.metrics.Mean):
+class _GlobalLossMean(keras.metrics.Mean):
     """The mean loss of an epoch, over rows: replicas may have different numbers of them."""
 
     def __init__(self) -> None:
@@ -189,8 +189,8 @@ class _LossOfReplicas(keras.metrics.Mean):
             loss: this replica's share of the global batch's loss, times the number of replicas.
             sample_weight: the number of rows on this replica.
         """
-        rows = over_all(ops.cast(sample_weight, self.dtype))
-        of_batch = over_all(ops.cast(loss, self.dtype) / replicas())
+        rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
+        of_batch = all_reduce_sum(ops.cast(loss, self.dtype) / replicas())
         # Reading the metric sums total and count over replicas, so each replica records 1/n of both. The mean that a
         # single replica would report is right, too.
         self.total.assign_add(of_batch * rows / replicas())
@@ -202,13 +202,13 @@ def replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def over_all(value: Tensor) -> Tensor:
+def all_reduce_sum(value: Tensor) -> Tensor:
     """Sums a value over all replicas. In a step, every replica must call it; outside of a step, there is one."""
     context = tf.distribute.get_replica_context()
     return value if context is None or replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
-def of_all_replicas(rows: Tensor) -> Tensor:
+def all_gather(rows: Tensor) -> Tensor:
     """Gathers the rows of the global batch. Gradients flow back to the replicas.
 
     In a step, every replica must call this function; outside of a step, there is one replica.
@@ -220,7 +220,7 @@ def of_all_replicas(rows: Tensor) -> Tensor:
     return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
 
 
-def of_this_replica(rows: Tensor, count: Tensor) -> Tensor:
+def local_rows(rows: Tensor, count: Tensor) -> Tensor:
     """Selects this replica's rows from those of the global batch.
 
     Args:

@@ -23,10 +23,10 @@ from keras_bert.tasks.columns import (
     Targets,
     Texts,
     as_arrays,
+    as_float32,
     check_top_k,
     checked_labels,
     columns_of,
-    numbers_of,
     one_or_many,
     plain,
     plain_labels,
@@ -89,7 +89,7 @@ class BertReranker(BertTask):
 
     HEAD: ClassVar[str] = "sequence"
     EXAMPLES = TextExamples
-    STATED_ELSEWHERE = ("labels",)
+    SETTINGS_IN_OTHER_FILES = ("labels",)
     ANSWERS_PROGRAM = 'print(outputs["score"])'
     text_names = ("text", "text_pair")
 
@@ -117,7 +117,7 @@ class BertReranker(BertTask):
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))
-            inputs = packed_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
+            inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
         shape = inputs["input_word_ids"].shape
         passages = shape[1] if len(shape) == 3 else 1
         if len(shape) == 3:
@@ -207,8 +207,8 @@ class BertReranker(BertTask):
         if top_k is not None:
             check_top_k(top_k)
         is_one = isinstance(query, str)
-        queries, lists = ([query], [passages]) if is_one else (_list(query, "query"), _list(passages, "passages"))
-        lists = [_list(texts, "passages" if is_one else f"passages[{n}]") for n, texts in enumerate(lists)]
+        queries, lists = ([query], [passages]) if is_one else (_to_list(query, "query"), _to_list(passages, "passages"))
+        lists = [_to_list(texts, "passages" if is_one else f"passages[{n}]") for n, texts in enumerate(lists)]
         if len(queries) != len(lists):
             raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
@@ -261,7 +261,7 @@ class BertReranker(BertTask):
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
-            return as_arrays(x), labels_of(y, *counts_of(x))
+            return as_arrays(x), labels_of(y, *list_counts(x))
         return super().arrays(x, y)
 
     def targets(self, y: Labels | None) -> Targets:
@@ -273,7 +273,7 @@ class BertReranker(BertTask):
         y = plain_labels(y)
         if y is None or not isinstance(y, list | tuple | np.ndarray):
             return y
-        labels = numbers_of(y, "labels, from 0 (no answer) to 1 (an answer),")
+        labels = as_float32(y, "labels, from 0 (no answer) to 1 (an answer),")
         if labels.size != len(y):
             raise ValueError(f"labels are an array of shape {labels.shape}; expected one number for each pair")
         labels = labels.reshape(len(y), 1)
@@ -287,7 +287,7 @@ class BertReranker(BertTask):
         _check_pairs(len(columns) > 1)
         if len(columns) == 2:
             return super().examples(x, y)
-        labels = labels_of(y, *counts_of(columns))
+        labels = labels_of(y, *list_counts(columns))
         query, *passages = segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
         return TokenizedExamples(segments, tf.convert_to_tensor(labels), lengths)
@@ -295,7 +295,7 @@ class BertReranker(BertTask):
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if len(segments) == 2:
             return super().batch(segments, targets)
-        return packed_lists(self.preprocessor.pack, segments), targets
+        return pack_lists(self.preprocessor.pack, segments), targets
 
     # -- Answers, and measures of them
 
@@ -306,7 +306,7 @@ class BertReranker(BertTask):
     def check_examples(self, x: Texts, y: Labels | None) -> None:
         columns = columns_of(x, None)
         if len(columns) > 2:
-            labels_of(y, *counts_of(columns))
+            labels_of(y, *list_counts(columns))
             if not len(columns[0]):
                 raise ValueError("there are no examples to evaluate with")
         else:
@@ -322,11 +322,12 @@ class BertReranker(BertTask):
     def measures(self, answers: Sequence[float | list[float]], y: Labels | None) -> dict[str, float]:
         """Measures scores against labels.
 
-        For pairs, computes `average_precision`, where labels of 0.5 or more are answers; for lists, see `measured`.
+        For pairs, computes `average_precision`, where labels of 0.5 or more are answers; for lists, see
+        `measure_ranking`.
         """
         if len(answers) and isinstance(answers[0], list):
             scores = np.array(answers)
-            return measured(scores, labels_of(y, *scores.shape))
+            return measure_ranking(scores, labels_of(y, *scores.shape))
         return metrics.average_precision(np.ravel(self.targets(y)) >= 0.5, answers)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
@@ -364,7 +365,7 @@ class BertReranker(BertTask):
         """Writes the files that `CrossEncoder(directory)` reads."""
         cross_encoder.write_length(directory, self.preprocessor.longest)
 
-    def _takes_head(self, preset: TaskPreset) -> bool:
+    def _loads_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
     def settings(self) -> Settings:
@@ -375,7 +376,7 @@ class BertReranker(BertTask):
         return cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_names(self.labels)
 
 
-def _list(many: Any, name: str) -> list[Any]:
+def _to_list(many: Any, name: str) -> list[Any]:
     """Returns the items of `many` as a list. Raises TypeError if it is a single text or no iterable."""
     check_many(many, name, "passage" if name.startswith("passages") else name)
     return list(plain(many))
@@ -389,7 +390,7 @@ def _check_pairs(are_pairs: bool) -> None:
 # -- Lists for a reranker: columns of texts that hold queries and several passages each. And measures of a ranking.
 
 
-def packed_lists(
+def pack_lists(
     pack: Callable[[tuple[tf.Tensor, tf.Tensor]], dict[str, tf.Tensor]], columns: Sequence[tf.Tensor]
 ) -> dict[str, tf.Tensor]:
     """Packs each query with each of its passages.
@@ -411,7 +412,7 @@ def packed_lists(
     return {name: by_query(rows) for name, rows in packed.items()}
 
 
-def counts_of(columns: Sequence[Column]) -> tuple[int, int]:
+def list_counts(columns: Sequence[Column]) -> tuple[int, int]:
     """Counts the queries, and the passages per query. Raises ValueError if the columns differ in length."""
     counts = {len(column) for column in columns}
     if len(counts) > 1:
@@ -449,7 +450,7 @@ def are_scores(labels: np.ndarray, passages: int) -> bool:
     return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
 
 
-def measured(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Measures the ranking of passages.
 
     Args:

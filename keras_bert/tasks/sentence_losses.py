@@ -30,8 +30,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.choices import SENTENCE_LOSSES
-from keras_bert.tasks.columns import Labels, Targets, numbers_of
-from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
+from keras_bert.tasks.columns import Labels, Targets, as_float32
+from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
 
 LOWEST = -1e9  # of float32 scores: its exponential is 0
@@ -114,16 +114,16 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         self.symmetric = symmetric
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        losses = self._of_batch(of_all_replicas(y_true), of_all_replicas(y_pred))
-        return of_this_replica(losses, ops.shape(y_pred)[0])
+        losses = self._compute_losses(all_gather(y_true), all_gather(y_pred))
+        return local_rows(losses, ops.shape(y_pred)[0])
 
-    def _of_batch(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+    def _compute_losses(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         columns = columns_of_vectors(y_pred, 2, None)
         anchors, candidates = columns[0], ops.concatenate(columns[1:])  # [batch, size], [candidates, size]
         scores = self.scale * ops.matmul(anchors, ops.transpose(candidates))  # [batch, candidates]
         own = ops.eye(ops.shape(anchors)[0], ops.shape(candidates)[0], dtype="bool")
         if tuple(y_true.shape[1:]) == (len(columns),):
-            scores = ops.where(ops.logical_and(_alike(y_true), ops.logical_not(own)), LOWEST, scores)
+            scores = ops.where(ops.logical_and(_mark_excluded(y_true), ops.logical_not(own)), LOWEST, scores)
         right = ops.sum(ops.where(own, scores, 0.0), axis=1)
         among_candidates = ops.logsumexp(scores, axis=1)
         if not self.symmetric:
@@ -134,13 +134,13 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
     def has_contrast(self, y_true: np.ndarray) -> bool:
         """Checks that a batch with these numbers of texts has a negative; otherwise there is nothing to learn."""
         own = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
-        return not np.all(own | ops.convert_to_numpy(_alike(ops.convert_to_tensor(y_true))))
+        return not np.all(own | ops.convert_to_numpy(_mark_excluded(ops.convert_to_tensor(y_true))))
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
 
 
-def _alike(numbers: Tensor) -> Tensor:
+def _mark_excluded(numbers: Tensor) -> Tensor:
     """Marks candidates that must not be negatives, bool `[batch, candidates]`.
 
     Args:
@@ -290,8 +290,8 @@ class CoSENTLoss(keras.losses.Loss):
         return ops.sum(first * second, axis=-1)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        vectors = columns_of_vectors(of_all_replicas(y_pred), 2)
-        similarities, scores = self.scale * self.similarities(*vectors), numbers(of_all_replicas(y_true))
+        vectors = columns_of_vectors(all_gather(y_pred), 2)
+        similarities, scores = self.scale * self.similarities(*vectors), numbers(all_gather(y_true))
         apart = similarities[:, None] - similarities[None]
         apart = ops.where(scores[:, None] < scores[None], apart, LOWEST)
         of_batch = ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(apart, (-1,))]))
@@ -529,7 +529,7 @@ def scores_of(y: Labels) -> np.ndarray:
     Raises:
         ValueError: the rows have different numbers of scores, or one is not a finite number.
     """
-    scores = numbers_of(y, "scores")
+    scores = as_float32(y, "scores")
     if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
         raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is not finite")
     return scores

@@ -37,7 +37,7 @@ def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[s
     return questions, contexts
 
 
-def bytes_of_answer(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
+def answer_byte_span(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
     """Finds the first answer's byte offsets in the context; the end is exclusive. -1 and -1 if there is no answer.
 
     Args:
@@ -118,7 +118,7 @@ def tokens_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) ->
     return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.between
 
 
-def tokens_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def token_spans(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds the first and the last token that overlap a span of bytes in each context.
 
     Args:
@@ -150,7 +150,7 @@ def span_targets(
         window does not hold the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
         int64 `[lost]`: the indices of answers that no token overlaps.
     """
-    firsts, lasts = tokens_of(read, starts, ends)  # [batch]
+    firsts, lasts = token_spans(read, starts, ends)  # [batch]
     first, last = (tf.gather(each, read.rows) - read.begins for each in (firsts, lasts))  # [windows]
     question, window, _ = read.segments
     is_inside = tf.gather(firsts <= lasts, read.rows) & (first >= 0) & (last < window.row_lengths())
@@ -159,7 +159,7 @@ def span_targets(
     return targets, np.flatnonzero((starts < ends) & (firsts > lasts))
 
 
-def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def byte_spans(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Converts spans of tokens in each context to spans of bytes.
 
     Args:
@@ -181,7 +181,7 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
     )
 
 
-def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def character_spans(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Converts spans of bytes to spans of the characters (code points) that they touch.
 
     Args:
@@ -194,7 +194,7 @@ def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple
 
     Example:
         >>> place = tf.constant([[5]], tf.int64), tf.constant([[9]], tf.int64)
-        >>> [each.numpy().tolist() for each in characters_of(["Zoë 😀"], *place)]
+        >>> [each.numpy().tolist() for each in character_spans(["Zoë 😀"], *place)]
         [[[4]], [[5]]]
     """
     texts = tf.tile(tf.convert_to_tensor(texts)[:, None], [1, tf.shape(starts)[1]])  # [batch, count]
@@ -347,7 +347,7 @@ def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshol
     none = tf.math.segment_min(found[:, 0, 3], read.rows)[:, None]  # [batch, 1]
     firsts, lasts = (read.begins[:, None] + tf.cast(found[..., i], tf.int64) for i in (1, 2))
     spans = best_of_windows(Spans(found[..., 0], firsts, lasts), read.rows, tf.size(contexts))  # each [batch, count]
-    starts, ends = bytes_of(read, spans.starts, spans.ends)
+    starts, ends = byte_spans(read, spans.starts, spans.ends)
     # If a character has several tokens, only one of them covers it. The others cover no text and are no answer.
     scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)
     no_answer_score = none - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
@@ -358,17 +358,17 @@ def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshol
     probability = tf.nn.softmax(tf.concat([scores, none + last if threshold is None else none], axis=1))
     is_first = tf.range(top_k) == 0
     nowhere = tf.zeros_like(none, tf.int64)
-    starts, ends = (_ranked(each, nowhere, order) for each in (starts, ends))
-    start, end = characters_of(contexts, starts, ends)
+    starts, ends = (_reorder(each, nowhere, order) for each in (starts, ends))
+    start, end = character_spans(contexts, starts, ends)
     return Answers(
         start,
         end,
-        _ranked(scores, none, order),
+        _reorder(scores, none, order),
         tf.gather(probability, order, batch_dims=1),
         tf.repeat(no_answer_score, top_k, axis=1),
         (rank > last / 2) | is_first,
     )
 
 
-def _ranked(of_spans: tf.Tensor, of_none: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
+def _reorder(of_spans: tf.Tensor, of_none: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.concat([of_spans, of_none], axis=1), order, batch_dims=1)

@@ -59,7 +59,7 @@ class BertSparseEncoder(BertTask):
     preprocessor: BertPreprocessor
 
     HEAD = "masked_lm"
-    STATED_ELSEWHERE = ("pooling", "activation")
+    SETTINGS_IN_OTHER_FILES = ("pooling", "activation")
     FILES = sparse_encoder.FILES
     ANSWERS_PROGRAM = 'print(outputs["weights"] @ outputs["weights"].T)'
 
@@ -144,7 +144,7 @@ class BertSparseEncoder(BertTask):
         check_finite(np.array([row.sum() for row in rows]))
         rows = [row[row[:, 1] > 0] for row in rows]
         found = np.concatenate([np.zeros((0, 2), np.float32), *rows])
-        tokens = self._token_texts.of(Candidates(tf.cast(found[:, 0], tf.int32), found[:, 1])).numpy()
+        tokens = self._token_texts.decode(Candidates(tf.cast(found[:, 0], tf.int32), found[:, 1])).numpy()
         pairs = iter(zip((token.decode() for token in tokens), found[:, 1].tolist(), strict=True))
         weights = [dict(next(pairs) for _ in row) for row in rows]
         return weights[0] if is_one else weights
@@ -157,7 +157,7 @@ class BertSparseEncoder(BertTask):
         if top_k not in self._by_top_k:
 
             def highest(segments: tuple[tf.RaggedTensor, ...]) -> tf.Tensor:
-                ids, weights = self._highest(self.preprocessor.pack(segments), top_k)
+                ids, weights = self._highest_weights(self.preprocessor.pack(segments), top_k)
                 return tf.stack([tf.cast(ids, tf.float32), weights], axis=-1)
 
             self._by_top_k[top_k] = ByLength(self.preprocessor, highest)
@@ -171,7 +171,7 @@ class BertSparseEncoder(BertTask):
     def _runners(self) -> Iterable[ByLength]:
         return self._by_top_k.values()
 
-    def _highest(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
+    def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Finds the tokens of highest weight: ids and weights, `[batch, tokens]` each, padded with weight 0."""
         # The embedding table may have more rows than the vocabulary has tokens.
         weights = self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]
@@ -185,8 +185,8 @@ class BertSparseEncoder(BertTask):
 
         The highest weights come first. Rows of texts with fewer tokens are padded with "" and 0.
         """
-        ids, weights = self._highest(text, None)
-        return {"tokens": self._token_texts.of(Candidates(ids, weights)), "weights": weights}
+        ids, weights = self._highest_weights(text, None)
+        return {"tokens": self._token_texts.decode(Candidates(ids, weights)), "weights": weights}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `weights`, float32 `[batch, vocab_size]`."""
@@ -207,7 +207,7 @@ class BertSparseEncoder(BertTask):
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no masked language modeling head, which computes the weights")
         stated = vars(preset.files.sparse_settings)
-        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **preset.settings, **given}
+        return {**{name: stated[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **given}
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:

@@ -25,15 +25,15 @@ from keras_bert.text import BertPreprocessor
 
 # The key of our settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
 _SETTINGS = "keras_bert"
-_OF_PREPROCESSOR = {
+_PREPROCESSOR_TYPES = {
     "sequence_length": (int, None),
     "truncation": (str, None),
     "stride": (int, None),
     "max_sequence_length": (int, None),
 }
-_SHAPE = {
+_CONFIG_TYPES = {
     "problem_type": (str, None),
-    _SETTINGS: ({"task": (str, None), "preprocessor": (_OF_PREPROCESSOR, None), "model": (dict, None)}, None),
+    _SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR_TYPES, None), "model": (dict, None)}, None),
 }
 # The types in JSON of the names in an argument's annotation.
 _JSON_TYPES = {
@@ -44,8 +44,8 @@ _JSON_TYPES = {
 }
 # The heads of fine-tuned models, with the objects of their predictions. Heads of pre-training are left out, as a preset
 # that only has such heads is a model to start from.
-_FINE_TUNED = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
-_MADE = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
+_FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
+_NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
@@ -95,12 +95,12 @@ class TaskPreset:
         checkpoint = preset.checkpoint
         has_head = task.HEAD in checkpoint.heads
         (head_size,) = (checkpoint.shapes(task.HEAD) if task.HEAD and has_head else {}).get("logits/bias", (0,))
-        config = preset.json(hugging_face.CONFIG, _SHAPE) if checkpoint.format == "hugging_face" else {}
+        config = preset.json(hugging_face.CONFIG, _CONFIG_TYPES) if checkpoint.format == "hugging_face" else {}
         saved = config.get(_SETTINGS) or {}
         if saved.get("task") != task.__name__:
             saved = {}
         settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
-        known = {"model": _shape_of(task), "preprocessor": _OF_PREPROCESSOR}
+        known = {"model": _setting_types(task), "preprocessor": _PREPROCESSOR_TYPES}
         for part, values in (("model", settings), ("preprocessor", preprocessor)):
             source = f"{preset.directory / hugging_face.CONFIG}: {_SETTINGS}.{part}"
             if unknown := [name for name in values if name not in known[part]]:
@@ -152,12 +152,12 @@ class TaskPreset:
             UserWarning: a trained head does not fit, and is left out, perhaps by mistake.
         """
         saved, count = self.saved_labels, 1 if labels is None else len(labels)
-        has_names = labels is not None and saved not in (None, _unnamed(self.head_size))
+        has_names = labels is not None and saved not in (None, _default_labels(self.head_size))
         if saved == labels is not None or (count == self.head_size and not has_names):
             return True
         if self.has_head:
-            theirs = _listed(saved or _unnamed(self.head_size))
-            ours = "one score" if labels is None else _listed(labels)
+            theirs = _abbreviate(saved or _default_labels(self.head_size))
+            ours = "one score" if labels is None else _abbreviate(labels)
             advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
             warnings.warn(
                 f"{self.files.directory} has a trained head for {theirs}; for {ours} a new one is drawn at random, and "
@@ -169,7 +169,9 @@ class TaskPreset:
     @property
     def trained_parts(self) -> dict[str, str]:
         """The fine-tuned parts of the preset besides the encoder, with their names in messages."""
-        parts = {name: f"head for {of}" for name, of in _FINE_TUNED.items() if name in self.files.checkpoint.heads}
+        parts = {
+            name: f"head for {of}" for name, of in _FINE_TUNED_HEADS.items() if name in self.files.checkpoint.heads
+        }
         if sentence_transformers.has_dense(self.files):
             parts["dense"] = "Dense layer of a sentence encoder"
         return parts
@@ -194,7 +196,7 @@ class TaskPreset:
         text = {"sequence_length": None, **self.preprocessor, **arguments}
         if rows.sequence_length is not None:
             text["sequence_length"] = rows.sequence_length
-        text |= _long_text(rows.long_text, rows.stride, text["sequence_length"] or positions)
+        text |= _long_text_settings(rows.long_text, rows.stride, text["sequence_length"] or positions)
         longest = self.preprocessor.get("max_sequence_length")
         if longest is not None and longest > positions:
             if text["sequence_length"] is None:
@@ -204,7 +206,7 @@ class TaskPreset:
                 )
             text["max_sequence_length"] = positions  # rows have the fixed `sequence_length`, so the limit has no effect
         saved = [name for name, value in self.preprocessor.items() if text.get(name) == value]
-        with _errors_name(self.source, saved):
+        with _errors_naming(self.source, saved):
             return BertPreprocessor.from_preset(self.files, **text)
 
     def load_preprocessor_up_to(self, longest: int | None, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
@@ -220,7 +222,7 @@ if TYPE_CHECKING:
     class _Model:
         """The parts of `keras.Model` and `LowPrecision` that the mixin uses."""
 
-        _fitting_ranges: int8_ranges.Int8Ranges | None
+        _current_ranges: int8_ranges.Int8Ranges | None
 
         def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None: ...
         def get_config(self) -> Settings: ...
@@ -240,7 +242,7 @@ class Storable(_Model):
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
     # Settings that Hugging Face's or sentence-transformers' files hold, so that config.json does not repeat them.
-    STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()
+    SETTINGS_IN_OTHER_FILES: ClassVar[tuple[str, ...]] = ()
     PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, besides the encoder and the heads
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
 
@@ -302,7 +304,7 @@ class Storable(_Model):
                 - a new head is drawn at random, although the preset is a model for a task;
                 - int8 ranges are not used, because they belong to other weights.
         """
-        fields, given = _split(cls, {name: value for name, value in settings.items() if value is not None})
+        fields, given = _split_arguments(cls, {name: value for name, value in settings.items() if value is not None})
         rows = RowSettings(sequence_length, long_text, stride)
         with Preset.open(handle) as opened:
             preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
@@ -312,11 +314,11 @@ class Storable(_Model):
                 fields.setdefault("pooler", True)  # masked language models have none
             encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
             preprocessor = cls._read_preprocessor(preset, encoder, rows)
-            with _errors_name(preset.source, () if given else preset.settings):
+            with _errors_naming(preset.source, () if given else preset.settings):
                 model = cls(encoder, preprocessor, **arguments)
             model._load_heads(preset)
             model._load_own_files(preset)
-            model._warn_of_heads(preset)
+            model._warn_about_heads(preset)
             model._load_ranges(opened.directory)
         if precision != "float32":
             model.set_precision(precision)
@@ -340,13 +342,13 @@ class Storable(_Model):
         """Loads the heads of a preset."""
         checkpoint = preset.files.checkpoint
         for name, head in self.heads.items():
-            if name in checkpoint.heads and self._takes_head(preset):
+            if name in checkpoint.heads and self._loads_head(preset):
                 load_weights(head, checkpoint, name)
 
     def _load_own_files(self, preset: TaskPreset) -> None:
         """Loads weights from the files that only this task has."""
 
-    def _warn_of_heads(self, preset: TaskPreset) -> None:
+    def _warn_about_heads(self, preset: TaskPreset) -> None:
         """Warns of trained parts of a preset that this model does not use, and of a head that the preset lacks."""
         kind = type(self).__name__
         if unused := [part for name, part in preset.trained_parts.items() if name not in (*self.heads, *self.PARTS)]:
@@ -367,7 +369,7 @@ class Storable(_Model):
         if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
             warnings.warn(message, UntrainedWarning, stacklevel=3)
 
-    def _takes_head(self, preset: TaskPreset) -> bool:
+    def _loads_head(self, preset: TaskPreset) -> bool:
         """Checks whether to load the heads of a preset."""
         return True
 
@@ -396,7 +398,7 @@ class Storable(_Model):
         tokenizer = () if self.preprocessor is None else model_files.TOKENIZER
         before = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
         files.refuse_to_overwrite(directory, before, overwrite)
-        entries = {**self.hugging_face_settings(), **_entries(self)}
+        entries = {**self.hugging_face_settings(), **_config_entries(self)}
         formats.write(
             directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries, kept=self._own_files
         )
@@ -408,14 +410,14 @@ class Storable(_Model):
     def save_settings(self, directory: str | Path) -> None:
         """Writes the files of `save_preset` without the encoder's weights and the tokenizer's files."""
         values = hugging_face.model_values(self.encoder.config, self.heads)
-        values |= {**self.hugging_face_settings(), **_entries(self)}
+        values |= {**self.hugging_face_settings(), **_config_entries(self)}
         files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
         self._save_own_files(Path(directory), overwrite=True)
 
     @property
     def _own_files(self) -> tuple[str, ...]:
         """The names of this model's files in a preset, besides weights, configuration and tokenizer."""
-        return (*self.FILES, *([] if self._fitting_ranges is None else [int8_ranges.FILE]))
+        return (*self.FILES, *([] if self._current_ranges is None else [int8_ranges.FILE]))
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes the files that only this task has."""
@@ -443,15 +445,15 @@ class Storable(_Model):
         return cls(**{**config, **parts})
 
 
-def _unnamed(size: int) -> list[str]:
+def _default_labels(size: int) -> list[str]:
     return [f"LABEL_{i}" for i in range(size)]
 
 
-def _listed(labels: list[str]) -> str:
+def _abbreviate(labels: list[str]) -> str:
     return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
 
 
-def _split(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
+def _split_arguments(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
     """Splits the arguments of `from_preset` into fields of `BertConfig` and arguments of the task.
 
     A name that both have, such as `pooling`, is the task's.
@@ -459,7 +461,7 @@ def _split(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
     Raises:
         TypeError: there is no such argument.
     """
-    known = _arguments_of(task)
+    known = _argument_names(task)
     if unknown := [name for name in given if name not in {*known, *_FIELDS, "name"}]:
         raise TypeError(
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
@@ -469,23 +471,23 @@ def _split(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
     return fields, {name: value for name, value in given.items() if name not in fields}
 
 
-def _arguments_of(task: type[Storable]) -> list[str]:
-    return [name for name in inspect.signature(task.__init__).parameters if name not in _MADE]
+def _argument_names(task: type[Storable]) -> list[str]:
+    return [name for name in inspect.signature(task.__init__).parameters if name not in _NOT_SETTINGS]
 
 
-def _shape_of(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
-    """Reads the types of the settings that `_entries` writes from annotations, for `files.check_json`."""
+def _setting_types(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
+    """Reads the types of the settings that `_config_entries` writes from annotations, for `files.check_json`."""
     parameters = inspect.signature(task.__init__).parameters
     shape = {}
-    for name in _arguments_of(task):
-        if name not in task.STATED_ELSEWHERE:
+    for name in _argument_names(task):
+        if name not in task.SETTINGS_IN_OTHER_FILES:
             kinds = re.findall(r"\w+", re.sub(r"\[.*\]", "", str(parameters[name].annotation)))
             shape[name] = tuple(_JSON_TYPES[kind] for kind in kinds)
     return shape
 
 
 @contextlib.contextmanager
-def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
+def _errors_naming(path: Path, values: Collection[str]) -> Iterator[None]:
     """Adds the path of a file to errors about the values read from it.
 
     Args:
@@ -500,7 +502,7 @@ def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
         raise ValueError(f"{path}, of {', '.join(values)}: {error}") from error
 
 
-def _long_text(long_text: str | None, stride: int | None, longest: int) -> Settings:
+def _long_text_settings(long_text: str | None, stride: int | None, longest: int) -> Settings:
     """Converts the choice of `from_preset` to the preprocessor's `truncation` and `stride`.
 
     Args:
@@ -523,8 +525,8 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> Setti
     return choices[long_text]
 
 
-def _entries(model: Storable) -> dict[str, object]:
+def _config_entries(model: Storable) -> dict[str, object]:
     """Returns a model's entries in `config.json`, which `TaskPreset.read` reads."""
-    settings = {name: value for name, value in model.settings().items() if name not in model.STATED_ELSEWHERE}
-    of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
+    settings = {name: value for name, value in model.settings().items() if name not in model.SETTINGS_IN_OTHER_FILES}
+    of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _PREPROCESSOR_TYPES}
     return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": of_text or {}}}

@@ -40,7 +40,7 @@ def similarities(first: ArrayLike, second: ArrayLike, similarity: str = "cosine"
         >>> similarities([[3.0, 4.0]], [[1.0, 0.0]], "dot").tolist()
         [3.0]
     """
-    return np.sum(_comparable(first, similarity) * _comparable(second, similarity), axis=1)
+    return np.sum(_scale_vectors(first, similarity) * _scale_vectors(second, similarity), axis=1)
 
 
 def retrieval(
@@ -83,7 +83,7 @@ def retrieval(
         >>> found["accuracy@1"], found["accuracy@2"], found["mrr@2"]
         (0.0, 1.0, 0.5)
     """
-    queries, corpus = _comparable(queries, similarity), _comparable(corpus, similarity)
+    queries, corpus = _scale_vectors(queries, similarity), _scale_vectors(corpus, similarity)
     if len(queries) != len(relevant) or not len(queries):
         raise ValueError(f"there are {len(queries):,} queries, but the documents of {len(relevant):,}")
     if min(at, default=0) < 1:
@@ -95,20 +95,20 @@ def retrieval(
     at_a_time = max(1, _SCORES // len(corpus))
     for start in range(0, len(queries), at_a_time):
         for row, scores in enumerate(queries[start : start + at_a_time] @ corpus.T, start):
-            best = _best(scores, max(at))
+            best = _best_indices(scores, max(at))
             hits[row, : len(best)] = np.isin(best, list(relevant[row]))
     counts = np.array([len(set(rows)) for rows in relevant])
-    return {name: value for k in at for name, value in _of_ranks(hits[:, :k], counts, k).items()}
+    return {name: value for k in at for name, value in _measures_at(hits[:, :k], counts, k).items()}
 
 
-def _best(scores: np.ndarray, count: int) -> np.ndarray:
+def _best_indices(scores: np.ndarray, count: int) -> np.ndarray:
     """Finds the indices of the highest scores, highest first; of equal scores, the first."""
     lowest = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
     places = np.flatnonzero(scores >= lowest)
     return places[np.argsort(-scores[places], kind="stable")][:count]
 
 
-def _of_ranks(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
+def _measures_at(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
     """Computes the measures at `k` from the hits, `[queries, k]`, and the number of each query's relevant documents."""
     ranks = np.arange(1, k + 1)
     gains = 1 / np.log2(ranks + 1)
@@ -191,7 +191,7 @@ def triplet_accuracy(
     return {"triplet_accuracy": float(np.mean(closer))}
 
 
-def _comparable(vectors: ArrayLike, similarity: str) -> np.ndarray:
+def _scale_vectors(vectors: ArrayLike, similarity: str) -> np.ndarray:
     """Scales vectors so that dot products are similarities: for the cosine, to length 1. float32 `[rows, size]`.
 
     Vectors of zeros stay zeros.
