@@ -128,12 +128,12 @@ class ByLength:
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
-        cut = 0
-        for results, cut_here in self.counted(texts, batch_tokens, progress, prompt):
-            cut += cut_here
+        truncated = 0
+        for results, truncated_in_chunk in self.counted(texts, batch_tokens, progress, prompt):
+            truncated += truncated_in_chunk
             yield results
-        if cut:
-            self.warn(self._preprocessor.longest, cut)
+        if truncated:
+            self.warn(self._preprocessor.longest, truncated)
 
     def counted(
         self,
@@ -164,9 +164,9 @@ class ByLength:
                 yield results, 0 if has_windows else int(np.sum(lengths > longest))
                 first += len(chunk)
 
-    def warn(self, longest: int, cut: int) -> None:
-        """Warns that `cut` texts had more than `longest` tokens."""
-        warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {cut}", stacklevel=5)
+    def warn(self, longest: int, truncated: int) -> None:
+        """Warns that `truncated` texts had more than `longest` tokens."""
+        warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {truncated}", stacklevel=5)
 
     def tokenize(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
         """Tokenizes texts, or pairs of texts, into one or two ragged int32 tensors `[texts, (tokens)]`.
@@ -215,22 +215,22 @@ class ByLength:
             bar: updated with the number of finished rows.
         """
         results: list[np.ndarray] = [None] * segments[0].shape[0]
-        traced = self._row_graphs[len(segments)]
+        graph = self._row_graphs[len(segments)]
         batches = rows_by_length(lengths, batch_tokens)
-        alone = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
-        if len(batches) > alone:
-            traced.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
+        num_single = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
+        if len(batches) > num_single:
+            graph.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # threads start when there is work
 
         def compute(rows: np.ndarray) -> tf.Tensor:
-            return traced(segments, rows)
+            return graph(segments, rows)
 
-        def in_order() -> Iterator[tf.Tensor]:
-            yield from map(compute, batches[:alone])
-            yield from pool.map(compute, batches[alone:])
+        def outputs() -> Iterator[tf.Tensor]:
+            yield from map(compute, batches[:num_single])
+            yield from pool.map(compute, batches[num_single:])
 
         try:
-            for rows, values in zip(batches, in_order(), strict=True):
+            for rows, values in zip(batches, outputs(), strict=True):
                 for row, value in zip(rows, values.numpy(), strict=True):
                     results[row] = value
                 bar.update(len(rows))
@@ -253,13 +253,13 @@ class BySentence(ByLength):
         return [as_strings(words), tf.constant([len(sentence) for sentence in sentences], tf.int64)]
 
     def _segments(self, words: tf.Tensor, lengths: tf.Tensor) -> list[tf.RaggedTensor]:
-        by_sentence = tf.RaggedTensor.from_row_lengths(words, lengths)
-        return list(flat_tokens(self._preprocessor.tokenizer.tokenize_words(by_sentence)))
+        sentences = tf.RaggedTensor.from_row_lengths(words, lengths)
+        return list(flat_tokens(self._preprocessor.tokenizer.tokenize_words(sentences)))
 
     def _lengths(self, segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
         return super()._lengths(segments[:1])
 
-    def warn(self, longest: int, cut: int) -> None:
+    def warn(self, longest: int, truncated: int) -> None:
         pass
 
 

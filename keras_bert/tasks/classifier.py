@@ -249,8 +249,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def _check_pairs(self, are_pairs: bool) -> None:
         if are_pairs == self.pairs:
             return
-        wanted = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
-        raise ValueError(f"this classifier takes {wanted}")
+        expected = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
+        raise ValueError(f"this classifier takes {expected}")
 
     def target_warnings(self, targets: Targets) -> list[str]:
         return self._problem.target_warnings(targets)
@@ -261,17 +261,17 @@ for values in outputs.get("probabilities", outputs.get("values")):
         A head of another problem type, or one that has been trained, stays as it is.
         """
         kernel, bias = self.head.logits.kernel, self.head.logits.bias
-        initial = self._problem.location_and_scale(targets)
+        statistics = self._problem.location_and_scale(targets)
         is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
-        if initial is not None and is_new:
-            mean, spread = initial
+        if statistics is not None and is_new:
+            mean, deviation = statistics
             bias.assign(mean)
-            kernel.assign(ops.convert_to_numpy(kernel) * spread)
+            kernel.assign(ops.convert_to_numpy(kernel) * deviation)
 
     def scales(self, targets: Targets) -> dict[str, np.ndarray]:
         """Computes factors of a regression head's learning rate: the standard deviations of the targets."""
-        initial = self._problem.location_and_scale(targets)
-        return {} if initial is None else {weight.path: initial[1] for weight in self.head.logits.weights}
+        statistics = self._problem.location_and_scale(targets)
+        return {} if statistics is None else {weight.path: statistics[1] for weight in self.head.logits.weights}
 
     def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         return self._problem.class_weights(weights)
@@ -281,9 +281,11 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def check_teacher(self, teacher: BertTask) -> None:
         super().check_teacher(teacher)
         for name in ("labels", "problem_type", "pairs"):
-            theirs, ours = (getattr(model, name) for model in (teacher, self))
-            if theirs != ours:
-                raise ValueError(f"{name} of the teacher: {theirs}, of the student: {ours}; they must be the same")
+            teacher_value, student_value = (getattr(model, name) for model in (teacher, self))
+            if teacher_value != student_value:
+                raise ValueError(
+                    f"{name} of the teacher: {teacher_value}, of the student: {student_value}; they must be the same"
+                )
 
     def distillation_parts(
         self,
@@ -295,13 +297,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
         temperature: float,
     ) -> list[Part]:
         """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
-        (of_labels,) = parts
-        theirs = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
-        apart = self._problem.distance(theirs, y_pred, temperature)
+        (label_part,) = parts
+        teacher_logits = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
+        distances = self._problem.distance(teacher_logits, y_pred, temperature)
         if sample_weight is not None:
-            apart = apart * ops.cast(sample_weight, apart.dtype)
-        of_teacher = weighted_mean(apart, ops.ones_like(apart))
-        return [of_labels._replace(mean=0.5 * of_labels.mean + 0.5 * of_teacher.mean)]
+            distances = distances * ops.cast(sample_weight, distances.dtype)
+        teacher_part = weighted_mean(distances, ops.ones_like(distances))
+        return [label_part._replace(mean=0.5 * label_part.mean + 0.5 * teacher_part.mean)]
 
     # -- Measures
 
@@ -360,13 +362,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
     # -- Files
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: Settings) -> Settings:
-        stated = found.hugging_face.get("problem_type") if found.has_head else None
-        labels = found.labels(given.pop("labels", None))
-        return {"problem_type": stated or SingleLabel.NAME, **found.settings, **given, "labels": labels}
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
+        problem_type = preset.hugging_face.get("problem_type") if preset.has_head else None
+        labels = preset.labels(user_settings.pop("labels", None))
+        return {"problem_type": problem_type or SingleLabel.NAME, **preset.settings, **user_settings, "labels": labels}
 
-    def _loads_head(self, found: TaskPreset) -> bool:
-        return found.head_fits(self.labels)
+    def _loads_head(self, preset: TaskPreset) -> bool:
+        return preset.head_fits(self.labels)
 
     def settings(self) -> Settings:
         return {
@@ -464,10 +466,10 @@ class ProblemType(Generic[A]):
 
     def mistakes(self, answers: Sequence[A], y: Labels) -> list[int]:
         """Finds the indices of wrong predictions."""
-        wrong = np.asarray(self.targets(y)) != np.asarray(
+        is_wrong = np.asarray(self.targets(y)) != np.asarray(
             self.targets([self._predicted_labels(each) for each in answers])
         )
-        return np.flatnonzero(wrong.reshape(len(answers), -1).any(axis=1)).tolist()
+        return np.flatnonzero(is_wrong.reshape(len(answers), -1).any(axis=1)).tolist()
 
     def worst(self, answers: Sequence[A], y: Labels) -> list[int]:
         raise NotImplementedError
@@ -484,7 +486,7 @@ class ProblemType(Generic[A]):
 
     def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-values, kind="stable")
-        return [{"label": self.labels[i], "probability": float(values[i])} for i in order]
+        return [{"label": self.labels[index], "probability": float(values[index])} for index in order]
 
 
 class SingleLabel(ProblemType[LabelAnswer]):
@@ -517,17 +519,17 @@ class SingleLabel(ProblemType[LabelAnswer]):
         return [*numeric_label_warnings(self.labels), *rare_label_warnings(self.labels, counts, "texts")]
 
     def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        numbered: dict[int, float] = {}
+        by_index: dict[int, float] = {}
         for label, weight in weights.items():
             try:
-                number = label_index(label, self.labels)
+                index = label_index(label, self.labels)
             except ValueError:
-                known = ", ".join(self.labels)
-                raise ValueError(f"class_weight names {label}, but the labels are {known}") from None
-            if number in numbered:
-                raise ValueError(f"class_weight has {self.labels[number]} twice: by its name, and as {number}")
-            numbered[number] = float(weight)
-        return {number: numbered.get(number, 1.0) for number in range(len(self.labels))}
+                names = ", ".join(self.labels)
+                raise ValueError(f"class_weight names {label}, but the labels are {names}") from None
+            if index in by_index:
+                raise ValueError(f"class_weight has {self.labels[index]} twice: by its name, and as {index}")
+            by_index[index] = float(weight)
+        return {index: by_index.get(index, 1.0) for index in range(len(self.labels))}
 
     def values(self, logits: Tensor) -> Tensor:
         return ops.softmax(logits)
@@ -579,15 +581,15 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
             _check_width(y, self.labels)
             return y
-        hot = np.zeros((len(y), len(self.labels)), np.float32)
+        multi_hot = np.zeros((len(y), len(self.labels)), np.float32)
         for row, names in enumerate(y):
-            hot[row, self._label_indices(row, names)] = 1
+            multi_hot[row, self._label_indices(row, names)] = 1
         if len(self.labels) > 1 and len(y) and all(_is_multi_hot(names, len(self.labels)) for names in y):
             raise ValueError(
                 f"labels are rows of 0 and 1, which a list could also mean as indices; pass np.array(labels) if each "
                 f"number stands for one of {', '.join(self.labels)}, or pass their names"
             )
-        return hot
+        return multi_hot
 
     def _label_indices(self, row: int, names: object) -> list[int]:
         """Finds the indices of a text's labels."""
@@ -613,8 +615,8 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
     def measures(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
         predicted = self.targets([self._predicted_labels(answer) for answer in answers])
         reference = np.asarray(self.targets(y))
-        measured = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
-        return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(reference, predicted)}
+        scores = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
+        return {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)}
 
     def details(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
         predicted = self.targets([self._predicted_labels(answer) for answer in answers])
@@ -624,8 +626,10 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         return [each["label"] for each in answer]
 
     def worst(self, answers: Sequence[list[LabelAnswer]], y: Labels) -> list[int]:
-        wrong = [set(self._predicted_labels(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)]
-        return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong[i]))
+        wrong_labels = [
+            set(self._predicted_labels(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)
+        ]
+        return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong_labels[i]))
 
     def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
@@ -644,8 +648,10 @@ class Regression(ProblemType[dict[str, float]]):
 
     def _targets(self, y: Labels) -> np.ndarray:
         numbers = np.reshape(as_float32(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
-        if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
-            raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
+        if not_finite := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
+            raise ValueError(
+                f"label {not_finite[0]} (from 0) is {numbers[not_finite[0]].tolist()}, which is not finite"
+            )
         _check_width(numbers, self.labels)
         return numbers
 
@@ -654,8 +660,8 @@ class Regression(ProblemType[dict[str, float]]):
 
         A head that starts from them learns equally well in any unit.
         """
-        spread = np.std(targets, axis=0, dtype=np.float64)
-        return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(spread > 0, spread, 1.0)
+        deviation = np.std(targets, axis=0, dtype=np.float64)
+        return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(deviation > 0, deviation, 1.0)
 
     def values(self, logits: Tensor) -> Tensor:
         return logits
@@ -671,17 +677,17 @@ class Regression(ProblemType[dict[str, float]]):
 
     def measures(self, answers: Sequence[dict[str, float]], y: Labels | None) -> dict[str, float]:
         labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_stack_numbers(answers))
-        measured = metrics.correlation(labels, predictions)
-        ranks = {"spearman": measured["spearman"], "pearson": measured["pearson"]}
-        spread = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
-        baseline = {"rmse_baseline": float(np.sqrt(np.square(spread).mean()))}
-        return {**ranks, **metrics.errors(labels, predictions), **baseline}
+        by_name = metrics.correlation(labels, predictions)
+        correlations = {"spearman": by_name["spearman"], "pearson": by_name["pearson"]}
+        deviation = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
+        baseline = {"rmse_baseline": float(np.sqrt(np.square(deviation).mean()))}
+        return {**correlations, **metrics.errors(labels, predictions), **baseline}
 
     def mistakes(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
         """Finds the texts with an error of at least the root of the mean squared error, the largest error first."""
         errors = np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1)
-        large = (errors >= metrics.errors(self.targets(y), _stack_numbers(answers))["rmse"]) & (errors > 0)
-        return [i for i in self.worst(answers, y) if large[i]]
+        is_large = (errors >= metrics.errors(self.targets(y), _stack_numbers(answers))["rmse"]) & (errors > 0)
+        return [i for i in self.worst(answers, y) if is_large[i]]
 
     def worst(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
         return np.argsort(-np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()

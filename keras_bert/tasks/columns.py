@@ -65,14 +65,14 @@ def one_or_many(
         ((True, ['a cat']), (False, [Pair(first='a cat', second='a dog')]))
     """
     is_one = all(isinstance(column, str) for column in columns)
-    given = [[column] if is_one else column for column in columns]
-    for column, name in zip(given, names, strict=False):
+    many = [[column] if is_one else column for column in columns]
+    for column, name in zip(many, names, strict=False):
         if not isinstance(column, str):
             check_many(column, name)
-    if any(isinstance(column, str) for column in given):
-        kinds = " and a ".join(type(column).__name__ for column in given)
+    if any(isinstance(column, str) for column in many):
+        kinds = " and a ".join(type(column).__name__ for column in many)
         raise TypeError(f"got a {kinds}; pass a single str for each, or a list of str for each")
-    lists = [plain(column) for column in given]
+    lists = [plain(column) for column in many]
     if len(lists) == 1:
         return is_one, lists[0]
     lists = [column if isinstance(column, Sized) else list(column) for column in lists]
@@ -126,9 +126,9 @@ def check_inputs(x: Texts | Inputs) -> None:
 
 def check_counts(x: Texts | Inputs, y: Labels | None) -> int | None:
     """Counts the rows of arrays for Keras; None if the number is unknown. Raises ValueError if `x` and `y` differ."""
-    counts = [[len(each) for each in keras.tree.flatten(part) if rank_of(each)] for part in (x, y)]
+    counts = [[len(each) for each in keras.tree.flatten(columns) if rank_of(each)] for columns in (x, y)]
     if len({*counts[0], *counts[1]}) > 1:
-        texts, labels = (" and ".join(f"{each:,}" for each in sorted({*part})) or "no" for part in counts)
+        texts, labels = (" and ".join(f"{each:,}" for each in sorted({*columns})) or "no" for columns in counts)
         raise ValueError(f"there are {texts} examples, but {labels} labels")
     return counts[0][0] if counts[0] else None
 
@@ -220,12 +220,12 @@ def check_dataset(x: Any) -> None:
         raise ValueError("the labels in this dataset are strings; make it with the numbers from model.targets(names)")
 
 
-def check_top_k(top_k: int, most: int | None = None, of: str = "") -> None:
-    """Raises ValueError if `top_k` is not a whole number from 1 to `most`. The message appends `of` to `most`."""
-    expected = "at least 1" if most is None else f"1 to {most}{of}"
+def check_top_k(top_k: int, maximum: int | None = None, suffix: str = "") -> None:
+    """Raises ValueError if `top_k` is not a whole number from 1 to `maximum`. The message ends with `suffix`."""
+    expected = "at least 1" if maximum is None else f"1 to {maximum}{suffix}"
     if not isinstance(top_k, Integral) or isinstance(top_k, bool):
         raise ValueError(f"top_k is {top_k!r}; expected a whole number, {expected}")
-    if top_k < 1 or (most is not None and top_k > most):
+    if top_k < 1 or (maximum is not None and top_k > maximum):
         raise ValueError(f"top_k is {top_k}; expected {expected}")
 
 
@@ -278,8 +278,8 @@ def as_float32(labels: Labels, name: str) -> np.ndarray:
     try:
         return np.asarray(labels, np.float32)
     except (TypeError, ValueError):
-        wrong = (f"; row {row} (from 0) is {each!r:.60}" for row, each in enumerate(labels) if not _are_numbers(each))
-        raise ValueError(f"{name} must be numbers, as many in each row{next(wrong, '')}") from None
+        faults = (f"; row {row} (from 0) is {each!r:.60}" for row, each in enumerate(labels) if not _are_numbers(each))
+        raise ValueError(f"{name} must be numbers, as many in each row{next(faults, '')}") from None
 
 
 def rare_label_warnings(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
@@ -291,13 +291,13 @@ def rare_label_warnings(labels: Sequence[str], counts: Iterable[int], unit: str)
         unit: the word for examples, such as "texts".
 
     Example:
-        >>> rare(["bad", "good", "odd"], [40, 50, 1], "texts")
+        >>> rare_label_warnings(["bad", "good", "odd"], [40, 50, 1], "texts")
         ["labels with fewer than 3 texts to train on, too few to learn: 'odd' (1)"]
     """
-    few = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _MIN_EXAMPLES]
-    if not few:
+    rare = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _MIN_EXAMPLES]
+    if not rare:
         return []
-    shown = ", ".join(few[:_MAX_SHOWN]) + (f" and {len(few) - _MAX_SHOWN:,} more" if len(few) > _MAX_SHOWN else "")
+    shown = ", ".join(rare[:_MAX_SHOWN]) + (f" and {len(rare) - _MAX_SHOWN:,} more" if len(rare) > _MAX_SHOWN else "")
     return [f"labels with fewer than {_MIN_EXAMPLES} {unit} to train on, too few to learn: {shown}"]
 
 

@@ -98,24 +98,24 @@ class _Passes:
 
     def vectors(self) -> tf.Tensor:
         """Computes the vectors of all texts, float32 `[batch, columns, size]`: the first pass."""
-        vectors, before = [], 0
-        for column, parts in zip(self._columns, self._batches, strict=True):
+        vectors, first_batch = [], 0
+        for column, batches in zip(self._columns, self._batches, strict=True):
             # One column after the other, so that only one mini-batch is in memory.
             with tf.control_dependencies(vectors[-1:]):
-                vectors.append(self._encode_column(column, parts, before))
-            before += parts.count
+                vectors.append(self._encode_column(column, batches, first_batch))
+            first_batch += batches.count
         for seed, first in zip(self._seeds, self._initial_seeds, strict=True):
-            seed.assign(_seed_at(first, before))
+            seed.assign(_seed_at(first, first_batch))
         return tf.stack(vectors, axis=1)
 
-    def _encode_column(self, column: Column, parts: _ColumnBatches, before: int | tf.Tensor) -> tf.Tensor:
+    def _encode_column(self, column: Column, batches: _ColumnBatches, first_batch: int | tf.Tensor) -> tf.Tensor:
         def step(number: tf.Tensor, vectors: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            with self._seed_scope(before + number):
-                return number + 1, vectors.write(number, column.vectors(parts.inputs(number)))
+            with self._seed_scope(first_batch + number):
+                return number + 1, vectors.write(number, column.vectors(batches.inputs(number)))
 
-        vectors = tf.TensorArray(tf.float32, parts.count, infer_shape=False, element_shape=[None, column.size])
-        _, vectors = tf.while_loop(lambda number, _: number < parts.count, step, [0, vectors], parallel_iterations=1)
-        return parts.restore_order(vectors.concat())
+        vectors = tf.TensorArray(tf.float32, batches.count, infer_shape=False, element_shape=[None, column.size])
+        _, vectors = tf.while_loop(lambda number, _: number < batches.count, step, [0, vectors], parallel_iterations=1)
+        return batches.restore_order(vectors.concat())
 
     def gradients(self, cache: tf.Tensor) -> list[tf.Tensor | None]:
         """Computes the gradients of the loss with respect to the trainable weights: the second pass.
@@ -125,11 +125,11 @@ class _Passes:
         Args:
             cache: the gradients with respect to the vectors, float32 `[batch, columns, size]`.
         """
-        sums, before = [tf.zeros(each.shape, each.dtype) for each in self._weights], 0
+        sums, first_batch = [tf.zeros(each.shape, each.dtype) for each in self._weights], 0
         connected = [False] * len(sums)
-        for place, (column, parts) in enumerate(zip(self._columns, self._batches, strict=True)):
-            sums = self._add_gradients(sums, connected, column, parts, cache[:, place], before)
-            before += parts.count
+        for index, (column, batches) in enumerate(zip(self._columns, self._batches, strict=True)):
+            sums = self._add_gradients(sums, connected, column, batches, cache[:, index], first_batch)
+            first_batch += batches.count
         return [each if is_connected else None for each, is_connected in zip(sums, connected, strict=True)]
 
     def _add_gradients(
@@ -137,21 +137,23 @@ class _Passes:
         sums: list[tf.Tensor],
         connected: list[bool],
         column: Column,
-        parts: _ColumnBatches,
+        batches: _ColumnBatches,
         cache: tf.Tensor,
-        before: int | tf.Tensor,
+        first_batch: int | tf.Tensor,
     ) -> list[tf.Tensor]:
         def step(number: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            with self._seed_scope(before + number), tf.GradientTape() as tape:
-                vectors = column.vectors(parts.inputs(number))
-            gradients = tape.gradient(vectors, self._weights, tf.gather(cache, parts.rows(number)))
-            connected[:] = [was or each is not None for was, each in zip(connected, gradients, strict=True)]
+            with self._seed_scope(first_batch + number), tf.GradientTape() as tape:
+                vectors = column.vectors(batches.inputs(number))
+            gradients = tape.gradient(vectors, self._weights, tf.gather(cache, batches.rows(number)))
+            connected[:] = [
+                was_connected or each is not None for was_connected, each in zip(connected, gradients, strict=True)
+            ]
             return number + 1, *(
                 total if each is None else total + tf.convert_to_tensor(each)
                 for total, each in zip(sums, gradients, strict=True)
             )
 
-        _, *sums = tf.while_loop(lambda number, *_: number < parts.count, step, [0, *sums], parallel_iterations=1)
+        _, *sums = tf.while_loop(lambda number, *_: number < batches.count, step, [0, *sums], parallel_iterations=1)
         return sums
 
     def _seed_scope(self, number: tf.Tensor) -> keras.StatelessScope:
@@ -171,8 +173,8 @@ class _ColumnBatches:
     def __init__(self, packed: dict[str, tf.Tensor], mini_batch_size: int) -> None:
         self._packed, self._size = packed, mini_batch_size
         mask = packed["input_mask"]
-        places = mask * tf.range(1, tf.shape(mask)[1] + 1, dtype=mask.dtype)
-        self._lengths = tf.reduce_max(places, axis=1)
+        positions = mask * tf.range(1, tf.shape(mask)[1] + 1, dtype=mask.dtype)
+        self._lengths = tf.reduce_max(positions, axis=1)
         self._order = tf.argsort(self._lengths, direction="DESCENDING", stable=True)
         self.count = -(-tf.size(self._order) // mini_batch_size)
 

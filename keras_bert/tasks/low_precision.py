@@ -138,8 +138,8 @@ class LowPrecision:
     @property
     def _current_ranges(self) -> int8_ranges.Int8Ranges | None:
         """The int8 ranges that belong to the current weights."""
-        known = self._ranges
-        return known if known is not None and known.weights == digest(self.encoder) else None
+        ranges = self._ranges
+        return ranges if ranges is not None and ranges.weights == digest(self.encoder) else None
 
     def quantize(self, mode: str | None = None, config: object = None, x: Texts | None = None) -> None:
         """Calls `set_precision("int8", x)`. The name is Keras's, whose own int8 is slower than float32 on a CPU.
@@ -155,8 +155,8 @@ class LowPrecision:
         """Reads the ranges of a preset, if it has any."""
         self._ranges = int8_ranges.read_ranges(directory)
         if self._ranges is not None and self._current_ranges is None:
-            told = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
-            warnings.warn(told, stacklevel=3)
+            message = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
+            warnings.warn(message, stacklevel=3)
 
     def _save_ranges(self, directory: Path) -> None:
         """Writes the ranges into a preset, if they belong to its weights."""

@@ -46,8 +46,8 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         {'accuracy': 0.75}
     """
     labels, predictions = _as_comparable(labels, predictions)
-    right = (labels == predictions).reshape(len(labels), -1).all(axis=1)
-    return {"accuracy": float(right.mean())}
+    is_right = (labels == predictions).reshape(len(labels), -1).all(axis=1)
+    return {"accuracy": float(is_right.mean())}
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", positive: int | str = 1) -> dict[str, float]:
@@ -78,13 +78,11 @@ def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", posit
     if average not in ("binary", "macro", "micro"):
         raise ValueError(f"average is {average!r}; it can be 'binary', 'macro' or 'micro'")
     labels, predictions = _as_comparable(labels, predictions)
-    measured = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
+    values = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
         labels, predictions, average=average, pos_label=positive, zero_division=0
     )
     prefix = "" if average == "binary" else f"{average}_"
-    return {
-        f"{prefix}{name}": float(value) for name, value in zip(("precision", "recall", "f1"), measured, strict=False)
-    }
+    return {f"{prefix}{name}": float(value) for name, value in zip(("precision", "recall", "f1"), values, strict=False)}
 
 
 def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
@@ -188,9 +186,11 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
     labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
     if len(labels) != len(predictions) or not labels:
         raise ValueError(f"{len(labels):,} sentences have labels and {len(predictions):,} have predictions")
-    for number, (right, predicted) in enumerate(zip(labels, predictions, strict=True), start=1):
-        if len(right) != len(predicted):
-            raise ValueError(f"sentence {number} has {len(right)} labels and {len(predicted)} predictions")
+    for number, (sentence_labels, sentence_predictions) in enumerate(zip(labels, predictions, strict=True), start=1):
+        if len(sentence_labels) != len(sentence_predictions):
+            raise ValueError(
+                f"sentence {number} has {len(sentence_labels)} labels and {len(sentence_predictions)} predictions"
+            )
     labels, predictions = _to_iobes(labels, predictions)
     seqeval = needed("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
@@ -199,11 +199,11 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
 
 def _to_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
     """Converts labels of words to IOBES, whose prefixes seqeval reads as conlleval does."""
-    given = {label for column in columns for sentence in column for label in sentence}
-    scheme = LabelScheme.detect([*given, OUTSIDE])
-    if strange := sorted(given - {OUTSIDE, *scheme.parts}):
+    present = {label for column in columns for sentence in column for label in sentence}
+    scheme = LabelScheme.detect([*present, OUTSIDE])
+    if unknown := sorted(present - {OUTSIDE, *scheme.parts}):
         raise ValueError(
-            f"{strange[0]!r} is not an IOB2 label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
+            f"{unknown[0]!r} is not an IOB2 label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
             "S-, L-, U- or M- before a kind of entity"
         )
     return [[scheme.iobes(sentence) for sentence in column] for column in columns]
@@ -254,11 +254,13 @@ def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) 
         (0.5, 2)
     """
     labels, predictions = _as_comparable(labels, predictions)
-    measure = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
+    compute_metrics = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
     names = list(classes) if labels.ndim == 1 else None
-    values = measure(labels, predictions, labels=names, zero_division=0)  # each [classes]
-    occurs = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
-    macro = {f"macro_{kind}": float(each[occurs].mean()) for kind, each in zip(_KINDS[:-1], values, strict=False)}
+    values = compute_metrics(labels, predictions, labels=names, zero_division=0)  # each [classes]
+    has_examples = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
+    macro = {
+        f"macro_{kind}": float(metric[has_examples].mean()) for kind, metric in zip(_KINDS[:-1], values, strict=False)
+    }
     return {**macro, **_name_by_class(classes, values)}
 
 
@@ -268,9 +270,9 @@ _KINDS = ("precision", "recall", "f1", "support")
 def _name_by_class(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
     """Names the metrics of classes: `values` has a list for each of `_KINDS`."""
     return {
-        f"{kind} of {name}": int(each[i]) if kind == "support" else float(each[i])
-        for i, name in enumerate(names)
-        for kind, each in zip(_KINDS, values, strict=True)
+        f"{kind} of {name}": int(metric[index]) if kind == "support" else float(metric[index])
+        for index, name in enumerate(names)
+        for kind, metric in zip(_KINDS, values, strict=True)
     }
 
 
@@ -282,8 +284,8 @@ def errors(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         {'mae': 1.0, 'rmse': 1.414...}
     """
     labels, predictions = _as_comparable(labels, predictions, np.float64)
-    apart = np.abs(labels - predictions)
-    return {"mae": float(apart.mean()), "rmse": float(np.sqrt(np.square(apart).mean()))}
+    differences = np.abs(labels - predictions)
+    return {"mae": float(differences.mean()), "rmse": float(np.sqrt(np.square(differences).mean()))}
 
 
 def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str | int]) -> np.ndarray:
@@ -356,8 +358,8 @@ def squad_v1(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> di
         {'exact_match': 50.0, 'f1': 90.0}
     """
     _check(answers, predictions)
-    for number, given in enumerate(answers, start=1):
-        if not given:
+    for number, references in enumerate(answers, start=1):
+        if not references:
             raise ValueError(f"question {number} has no answer; use squad_v2 for questions without answers")
     return {
         "exact_match": _percent(_best_over_references(_exact, answers, predictions)),
@@ -406,36 +408,39 @@ def squad_v2(
     _check(answers, predictions)
     if no_answer_scores is not None and len(no_answer_scores) != len(answers):
         raise ValueError(f"{len(answers):,} questions have {len(no_answer_scores):,} no_answer_scores")
-    answerable = [bool(given) for given in answers]
+    answerable = [bool(references) for references in answers]
     # Answers of only punctuation and articles are left out; a question without other answers gets an empty one.
-    answers = [[answer for answer in given if _words(answer)] or [""] for given in answers]
+    answers = [[answer for answer in references if _words(answer)] or [""] for references in answers]
     scores = {
         "exact": _best_over_references(_exact, answers, predictions),
         "f1": _best_over_references(_f1, answers, predictions),
     }
     counted = scores
     if no_answer_scores is not None:
-        refused = [score > threshold for score in no_answer_scores]
+        is_refused = [score > threshold for score in no_answer_scores]
         counted = {
             name: [
-                float(not able) if no else value for value, no, able in zip(values, refused, answerable, strict=True)
+                float(not is_answerable) if refuses else value
+                for value, refuses, is_answerable in zip(values, is_refused, answerable, strict=True)
             ]
             for name, values in scores.items()
         }
     result: dict[str, float] = {}
-    for prefix, chosen in {
+    for prefix, is_selected in {
         "": [True] * len(answers),
         "HasAns_": answerable,
-        "NoAns_": [not able for able in answerable],
+        "NoAns_": [not is_answerable for is_answerable in answerable],
     }.items():
-        if any(chosen):
+        if any(is_selected):
             for name, values in counted.items():
-                result[prefix + name] = _percent([value for value, one in zip(values, chosen, strict=True) if one])
-            result[f"{prefix}total"] = sum(chosen)
+                result[prefix + name] = _percent(
+                    [value for value, selected in zip(values, is_selected, strict=True) if selected]
+                )
+            result[f"{prefix}total"] = sum(is_selected)
     if no_answer_scores is not None:
         for name, values in scores.items():
-            best, at = _best_threshold(values, predictions, no_answer_scores, answerable)
-            result |= {f"best_{name}": best, f"best_{name}_thresh": at}
+            best, best_threshold = _best_threshold(values, predictions, no_answer_scores, answerable)
+            result |= {f"best_{name}": best, f"best_{name}_thresh": best_threshold}
     return result
 
 
@@ -445,19 +450,19 @@ def _best_threshold(
     """Finds the best score over all thresholds, in percent, and its threshold: 0.0 if answering no question is best."""
     current = best = float(answerable.count(False))  # the threshold is below all scores: no question is answered
     threshold = 0.0
-    for place in sorted(range(len(values)), key=lambda place: no_answer_scores[place]):
+    for index in sorted(range(len(values)), key=lambda index: no_answer_scores[index]):
         # The threshold rises to this question's score, so this question is answered too. Equal scores count one by one,
         # as in the official script.
-        current += values[place] if answerable[place] else -bool(predictions[place])
+        current += values[index] if answerable[index] else -bool(predictions[index])
         if current > best:
-            best, threshold = current, float(no_answer_scores[place])
+            best, threshold = current, float(no_answer_scores[index])
     return 100 * best / len(values), threshold
 
 
 def _check(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> None:
     if len(answers) != len(predictions) or not len(answers):
         raise ValueError(f"{len(answers):,} questions have {len(predictions):,} predictions")
-    if any(isinstance(given, str) for given in answers):
+    if any(isinstance(references, str) for references in answers):
         raise ValueError("answers are strings; pass a list of strings for each question")
 
 
@@ -466,8 +471,8 @@ def _best_over_references(
 ) -> list[float]:
     """Computes, for each prediction, the highest `measure` over the reference answers to its question."""
     return [
-        max(measure(_words(answer), _words(prediction)) for answer in given)
-        for given, prediction in zip(answers, predictions, strict=True)
+        max(measure(_words(answer), _words(prediction)) for answer in references)
+        for references, prediction in zip(answers, predictions, strict=True)
     ]
 
 
@@ -479,20 +484,20 @@ def _words(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_PUNCTUATION)).split()
 
 
-def _exact(answer: list[str], prediction: list[str]) -> float:
-    return float(answer == prediction)
+def _exact(reference: list[str], prediction: list[str]) -> float:
+    return float(reference == prediction)
 
 
-def _overlap(answer: list[str], prediction: list[str]) -> float:
+def _overlap(reference: list[str], prediction: list[str]) -> float:
     """Computes F1 of words; 0 if no word is in both, or both are empty."""
-    common = sum((Counter(answer) & Counter(prediction)).values())
+    common = sum((Counter(reference) & Counter(prediction)).values())
     # 2 / (1 / precision + 1 / recall), with precision = common / len(prediction) and recall = common / len(answer)
-    return 2 * common / (len(answer) + len(prediction)) if common else 0.0
+    return 2 * common / (len(reference) + len(prediction)) if common else 0.0
 
 
-def _f1(answer: list[str], prediction: list[str]) -> float:
+def _f1(reference: list[str], prediction: list[str]) -> float:
     """Computes F1 of words for SQuAD 2.0: an empty prediction is right if the answer is empty."""
-    return _overlap(answer, prediction) if answer and prediction else _exact(answer, prediction)
+    return _overlap(reference, prediction) if reference and prediction else _exact(reference, prediction)
 
 
 def _percent(values: Sequence[float]) -> float:

@@ -101,7 +101,7 @@ class Replicated(_Model):
             return step(*arguments)
         # In a replica context, even of one replica, Keras's optimizers sum gradients by TensorFlow's `all_reduce`. It
         # has a custom gradient, so TensorFlow keeps the graph, the model and its moments until the process ends.
-        return tf.distribute.get_replica_context().merge_call(lambda _, *given: step(*given), args=arguments)
+        return tf.distribute.get_replica_context().merge_call(lambda _, *values: step(*values), args=arguments)
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         return self._add_batch_axis(super().test_step(data))
@@ -129,8 +129,8 @@ class GlobalMean(keras.losses.Loss):
         mean = self.loss(y_true, y_pred, sample_weight)  # this replica's mean, divided by the number of replicas
         if not is_mean(self):
             return mean
-        here = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
-        return mean * ops.divide_no_nan(here * replicas(), all_reduce_sum(here))
+        divisor = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
+        return mean * ops.divide_no_nan(divisor * replicas(), all_reduce_sum(divisor))
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
@@ -155,14 +155,14 @@ def divisor_of(loss: KerasLoss, y_true: Tensor, sample_weight: Tensor | None) ->
     Returns:
         float32: the number of labels that are not ignored; or the sum of their weights, if the loss divides by that.
     """
-    ignored = getattr(loss, "ignore_class", None)
-    counted = ops.ones_like(y_true, dtype="float32")
-    if ignored is not None:
-        counted = ops.cast(ops.not_equal(y_true, ops.cast(ignored, y_true.dtype)), "float32")
+    ignored_class = getattr(loss, "ignore_class", None)
+    is_counted = ops.ones_like(y_true, dtype="float32")
+    if ignored_class is not None:
+        is_counted = ops.cast(ops.not_equal(y_true, ops.cast(ignored_class, y_true.dtype)), "float32")
     if getattr(loss, "reduction", None) == "mean_with_sample_weight" and sample_weight is not None:
         sample_weight = ops.cast(sample_weight, "float32")
-        return ops.sum(sample_weight if ignored is None else sample_weight * counted)
-    return ops.sum(counted)
+        return ops.sum(sample_weight if ignored_class is None else sample_weight * is_counted)
+    return ops.sum(is_counted)
 
 
 def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
@@ -172,8 +172,10 @@ def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
     if isinstance(loss, GlobalMean):  # the loss of a saved model is wrapped already
         return loss
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "loss")
-    found = keras.losses.get(loss)
-    return GlobalMean(found if isinstance(found, keras.losses.Loss) else undocumented.loss_from_function(found, name))
+    resolved = keras.losses.get(loss)
+    return GlobalMean(
+        resolved if isinstance(resolved, keras.losses.Loss) else undocumented.loss_from_function(resolved, name)
+    )
 
 
 class _GlobalLossMean(keras.metrics.Mean):
@@ -190,10 +192,10 @@ class _GlobalLossMean(keras.metrics.Mean):
             sample_weight: the number of rows on this replica.
         """
         rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
-        of_batch = all_reduce_sum(ops.cast(loss, self.dtype) / replicas())
+        batch_loss = all_reduce_sum(ops.cast(loss, self.dtype) / replicas())
         # Reading the metric sums total and count over replicas, so each replica records 1/n of both. The mean that a
         # single replica would report is right, too.
-        self.total.assign_add(of_batch * rows / replicas())
+        self.total.assign_add(batch_loss * rows / replicas())
         self.count.assign_add(rows / replicas())
 
 

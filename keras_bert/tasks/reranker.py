@@ -208,19 +208,19 @@ class BertReranker(BertTask):
             check_top_k(top_k)
         is_one = isinstance(query, str)
         queries, lists = ([query], [passages]) if is_one else (_to_list(query, "query"), _to_list(passages, "passages"))
-        lists = [_to_list(texts, "passages" if is_one else f"passages[{n}]") for n, texts in enumerate(lists)]
+        lists = [_to_list(texts, "passages" if is_one else f"passages[{number}]") for number, texts in enumerate(lists)]
         if len(queries) != len(lists):
             raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
         scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
         check_finite(scores, "score", "pair")  # NaN has no rank
-        left = iter(scores.tolist())
+        remaining_scores = iter(scores.tolist())
         ranked: list[list[RankedPassage]] = []
         for texts in lists:
-            found: list[RankedPassage] = [
-                {"index": index, "score": next(left), "text": text} for index, text in enumerate(texts)
+            unsorted: list[RankedPassage] = [
+                {"index": index, "score": next(remaining_scores), "text": text} for index, text in enumerate(texts)
             ]
-            ranked.append(sorted(found, key=lambda each: -each["score"])[:top_k])
+            ranked.append(sorted(unsorted, key=lambda each: -each["score"])[:top_k])
         return ranked[0] if is_one else ranked
 
     def _scores(self, logits: Tensor) -> Tensor:
@@ -346,16 +346,20 @@ class BertReranker(BertTask):
         return size == (1,) and preset.cross_encoder_settings.is_stated
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
-        stated = preset.files.cross_encoder_settings
-        if stated.is_stated and preset.head_size > 2:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
+        cross_encoder_settings = preset.files.cross_encoder_settings
+        if cross_encoder_settings.is_stated and preset.head_size > 2:
             raise ValueError(
                 f"{preset.files.handle} has {preset.head_size} outputs for a pair, not one score; load it as a "
                 "BertClassifier"
             )
-        activation = {} if preset.settings and not stated.is_stated else {"activation": stated.activation}
+        activation = (
+            {}
+            if preset.settings and not cross_encoder_settings.is_stated
+            else {"activation": cross_encoder_settings.activation}
+        )
         labels = {"labels": preset.saved_labels or ["LABEL_0", "LABEL_1"]} if preset.head_size == 2 else {}
-        return {**preset.settings, **activation, **labels, **given}
+        return {**preset.settings, **activation, **labels, **user_settings}
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
@@ -463,19 +467,19 @@ def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         scores or margins: `spearman` and `pearson`, the correlations of the margins.
 
     Example:
-        >>> measured(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))
+        >>> measure_ranking(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))
         {'ndcg@10': 0.5, 'mrr@10': 0.3333333333333333}
     """
     if are_scores(labels, scores.shape[1]):
         margins = (np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores))
-        found = metrics.correlation(*margins)
-        return {"spearman": found["spearman"], "pearson": found["pearson"]}
+        correlations = metrics.correlation(*margins)
+        return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
     labels = np.asarray(labels, np.float64)
     ranked = np.take_along_axis(labels, np.argsort(-scores, axis=1, kind="stable"), axis=1)[:, :10]
     best = -np.sort(-labels, axis=1)[:, :10]
-    kept = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
-    found, most = (((2**each - 1) * kept).sum(axis=1) for each in (ranked, best))
-    hits = ranked > 0
-    first = np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0)
-    ndcg = np.divide(found, most, out=np.zeros_like(found), where=most > 0)
-    return {"ndcg@10": float(ndcg.mean()), "mrr@10": float(first.mean())}
+    discounts = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
+    dcg, ideal_dcg = (((2**each - 1) * discounts).sum(axis=1) for each in (ranked, best))
+    is_relevant = ranked > 0
+    reciprocal_ranks = np.where(is_relevant.any(axis=1), 1 / (is_relevant.argmax(axis=1) + 1), 0)
+    ndcg = np.divide(dcg, ideal_dcg, out=np.zeros_like(dcg), where=ideal_dcg > 0)
+    return {"ndcg@10": float(ndcg.mean()), "mrr@10": float(reciprocal_ranks.mean())}

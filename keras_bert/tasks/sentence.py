@@ -181,12 +181,12 @@ class BertSentenceEncoder(BertTask):
 
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
         """Packs columns of texts, or takes packed ones, and adds to each the function that encodes it."""
-        found = []
+        packed_columns = []
         for number, texts in enumerate(columns):
             skipped = self._count_skipped(self._column_prompt(number))
             vectors = functools.partial(self._encode_packed, skipped=skipped, training=training)
-            found.append(Column(self.packed(self._add_prompt(number, texts)), vectors, self.vector_size))
-        return found
+            packed_columns.append(Column(self.packed(self._add_prompt(number, texts)), vectors, self.vector_size))
+        return packed_columns
 
     def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
         """Encodes texts with the prompt of a column, which is numbered from 0."""
@@ -298,14 +298,14 @@ class BertSentenceEncoder(BertTask):
         Returns:
             float32 `[number of texts, vector_size]`, and the number of truncated texts.
         """
-        results, cut = [np.zeros((0, self.vector_size), np.float32)], 0
-        before = self.prompt_text(prompt)
-        for chunk, cut_here in self._runner(before).counted(texts, batch_tokens, False, before):
+        results, truncated = [np.zeros((0, self.vector_size), np.float32)], 0
+        prompt_text = self.prompt_text(prompt)
+        for chunk, truncated_in_chunk in self._runner(prompt_text).counted(texts, batch_tokens, False, prompt_text):
             results.append(np.stack(chunk))
-            cut += cut_here
+            truncated += truncated_in_chunk
         vectors = np.concatenate(results)
         check_finite(vectors)
-        return vectors, cut
+        return vectors, truncated
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         (text,) = texts
@@ -439,23 +439,23 @@ class BertSentenceEncoder(BertTask):
             return cls.from_preset(preset, normalize=normalize, **arguments)
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
-        stated = vars(preset.files.sentence_settings)
-        return {**{name: stated[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **given}
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
+        settings = vars(preset.files.sentence_settings)
+        return {**{name: settings[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **user_settings}
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         return preset.load_preprocessor_up_to(preset.files.sentence_settings.max_length, encoder, rows)
 
     def _load_own_files(self, preset: TaskPreset) -> None:
-        saved, ours = preset.files.sentence_settings.dense, self.settings()["dense"]
-        if saved and saved != ours:
+        saved_dense, dense = preset.files.sentence_settings.dense, self.settings()["dense"]
+        if saved_dense and saved_dense != dense:
             warnings.warn(
-                f"{preset.files.directory} has a trained dense layer, {saved}; for {ours} a new one is drawn at "
+                f"{preset.files.directory} has a trained dense layer, {saved_dense}; for {dense} a new one is drawn at "
                 "random, and must be trained. To use the trained one, leave dense out",
                 stacklevel=3,
             )
-        if self.dense is None or saved != ours:
+        if self.dense is None or saved_dense != dense:
             return
         for variable in self.dense.weights:
             value = preset.files.dense_weights[variable.name]
@@ -472,14 +472,16 @@ class BertSentenceEncoder(BertTask):
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes the files that `SentenceTransformer(directory)` reads."""
-        stated = {name: value for name, value in self.settings().items() if name in self.SETTINGS_IN_OTHER_FILES}
-        settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **stated)
+        settings_in_files = {
+            name: value for name, value in self.settings().items() if name in self.SETTINGS_IN_OTHER_FILES
+        }
+        settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **settings_in_files)
         weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
         hidden_size = self.encoder.config.hidden_size
         sentence_transformers.write(directory, hidden_size, settings, overwrite, weights)
 
     def settings(self) -> Settings:
-        of_dense = self.dense and {
+        dense = self.dense and {
             "units": self.dense.units,
             "activation": self.dense.activation.__name__,
             "use_bias": self.dense.use_bias,
@@ -487,7 +489,7 @@ class BertSentenceEncoder(BertTask):
         return {
             "pooling": self.pooling,
             "normalize": self.normalize,
-            "dense": of_dense,
+            "dense": dense,
             "prompts": dict(self.prompts),
             "default_prompt": self.default_prompt,
             "include_prompt": self.include_prompt,

@@ -143,9 +143,9 @@ class BertSparseEncoder(BertTask):
         rows = [row for chunk in self._runner(top_k)(texts, batch_tokens, progress) for row in chunk]
         check_finite(np.array([row.sum() for row in rows]))
         rows = [row[row[:, 1] > 0] for row in rows]
-        found = np.concatenate([np.zeros((0, 2), np.float32), *rows])
-        tokens = self._token_texts.decode(Candidates(tf.cast(found[:, 0], tf.int32), found[:, 1])).numpy()
-        pairs = iter(zip((token.decode() for token in tokens), found[:, 1].tolist(), strict=True))
+        entries = np.concatenate([np.zeros((0, 2), np.float32), *rows])
+        tokens = self._token_texts.decode(Candidates(tf.cast(entries[:, 0], tf.int32), entries[:, 1])).numpy()
+        pairs = iter(zip((token.decode() for token in tokens), entries[:, 1].tolist(), strict=True))
         weights = [dict(next(pairs) for _ in row) for row in rows]
         return weights[0] if is_one else weights
 
@@ -203,11 +203,11 @@ class BertSparseEncoder(BertTask):
         return super().is_in(preset) and preset.sparse_settings.is_stated
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no masked language modeling head, which computes the weights")
-        stated = vars(preset.files.sparse_settings)
-        return {**{name: stated[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **given}
+        settings = vars(preset.files.sparse_settings)
+        return {**{name: settings[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **user_settings}
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:

@@ -123,21 +123,21 @@ class TaskPreset:
             return None
         return hugging_face.labels_of(self.hugging_face, self.source)
 
-    def labels(self, given: Sequence[str] | None) -> list[str]:
+    def labels(self, user_labels: Sequence[str] | None) -> list[str]:
         """Chooses the labels of a model: those of the user, else those of the head.
 
         Args:
-            given: the user's labels, or None.
+            user_labels: the user's labels, or None.
 
         Raises:
             ValueError: there are neither.
         """
-        if given is not None:
-            return checked_labels(given)
+        if user_labels is not None:
+            return checked_labels(user_labels)
         saved = self.saved_labels
         if saved is None:
-            found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
-            raise ValueError(f"{self.files.directory} has {found}; give the names of your labels: labels=[...]")
+            problem = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
+            raise ValueError(f"{self.files.directory} has {problem}; give the names of your labels: labels=[...]")
         return saved
 
     def head_fits(self, labels: list[str] | None) -> bool:
@@ -151,17 +151,17 @@ class TaskPreset:
         Warns:
             UserWarning: a trained head does not fit, and is left out, perhaps by mistake.
         """
-        saved, count = self.saved_labels, 1 if labels is None else len(labels)
-        has_names = labels is not None and saved not in (None, _default_labels(self.head_size))
-        if saved == labels is not None or (count == self.head_size and not has_names):
+        saved_labels, count = self.saved_labels, 1 if labels is None else len(labels)
+        has_names = labels is not None and saved_labels not in (None, _default_labels(self.head_size))
+        if saved_labels == labels is not None or (count == self.head_size and not has_names):
             return True
         if self.has_head:
-            theirs = _abbreviate(saved or _default_labels(self.head_size))
-            ours = "one score" if labels is None else _abbreviate(labels)
+            saved_names = _abbreviate(saved_labels or _default_labels(self.head_size))
+            new_names = "one score" if labels is None else _abbreviate(labels)
             advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
             warnings.warn(
-                f"{self.files.directory} has a trained head for {theirs}; for {ours} a new one is drawn at random, and "
-                f"must be trained. To use the trained one, {advice}",
+                f"{self.files.directory} has a trained head for {saved_names}; for {new_names} a new one is drawn at "
+                f"random, and must be trained. To use the trained one, {advice}",
                 stacklevel=5,  # where from_preset was called
             )
         return False
@@ -170,7 +170,9 @@ class TaskPreset:
     def trained_parts(self) -> dict[str, str]:
         """The fine-tuned parts of the preset besides the encoder, with their names in messages."""
         parts = {
-            name: f"head for {of}" for name, of in _FINE_TUNED_HEADS.items() if name in self.files.checkpoint.heads
+            name: f"head for {objects}"
+            for name, objects in _FINE_TUNED_HEADS.items()
+            if name in self.files.checkpoint.heads
         }
         if sentence_transformers.has_dense(self.files):
             parts["dense"] = "Dense layer of a sentence encoder"
@@ -193,21 +195,21 @@ class TaskPreset:
             FileNotFoundError: the preset has no tokenizer.
             ValueError: an argument is bad.
         """
-        text = {"sequence_length": None, **self.preprocessor, **arguments}
+        settings = {"sequence_length": None, **self.preprocessor, **arguments}
         if rows.sequence_length is not None:
-            text["sequence_length"] = rows.sequence_length
-        text |= _long_text_settings(rows.long_text, rows.stride, text["sequence_length"] or positions)
+            settings["sequence_length"] = rows.sequence_length
+        settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions)
         longest = self.preprocessor.get("max_sequence_length")
         if longest is not None and longest > positions:
-            if text["sequence_length"] is None:
+            if settings["sequence_length"] is None:
                 raise ValueError(
                     f"{self.source}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but this model has "
                     f"{positions} positions"
                 )
-            text["max_sequence_length"] = positions  # rows have the fixed `sequence_length`, so the limit has no effect
-        saved = [name for name, value in self.preprocessor.items() if text.get(name) == value]
+            settings["max_sequence_length"] = positions  # without effect: rows have the fixed `sequence_length`
+        saved = [name for name, value in self.preprocessor.items() if settings.get(name) == value]
         with _errors_naming(self.source, saved):
-            return BertPreprocessor.from_preset(self.files, **text)
+            return BertPreprocessor.from_preset(self.files, **settings)
 
     def load_preprocessor_up_to(self, longest: int | None, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         """Loads a preprocessor that truncates texts to the model's positions and, unless None, to `longest` tokens."""
@@ -304,17 +306,19 @@ class Storable(_Model):
                 - a new head is drawn at random, although the preset is a model for a task;
                 - int8 ranges are not used, because they belong to other weights.
         """
-        fields, given = _split_arguments(cls, {name: value for name, value in settings.items() if value is not None})
+        fields, user_settings = _split_arguments(
+            cls, {name: value for name, value in settings.items() if value is not None}
+        )
         rows = RowSettings(sequence_length, long_text, stride)
         with Preset.open(handle) as opened:
             preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
-            arguments = cls._arguments(preset, given)
+            arguments = cls._arguments(preset, user_settings)
             new_heads = set(cls._heads(arguments)) - checkpoint.heads
             if any(checkpoint.config.reads_pooler(head) for head in new_heads):
                 fields.setdefault("pooler", True)  # masked language models have none
             encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
             preprocessor = cls._read_preprocessor(preset, encoder, rows)
-            with _errors_naming(preset.source, () if given else preset.settings):
+            with _errors_naming(preset.source, () if user_settings else preset.settings):
                 model = cls(encoder, preprocessor, **arguments)
             model._load_heads(preset)
             model._load_own_files(preset)
@@ -325,9 +329,9 @@ class Storable(_Model):
         return model
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
         """Merges the constructor's arguments, without encoder and preprocessor: the user's replace the preset's."""
-        return {**preset.settings, **given}
+        return {**preset.settings, **user_settings}
 
     @classmethod
     def _heads(cls, arguments: Settings) -> tuple[str, ...]:
@@ -396,8 +400,8 @@ class Storable(_Model):
         """
         directory = Path(directory)
         tokenizer = () if self.preprocessor is None else model_files.TOKENIZER
-        before = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
-        files.refuse_to_overwrite(directory, before, overwrite)
+        existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
+        files.refuse_to_overwrite(directory, existing, overwrite)
         entries = {**self.hugging_face_settings(), **_config_entries(self)}
         formats.write(
             directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries, kept=self._own_files
@@ -453,7 +457,7 @@ def _abbreviate(labels: list[str]) -> str:
     return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
 
 
-def _split_arguments(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
+def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Settings, Settings]:
     """Splits the arguments of `from_preset` into fields of `BertConfig` and arguments of the task.
 
     A name that both have, such as `pooling`, is the task's.
@@ -462,13 +466,13 @@ def _split_arguments(task: type[Storable], given: Settings) -> tuple[Settings, S
         TypeError: there is no such argument.
     """
     known = _argument_names(task)
-    if unknown := [name for name in given if name not in {*known, *_FIELDS, "name"}]:
+    if unknown := [name for name in user_settings if name not in {*known, *_FIELDS, "name"}]:
         raise TypeError(
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
             f"stride, dtype, {', '.join(known)}, and the fields of BertConfig"
         )
-    fields = {name: value for name, value in given.items() if name in _FIELDS and name not in known}
-    return fields, {name: value for name, value in given.items() if name not in fields}
+    fields = {name: value for name, value in user_settings.items() if name in _FIELDS and name not in known}
+    return fields, {name: value for name, value in user_settings.items() if name not in fields}
 
 
 def _argument_names(task: type[Storable]) -> list[str]:
@@ -528,5 +532,5 @@ def _long_text_settings(long_text: str | None, stride: int | None, longest: int)
 def _config_entries(model: Storable) -> dict[str, object]:
     """Returns a model's entries in `config.json`, which `TaskPreset.read` reads."""
     settings = {name: value for name, value in model.settings().items() if name not in model.SETTINGS_IN_OTHER_FILES}
-    of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _PREPROCESSOR_TYPES}
-    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": of_text or {}}}
+    preprocessor = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _PREPROCESSOR_TYPES}
+    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": preprocessor or {}}}

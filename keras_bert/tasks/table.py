@@ -393,8 +393,8 @@ class Rank(FromTable):
         passages, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if passages == 1:
             if scores or self.loss not in (None, "binary_cross_entropy"):
-                given = "score_column" if scores else f"loss {self.loss}"
-                raise ValueError(f"{given} is for lists; name the other texts of a row with negative_column")
+                option = "score_column" if scores else f"loss {self.loss}"
+                raise ValueError(f"{option} is for lists; name the other texts of a row with negative_column")
         elif self.label_column is not None:
             raise ValueError("label_column is for pairs; the labels of lists are in score_column, one for each text")
         elif scores and scores not in (passages, passages - 1):
@@ -405,10 +405,10 @@ class Rank(FromTable):
 
     @property
     def columns(self) -> list[str | int | None]:
-        rest = (
+        label_columns = (
             (*self.negative_columns, *self.score_columns) if self.negative_columns else (self.label_column or _LABEL,)
         )
-        return [self.text_column, self.text_pair_column, *rest]
+        return [self.text_column, self.text_pair_column, *label_columns]
 
     def read(self, path: str | Path) -> data.TextExamples | data.ColumnExamples:
         texts = [self.text_column, self.text_pair_column, *self.negative_columns]
@@ -493,9 +493,9 @@ class Embed(FromTable):
 
         prompts = (self.query_prompt, self.positive_prompt)
         settings: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
-        for_scores = "margin_mse" if self.negative_columns else "cosent"
-        by_default = "multiple_negatives_ranking" if examples.scores is None else for_scores
-        loss = sentence_losses.LOSSES[self.loss or by_default]()
+        score_loss = "margin_mse" if self.negative_columns else "cosent"
+        default_loss = "multiple_negatives_ranking" if examples.scores is None else score_loss
+        loss = sentence_losses.LOSSES[self.loss or default_loss]()
         if self.matryoshka_dims:
             loss = sentence_losses.MatryoshkaLoss(loss, self.matryoshka_dims)
         model = tasks.BertSentenceEncoder.from_preset(preset, sequence_length=self.sequence_length, **settings)

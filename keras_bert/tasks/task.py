@@ -158,8 +158,8 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The trainable variables, without those of an unused pooler: Keras would warn that they have no gradients."""
-        unread = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
-        return [each for each in super().trainable_variables if all(each is not other for other in unread)]
+        unused = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
+        return [each for each in super().trainable_variables if all(each is not other for other in unused)]
 
     @property
     def trainable_weights(self) -> list[keras.Variable]:

@@ -52,9 +52,9 @@ def count_averaged(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weigh
         A float32 scalar.
     """
     loss = getattr(loss, "loss", loss)  # unwraps a `GlobalMean`
-    counts = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
-    here = loss.count(y_true, y_pred) if counts else divisor_of(loss, y_true, sample_weight)
-    return all_reduce_sum(ops.cast(here, "float32"))
+    has_count = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
+    count = loss.count(y_true, y_pred) if has_count else divisor_of(loss, y_true, sample_weight)
+    return all_reduce_sum(ops.cast(count, "float32"))
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Part:
@@ -107,7 +107,7 @@ class LossMean(keras.metrics.Metric):
         """Computes the loss; if parts have names, a dict of the loss and the named parts."""
         loss = ops.sum(ops.divide_no_nan(self.weighted, self.count))
         means = ops.divide_no_nan(self.total, self.count)
-        named = {name: means[place] for place, name in enumerate(self.parts) if name is not None}
+        named = {name: means[index] for index, name in enumerate(self.parts) if name is not None}
         return {self.name: loss, **named} if named else loss
 
 
@@ -223,24 +223,24 @@ def weight_gradients(
         variables: one for each gradient.
         count: float32, the number of values that the loss is the mean of; None if the loss is a sum.
     """
-    inner, window, steps = _inner_optimizer(optimizer), _window_count(optimizer), steps_of(optimizer)
+    inner_optimizer, window, steps = _inner_optimizer(optimizer), _window_count(optimizer), steps_of(optimizer)
     if count is None:
         return [gradient if gradient is None else steps * tf.convert_to_tensor(gradient) for gradient in gradients]
     assert window is not None  # made by `build_window`
-    is_first = undocumented.batches_seen(inner).value % steps == 0
-    so_far = tf.where(is_first, 0.0, window.value) + count
-    window.assign(so_far)
-    share = tf.math.divide_no_nan(count, so_far)
+    is_first = undocumented.batches_seen(inner_optimizer).value % steps == 0
+    window_count = tf.where(is_first, 0.0, window.value) + count
+    window.assign(window_count)
+    share = tf.math.divide_no_nan(count, window_count)
     # Accumulated gradients are unscaled, and summed over replicas; `gradients` are scaled, and of this replica.
     scale = optimizer.scale_loss(1.0) / replicas()
 
-    def of_batch(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
+    def weight_gradient(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
         if gradient is None:
             return None
-        accumulated = undocumented.accumulated_gradient(inner, variable).value
+        accumulated = undocumented.accumulated_gradient(inner_optimizer, variable).value
         return share * (steps * tf.convert_to_tensor(gradient) - scale * accumulated)
 
-    return [of_batch(*each) for each in zip(gradients, variables, strict=True)]
+    return [weight_gradient(*each) for each in zip(gradients, variables, strict=True)]
 
 
 def fill_window(model: keras.Model) -> None:
@@ -251,9 +251,9 @@ def fill_window(model: keras.Model) -> None:
     def step() -> None:
         optimizer.apply_gradients([(tf.zeros(each.shape, each.dtype), each) for each in weights])
 
-    of_nothing = tf.function(lambda: strategy.run(step), autograph=False)
+    empty_update = tf.function(lambda: strategy.run(step), autograph=False)
     while undocumented.batches_seen(_inner_optimizer(optimizer)).numpy() % steps:
-        of_nothing()
+        empty_update()
 
 
 def _inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
