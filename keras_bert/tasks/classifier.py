@@ -110,7 +110,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         if window_pooling not in POOLINGS:
             raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS)}")
         problem = PROBLEM_TYPES[problem_type]
-        labels = checked_labels(labels, least=problem.LEAST_LABELS)
+        labels = checked_labels(labels, min_count=problem.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
         self._problem: ProblemType[Any] = problem(labels)

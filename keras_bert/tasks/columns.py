@@ -81,20 +81,20 @@ def one_or_many(
     return is_one, [Pair(*each) for each in zip(*lists, strict=True)]
 
 
-def columns_of(x: Texts, most: int | None = 2) -> tuple[Sequence[str], ...]:
+def columns_of(x: Texts, max_columns: int | None = 2) -> tuple[Sequence[str], ...]:
     """Reads the columns of texts in examples: one list, or the lists of a tuple.
 
     Args:
         x: examples, as `fit` takes them.
-        most: the most columns that a tuple may have; None: any number.
+        max_columns: the most columns that a tuple may have; None: any number.
 
     Raises:
         TypeError: a column does not hold texts, or has no length.
-        ValueError: the tuple has fewer than two columns or more than `most`, or its items are single texts.
+        ValueError: the tuple has fewer than two columns or more than `max_columns`, or its items are single texts.
     """
     if not isinstance(x, tuple):
         columns, names = (x,), ("x",)
-    elif not 2 <= len(x) <= (most or len(x)) or any(isinstance(column, str | bytes) for column in x):
+    elif not 2 <= len(x) <= (max_columns or len(x)) or any(isinstance(column, str | bytes) for column in x):
         raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs, a tuple of two such lists")
     else:
         columns, names = x, tuple(f"x[{number}]" for number in range(len(x)))
@@ -236,12 +236,12 @@ _MANY_LABELS = 20  # classes; if so many have numbers as names, the numbers may 
 _MAX_SHOWN = 5  # labels in a message
 
 
-def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
+def checked_labels(labels: Iterable[str], min_count: int = 1) -> list[str]:
     """Checks the names of labels, and returns them as a list.
 
     Raises:
         TypeError: they are not str, or are in a collection without order, such as a set.
-        ValueError: there are fewer than `least`, some are equal, or one has half of a surrogate pair.
+        ValueError: there are fewer than `min_count`, some are equal, or one has half of a surrogate pair.
     """
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
@@ -249,8 +249,8 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     labels = list(labels)
     if not all(isinstance(label, str) for label in labels):
         raise TypeError(f"labels must be str, not {labels!r:.80}")
-    if len(labels) < least:
-        raise ValueError(f"labels are {labels}; a classifier needs at least {least}")
+    if len(labels) < min_count:
+        raise ValueError(f"labels are {labels}; a classifier needs at least {min_count}")
     for label in labels:
         characters(label, f"label {label!a}")  # raises here; otherwise saving the model would fail
     repeated = sorted({label for label in labels if labels.count(label) > 1})

@@ -412,10 +412,10 @@ def _backward(chain: _Chain) -> Any:
         the values are `end`, not normalized.
     """
 
-    def step(after: Any, t: Any) -> tuple[Any, Any]:
-        before = ops.logsumexp(ops.expand_dims(after + chain.emissions[t], 1) + chain.transitions, axis=2)
-        before = before - ops.logsumexp(before, axis=1, keepdims=True)
-        return ops.where(ops.expand_dims(chain.is_word[t], 1), before, after), after
+    def step(following: Any, t: Any) -> tuple[Any, Any]:
+        previous = ops.logsumexp(ops.expand_dims(following + chain.emissions[t], 1) + chain.transitions, axis=2)
+        previous = previous - ops.logsumexp(previous, axis=1, keepdims=True)
+        return ops.where(ops.expand_dims(chain.is_word[t], 1), previous, following), following
 
     end = ops.zeros_like(chain.emissions[0]) + chain.end
     return ops.scan(step, end, chain.steps, reverse=True)[1]

@@ -74,11 +74,12 @@ class LabelScheme:
 
     Attributes:
         parts: label -> its letter in IOBES, and its kind of entity; empty without a scheme.
-        runs: whether consecutive words with the same label, without a prefix, are one entity; else each is one.
+        joins_equal_labels: whether consecutive words with the same label, without a prefix, are one entity; else each
+            is one.
     """
 
     parts: Mapping[str, tuple[str, str]]
-    runs: bool
+    joins_equal_labels: bool
 
     @classmethod
     def detect(cls, labels: Iterable[str | None]) -> LabelScheme:
@@ -107,7 +108,7 @@ class LabelScheme:
             >>> LabelScheme.detect(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
             ['B-PER', 'I-PER', 'E-PER', 'O']
         """
-        bare_letter = "I" if self.runs else "S"
+        bare_letter = "I" if self.joins_equal_labels else "S"
         outside = (OUTSIDE, None)
         return [OUTSIDE if each in outside else "-".join(self.parts.get(each, (bare_letter, each))) for each in labels]
 
@@ -267,7 +268,7 @@ def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]
         prefixed = {name: (name, _NO_KIND) for name in sorted(bare)}
     letters = {letter for letter, _ in prefixed.values()}
     others = [name for name in names if name not in prefixed]
-    _refuse_lookalikes(names, others)
+    _check_lookalikes(names, others)
     if not _is_scheme(letters) or (others and not letters & {"B", "I"}):
         return {}
     if len({_IOBES[letter] for letter in letters}) < len(letters):
@@ -293,7 +294,7 @@ def _is_convincing(letters: Collection[str]) -> bool:
     return {"B", "I"} <= roles or ({"I", "E"} <= roles and "I" in letters) or {"B", "E", "S"} <= roles
 
 
-def _refuse_lookalikes(names: Sequence[str], others: Collection[str]) -> None:
+def _check_lookalikes(names: Sequence[str], others: Collection[str]) -> None:
     """Raises ValueError if labels outside of the scheme seem to mark entities as well: `b-PER`, `B_PER`, `PER-B`."""
     for pattern in (_PREFIX_LIKE, _SUFFIX_LIKE):
         lookalikes = {name: match for name in names if (match := pattern.fullmatch(name))}

@@ -156,15 +156,15 @@ class _Passes:
         _, *sums = tf.while_loop(lambda number, *_: number < batches.count, step, [0, *sums], parallel_iterations=1)
         return sums
 
-    def _seed_scope(self, number: tf.Tensor) -> keras.StatelessScope:
+    def _seed_scope(self, batch: tf.Tensor) -> keras.StatelessScope:
         """Makes a scope in which a mini-batch draws the same dropout in both passes."""
         seeds = zip(self._seeds, self._initial_seeds, strict=True)
-        return keras.StatelessScope([(seed, _seed_at(first, number)) for seed, first in seeds])
+        return keras.StatelessScope([(seed, _seed_at(first, batch)) for seed, first in seeds])
 
 
-def _seed_at(first: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
+def _seed_at(initial_seed: tf.Tensor, batch: int | tf.Tensor) -> tf.Tensor:
     """Computes the state of a `SeedGenerator` at the start of a mini-batch."""
-    return undocumented.seed_after(first, number * _MAX_DRAWS)
+    return undocumented.seed_after(initial_seed, batch * _MAX_DRAWS)
 
 
 class _ColumnBatches:

@@ -121,12 +121,12 @@ class TokenTexts:
         ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, max_masks - num_read]])
         is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, max_masks - num_read]]) > 0
         is_mask = tf.sequence_mask(count, max_masks)
-        fills = tf.where(is_filled, tf.gather(self._filled, ids), tf.where(is_mask, self._mask, ""))
-        before = parts[:, :-1]
+        fill_texts = tf.where(is_filled, tf.gather(self._filled, ids), tf.where(is_mask, self._mask, ""))
+        texts_before = parts[:, :-1]
         strips_space = is_filled & tf.gather(self._strips_space, ids)
-        before = tf.where(strips_space, tf.strings.regex_replace(before, f"{SPACES}+$", ""), before)
-        filled = tf.strings.reduce_join(tf.strings.join([before, fills]), axis=1)
-        begins_text = tf.reduce_any((before == "")[:, :1] & strips_space[:, :1], axis=1)
+        texts_before = tf.where(strips_space, tf.strings.regex_replace(texts_before, f"{SPACES}+$", ""), texts_before)
+        filled = tf.strings.reduce_join(tf.strings.join([texts_before, fill_texts]), axis=1)
+        begins_text = tf.reduce_any((texts_before == "")[:, :1] & strips_space[:, :1], axis=1)
         filled = tf.where(begins_text, tf.strings.regex_replace(filled, "^ ", ""), filled)
         return tf.strings.join([filled, parts[:, -1]])
 
@@ -204,7 +204,7 @@ class BertMaskedLM(BertTask):
         if preprocessor is not None:
             _check_preprocessor(preprocessor)
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
-        self._by_top_k: dict[int, ByLength] = {}
+        self._runners_by_top_k: dict[int, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -236,7 +236,7 @@ class BertMaskedLM(BertTask):
 
     @property
     def _runners(self) -> Iterable[ByLength]:
-        return self._by_top_k.values()
+        return self._runners_by_top_k.values()
 
     @overload
     def fill(self, text: str, top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None) -> FilledText: ...
@@ -289,11 +289,11 @@ class BertMaskedLM(BertTask):
     def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[FilledText]:
         assert self.preprocessor is not None  # `fill` has checked it
         assert self._token_texts is not None
-        if top_k not in self._by_top_k:
-            self._by_top_k[top_k] = ByLength(
+        if top_k not in self._runners_by_top_k:
+            self._runners_by_top_k[top_k] = ByLength(
                 self.preprocessor, lambda segments: self._stack_candidates(segments, top_k)
             )
-        chunks = self._by_top_k[top_k](texts, batch_tokens, progress)
+        chunks = self._runners_by_top_k[top_k](texts, batch_tokens, progress)
         outputs = [output[output[:, 0, 1] > 0] for chunk in chunks for output in chunk]  # each [masks, top_k, 2]
         _check_masks(self.preprocessor, texts, [len(output) for output in outputs])
         if not texts:

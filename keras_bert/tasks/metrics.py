@@ -227,7 +227,7 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
     report = needed("seqeval.metrics", "seqeval").classification_report(*columns, output_dict=True, zero_division=0)
     rows = {name: list(row.values()) for name, row in report.items()}  # precision, recall, F1 and support
     _, macro, _ = rows.pop("micro avg"), rows.pop("macro avg"), rows.pop("weighted avg")
-    averages = {f"macro_{kind}": float(value) for kind, value in zip(_KINDS[:-1], macro, strict=False)}
+    averages = {f"macro_{kind}": float(value) for kind, value in zip(_METRIC_NAMES[:-1], macro, strict=False)}
     return {**averages, **_name_by_class(list(rows), list(zip(*rows.values(), strict=True)))}
 
 
@@ -259,20 +259,21 @@ def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) 
     values = compute_metrics(labels, predictions, labels=names, zero_division=0)  # each [classes]
     has_examples = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
     macro = {
-        f"macro_{kind}": float(metric[has_examples].mean()) for kind, metric in zip(_KINDS[:-1], values, strict=False)
+        f"macro_{kind}": float(metric[has_examples].mean())
+        for kind, metric in zip(_METRIC_NAMES[:-1], values, strict=False)
     }
     return {**macro, **_name_by_class(classes, values)}
 
 
-_KINDS = ("precision", "recall", "f1", "support")
+_METRIC_NAMES = ("precision", "recall", "f1", "support")
 
 
 def _name_by_class(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Names the metrics of classes: `values` has a list for each of `_KINDS`."""
+    """Names the metrics of classes: `values` has a list for each of `_METRIC_NAMES`."""
     return {
         f"{kind} of {name}": int(metric[index]) if kind == "support" else float(metric[index])
         for index, name in enumerate(names)
-        for kind, metric in zip(_KINDS, values, strict=True)
+        for kind, metric in zip(_METRIC_NAMES, values, strict=True)
     }
 
 

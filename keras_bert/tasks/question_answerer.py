@@ -388,16 +388,20 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
-        saved, positions = preset.preprocessor, encoder.config.max_positions
-        if saved and rows == RowSettings():
-            return BertPreprocessor.from_preset(preset.files, **saved)
-        longest = saved.get("sequence_length") or saved.get("max_sequence_length") or min(_MAX_LENGTH, positions)
+        saved_settings, max_positions = preset.preprocessor, encoder.config.max_positions
+        if saved_settings and rows == RowSettings():
+            return BertPreprocessor.from_preset(preset.files, **saved_settings)
+        max_length = (
+            saved_settings.get("sequence_length")
+            or saved_settings.get("max_sequence_length")
+            or min(_MAX_LENGTH, max_positions)
+        )
         if rows.sequence_length is not None:
-            longest = rows.sequence_length
-        if longest > positions:
-            raise ValueError(f"sequence_length is {longest}, but this model has {positions} positions")
-        stride = (saved.get("stride") or _STRIDE) if rows.stride is None else rows.stride
-        limits = {"max_sequence_length": longest, "stride": stride}
+            max_length = rows.sequence_length
+        if max_length > max_positions:
+            raise ValueError(f"sequence_length is {max_length}, but this model has {max_positions} positions")
+        stride = (saved_settings.get("stride") or _STRIDE) if rows.stride is None else rows.stride
+        limits = {"max_sequence_length": max_length, "stride": stride}
         return BertPreprocessor.from_preset(preset.files, sequence_length=None, **limits)
 
     def settings(self) -> Settings:

@@ -130,7 +130,7 @@ class GlobalMean(keras.losses.Loss):
         if not is_mean(self):
             return mean
         divisor = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
-        return mean * ops.divide_no_nan(divisor * replicas(), all_reduce_sum(divisor))
+        return mean * ops.divide_no_nan(divisor * num_replicas(), all_reduce_sum(divisor))
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
@@ -192,14 +192,14 @@ class _GlobalLossMean(keras.metrics.Mean):
             sample_weight: the number of rows on this replica.
         """
         rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
-        batch_loss = all_reduce_sum(ops.cast(loss, self.dtype) / replicas())
+        batch_loss = all_reduce_sum(ops.cast(loss, self.dtype) / num_replicas())
         # Reading the metric sums total and count over replicas, so each replica records 1/n of both. The mean that a
         # single replica would report is right, too.
-        self.total.assign_add(batch_loss * rows / replicas())
-        self.count.assign_add(rows / replicas())
+        self.total.assign_add(batch_loss * rows / num_replicas())
+        self.count.assign_add(rows / num_replicas())
 
 
-def replicas() -> int:
+def num_replicas() -> int:
     """Counts the replicas that compute a step."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
@@ -207,7 +207,7 @@ def replicas() -> int:
 def all_reduce_sum(value: Tensor) -> Tensor:
     """Sums a value over all replicas. In a step, every replica must call it; outside of a step, there is one."""
     context = tf.distribute.get_replica_context()
-    return value if context is None or replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+    return value if context is None or num_replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
 def all_gather(rows: Tensor) -> Tensor:
@@ -216,7 +216,7 @@ def all_gather(rows: Tensor) -> Tensor:
     In a step, every replica must call this function; outside of a step, there is one replica.
     """
     context = tf.distribute.get_replica_context()
-    if context is None or replicas() == 1:
+    if context is None or num_replicas() == 1:
         return rows
     rows = tf.convert_to_tensor(rows)
     return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
@@ -230,7 +230,7 @@ def local_rows(rows: Tensor, count: Tensor) -> Tensor:
         count: the number of rows on this replica.
     """
     context = tf.distribute.get_replica_context()
-    if context is None or replicas() == 1:
+    if context is None or num_replicas() == 1:
         return rows
     counts = context.all_gather(tf.reshape(count, [1]), axis=0)  # [replicas]
     first = tf.reduce_sum(counts[: context.replica_id_in_sync_group])

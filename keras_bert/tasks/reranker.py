@@ -40,7 +40,7 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
 
-_SCORES = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
+_ACTIVATIONS = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
 
 class RankedPassage(TypedDict):
@@ -102,11 +102,11 @@ class BertReranker(BertTask):
         labels: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        labels = None if labels is None else checked_labels(labels, least=2)
+        labels = None if labels is None else checked_labels(labels, min_count=2)
         if labels is not None and len(labels) > 2:
             raise ValueError(f"labels are {', '.join(labels)}; a reranker has two: no answer, and an answer")
-        if activation not in _SCORES:
-            raise ValueError(f"activation is {activation!r}; expected {' or '.join(_SCORES)}")
+        if activation not in _ACTIVATIONS:
+            raise ValueError(f"activation is {activation!r}; expected {' or '.join(_ACTIVATIONS)}")
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be scored in windows; leave it out")
@@ -225,7 +225,7 @@ class BertReranker(BertTask):
 
     def _scores(self, logits: Tensor) -> Tensor:
         """Converts logits, float32 `[batch, 1]`, to scores, `[batch]`."""
-        return _SCORES[self.activation](ops.convert_to_tensor(logits)[:, 0])
+        return _ACTIVATIONS[self.activation](ops.convert_to_tensor(logits)[:, 0])
 
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `score`, float32 `[batch]`.
@@ -261,7 +261,7 @@ class BertReranker(BertTask):
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
-            return as_arrays(x), labels_of(y, *list_counts(x))
+            return as_arrays(x), labels_of(y, *count_lists(x))
         return super().arrays(x, y)
 
     def targets(self, y: Labels | None) -> Targets:
@@ -277,8 +277,10 @@ class BertReranker(BertTask):
         if labels.size != len(y):
             raise ValueError(f"labels are an array of shape {labels.shape}; expected one number for each pair")
         labels = labels.reshape(len(y), 1)
-        if bad := np.flatnonzero(~((labels >= 0) & (labels <= 1))).tolist():
-            raise ValueError(f"label {bad[0]} is {y[bad[0]]}; expected a number from 0 (no answer) to 1 (an answer)")
+        if outside := np.flatnonzero(~((labels >= 0) & (labels <= 1))).tolist():
+            raise ValueError(
+                f"label {outside[0]} is {y[outside[0]]}; expected a number from 0 (no answer) to 1 (an answer)"
+            )
         return labels
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
@@ -287,7 +289,7 @@ class BertReranker(BertTask):
         _check_pairs(len(columns) > 1)
         if len(columns) == 2:
             return super().examples(x, y)
-        labels = labels_of(y, *list_counts(columns))
+        labels = labels_of(y, *count_lists(columns))
         query, *passages = segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
         return TokenizedExamples(segments, tf.convert_to_tensor(labels), lengths)
@@ -306,7 +308,7 @@ class BertReranker(BertTask):
     def check_examples(self, x: Texts, y: Labels | None) -> None:
         columns = columns_of(x, None)
         if len(columns) > 2:
-            labels_of(y, *list_counts(columns))
+            labels_of(y, *count_lists(columns))
             if not len(columns[0]):
                 raise ValueError("there are no examples to evaluate with")
         else:
@@ -416,7 +418,7 @@ def pack_lists(
     return {name: by_query(rows) for name, rows in packed.items()}
 
 
-def list_counts(columns: Sequence[Column]) -> tuple[int, int]:
+def count_lists(columns: Sequence[Column]) -> tuple[int, int]:
     """Counts the queries, and the passages per query. Raises ValueError if the columns differ in length."""
     counts = {len(column) for column in columns}
     if len(counts) > 1:

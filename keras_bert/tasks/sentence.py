@@ -137,7 +137,7 @@ class BertSentenceEncoder(BertTask):
         if truncate_dim is not None and (not isinstance(truncate_dim, Integral) or not 1 <= truncate_dim <= size):
             raise ValueError(f"truncate_dim is {truncate_dim!r}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
-        self._by_skipped: dict[int, ByLength] = {}
+        self._runners_by_skipped: dict[int, ByLength] = {}
         self.built = True
 
     @property
@@ -157,9 +157,9 @@ class BertSentenceEncoder(BertTask):
             ValueError: there is no such prompt.
         """
         name = self.default_prompt if name is None else name
-        known = ", ".join(self.prompts) or "no prompts"
+        names = ", ".join(self.prompts) or "no prompts"
         if not isinstance(name, str | None):
-            raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {known}")
+            raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {names}")
         sentence_transformers.check_prompt(name, self.prompts)
         return self.prompts[name] if name else ""
 
@@ -221,12 +221,12 @@ class BertSentenceEncoder(BertTask):
     def _runner(self, prompt: str) -> ByLength:
         """Returns the object that runs the model over texts that begin with a prompt."""
         skipped = self._count_skipped(prompt)
-        if skipped not in self._by_skipped:
-            self._by_skipped[skipped] = ByLength(
+        if skipped not in self._runners_by_skipped:
+            self._runners_by_skipped[skipped] = ByLength(
                 self.preprocessor,
                 lambda texts: self._encode_packed(self.preprocessor.pack(texts), skipped, training=False),
             )
-        return self._by_skipped[skipped]
+        return self._runners_by_skipped[skipped]
 
     @property
     def _by_length(self) -> ByLength:
@@ -234,7 +234,7 @@ class BertSentenceEncoder(BertTask):
 
     @property
     def _runners(self) -> Iterable[ByLength]:
-        return self._by_skipped.values()
+        return self._runners_by_skipped.values()
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it."""
@@ -522,10 +522,10 @@ def _checked_names(names: Sequence[str | None]) -> list[str | None]:
 
 
 def _make_dense(inputs: int, settings: Mapping[str, Any]) -> keras.layers.Dense:
-    known = {"units": None, "activation": "tanh", "use_bias": True}
-    if not isinstance(settings, Mapping) or not {"units"} <= set(settings) <= set(known):
-        raise ValueError(f"dense is {settings!r:.80}; expected a dict of {', '.join(known)}")
-    units, activation, use_bias = {**known, **settings}.values()
+    defaults = {"units": None, "activation": "tanh", "use_bias": True}
+    if not isinstance(settings, Mapping) or not {"units"} <= set(settings) <= set(defaults):
+        raise ValueError(f"dense is {settings!r:.80}; expected a dict of {', '.join(defaults)}")
+    units, activation, use_bias = {**defaults, **settings}.values()
     if activation not in DENSE_ACTIVATIONS:
         raise ValueError(f"the activation of dense is {activation!r}; expected {', '.join(DENSE_ACTIVATIONS)}")
     layer = keras.layers.Dense(units, activation, use_bias, dtype="float32", name="dense")

@@ -71,19 +71,19 @@ class BertSparseEncoder(BertTask):
         activation: str = "relu",
         **kwargs: Any,
     ) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("pooling", pooling, sparse_encoder.POOLINGS),
             ("activation", activation, sparse_encoder.ACTIVATIONS),
         ):
-            if value not in known:
-                raise ValueError(f"{name} is {value!r}; expected {' or '.join(known)}")
+            if value not in choices:
+                raise ValueError(f"{name} is {value!r}; expected {' or '.join(choices)}")
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but texts cannot be read in windows; leave it out")
         self.pooling = pooling
         self.activation = activation
         self._token_texts = TokenTexts(preprocessor.tokenizer)
-        self._by_top_k: dict[int | None, ByLength] = {}
+        self._runners_by_top_k: dict[int | None, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -154,14 +154,14 @@ class BertSparseEncoder(BertTask):
 
         float32 holds ids below 2^24 exactly.
         """
-        if top_k not in self._by_top_k:
+        if top_k not in self._runners_by_top_k:
 
             def highest(segments: tuple[tf.RaggedTensor, ...]) -> tf.Tensor:
                 ids, weights = self._highest_weights(self.preprocessor.pack(segments), top_k)
                 return tf.stack([tf.cast(ids, tf.float32), weights], axis=-1)
 
-            self._by_top_k[top_k] = ByLength(self.preprocessor, highest)
-        return self._by_top_k[top_k]
+            self._runners_by_top_k[top_k] = ByLength(self.preprocessor, highest)
+        return self._runners_by_top_k[top_k]
 
     @property
     def _by_length(self) -> ByLength:
@@ -169,7 +169,7 @@ class BertSparseEncoder(BertTask):
 
     @property
     def _runners(self) -> Iterable[ByLength]:
-        return self._by_top_k.values()
+        return self._runners_by_top_k.values()
 
     def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Finds the tokens of highest weight: ids and weights, `[batch, tokens]` each, padded with weight 0."""

@@ -46,7 +46,7 @@ _JSON_TYPES = {
 # that only has such heads is a model to start from.
 _FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
 _NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
-_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
+_CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
 Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON values
@@ -100,15 +100,15 @@ class TaskPreset:
         if saved.get("task") != task.__name__:
             saved = {}
         settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
-        known = {"model": _setting_types(task), "preprocessor": _PREPROCESSOR_TYPES}
+        allowed = {"model": _setting_types(task), "preprocessor": _PREPROCESSOR_TYPES}
         for part, values in (("model", settings), ("preprocessor", preprocessor)):
             source = f"{preset.directory / hugging_face.CONFIG}: {_SETTINGS}.{part}"
-            if unknown := [name for name in values if name not in known[part]]:
+            if unknown := [name for name in values if name not in allowed[part]]:
                 raise ValueError(
                     f"{source} has {', '.join(unknown)}, which no {task.__name__} has; known are "
-                    f"{', '.join(known[part])}. Was it saved by a later version?"
+                    f"{', '.join(allowed[part])}. Was it saved by a later version?"
                 )
-            files.check_json(values, {name: known[part][name] for name in values}, source)
+            files.check_json(values, {name: allowed[part][name] for name in values}, source)
         return cls(preset, config, has_head, head_size, settings, preprocessor)
 
     @property
@@ -208,7 +208,7 @@ class TaskPreset:
                 )
             settings["max_sequence_length"] = positions  # without effect: rows have the fixed `sequence_length`
         saved = [name for name, value in self.preprocessor.items() if settings.get(name) == value]
-        with _errors_naming(self.source, saved):
+        with _name_file_in_errors(self.source, saved):
             return BertPreprocessor.from_preset(self.files, **settings)
 
     def load_preprocessor_up_to(self, longest: int | None, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
@@ -318,7 +318,7 @@ class Storable(_Model):
                 fields.setdefault("pooler", True)  # masked language models have none
             encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
             preprocessor = cls._read_preprocessor(preset, encoder, rows)
-            with _errors_naming(preset.source, () if user_settings else preset.settings):
+            with _name_file_in_errors(preset.source, () if user_settings else preset.settings):
                 model = cls(encoder, preprocessor, **arguments)
             model._load_heads(preset)
             model._load_own_files(preset)
@@ -465,13 +465,15 @@ def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Set
     Raises:
         TypeError: there is no such argument.
     """
-    known = _argument_names(task)
-    if unknown := [name for name in user_settings if name not in {*known, *_FIELDS, "name"}]:
+    argument_names = _argument_names(task)
+    if unknown := [name for name in user_settings if name not in {*argument_names, *_CONFIG_FIELDS, "name"}]:
         raise TypeError(
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
-            f"stride, dtype, {', '.join(known)}, and the fields of BertConfig"
+            f"stride, dtype, {', '.join(argument_names)}, and the fields of BertConfig"
         )
-    fields = {name: value for name, value in user_settings.items() if name in _FIELDS and name not in known}
+    fields = {
+        name: value for name, value in user_settings.items() if name in _CONFIG_FIELDS and name not in argument_names
+    }
     return fields, {name: value for name, value in user_settings.items() if name not in fields}
 
 
@@ -491,7 +493,7 @@ def _setting_types(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
 
 
 @contextlib.contextmanager
-def _errors_naming(path: Path, values: Collection[str]) -> Iterator[None]:
+def _name_file_in_errors(path: Path, values: Collection[str]) -> Iterator[None]:
     """Adds the path of a file to errors about the values read from it.
 
     Args:

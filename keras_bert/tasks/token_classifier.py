@@ -101,7 +101,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         crf: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        labels = checked_labels(labels, least=2)
+        labels = checked_labels(labels, min_count=2)
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.truncation == "head_tail":
             raise ValueError(
@@ -198,11 +198,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         is_one, texts = one_or_many(text)
         texts = list_of_str(texts)
         _, starts, ends = find_words(as_strings(texts))
-        places = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
-        words = [[text[start:end] for start, end in row] for text, row in zip(texts, places, strict=True)]
+        offsets = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
+        words = [[text[start:end] for start, end in row] for text, row in zip(texts, offsets, strict=True)]
         tagged = self.tag(words, batch_tokens, progress)
         scheme = self._detect_scheme([])
-        entities = [locate_entities(*each, scheme) for each in zip(texts, places, tagged, strict=True)]
+        entities = [locate_entities(*each, scheme) for each in zip(texts, offsets, tagged, strict=True)]
         return entities[0] if is_one else entities
 
     def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:

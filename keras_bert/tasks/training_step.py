@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
-from keras_bert.tasks.replicas import KerasLoss, all_reduce_sum, divisor_of, replicas
+from keras_bert.tasks.replicas import KerasLoss, all_reduce_sum, divisor_of, num_replicas
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ class LossMean(keras.metrics.Metric):
         weights = self._stack_padded([each.weight for each in parts])
         # Reading the metric sums its variables over replicas, so each replica records 1/n of them. The mean that a
         # single replica would report is right, too.
-        self.total.assign_add(totals / replicas())
-        self.weighted.assign_add(weights * totals / replicas())
-        self.count.assign_add(counts / replicas())
+        self.total.assign_add(totals / num_replicas())
+        self.weighted.assign_add(weights * totals / num_replicas())
+        self.count.assign_add(counts / num_replicas())
 
     def _stack_padded(self, values: list[Tensor]) -> Tensor:
         stacked = ops.stack([ops.cast(each, "float32") for each in values])
@@ -232,7 +232,7 @@ def weight_gradients(
     window.assign(window_count)
     share = tf.math.divide_no_nan(count, window_count)
     # Accumulated gradients are unscaled, and summed over replicas; `gradients` are scaled, and of this replica.
-    scale = optimizer.scale_loss(1.0) / replicas()
+    scale = optimizer.scale_loss(1.0) / num_replicas()
 
     def weight_gradient(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
         if gradient is None:
