@@ -64,13 +64,13 @@ def fine_tuning_options(kind: type, without: str = "") -> Callable[[Callable], C
 
 def fine_tune(task: str, *, preset: Path | None = None, no_header: bool | None = None, **options: Any) -> None:
     """Fine-tunes a model for a task. Checks options and files before it imports TensorFlow."""
-    from keras_bert.tasks.table import learned_from
+    from keras_bert.tasks.table import split_settings
 
     options |= {} if no_header is None else {"header": not no_header}
     names = ("output", "overwrite", "dtype", "strategy", "teacher", "num_layers", "train", "validation")
     settings = {name: value for name, value in options.items() if name not in names}
     with misuse(OSError):
-        source, _ = learned_from(task, options["validation"], settings)
+        source, _ = split_settings(task, options["validation"], settings)
         source.check(options["train"])
         if options["validation"] is not None:
             source.check_validation(options["validation"])

@@ -21,7 +21,7 @@ from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import Part, count_of, divergence, weighted_mean
+from keras_bert.tasks.training_step import Part, count_averaged, divergence, weighted_mean
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -155,7 +155,7 @@ class BertPretrainer(BertTask):
                 each[name] if isinstance(each, Mapping) else each for each in (self.loss, y, sample_weight)
             )
             mean = keras.losses.get(loss)(labels, y_pred[name], weights)
-            count = count_of(loss, labels, y_pred[name], weights)
+            count = count_averaged(loss, labels, y_pred[name], weights)
             parts.append(Part(mean, count, self._loss_weights.get(name, 1.0), unit))
         return parts
 
@@ -224,7 +224,7 @@ class BertPretrainer(BertTask):
         length = rows.sequence_length or preset.preprocessor.get("sequence_length") or _LENGTH
         return super()._read_preprocessor(preset, encoder, rows._replace(sequence_length=length))
 
-    def _labels(self, y: Any) -> Any:
+    def _convert_labels(self, y: Any) -> Any:
         return y  # a dict: output -> its targets
 
     def settings(self) -> dict[str, Any]:

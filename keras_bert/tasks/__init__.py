@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # Lazy imports: the tasks need TensorFlow, the heads do not.
-_HOMES = {
+_MODULES = {
     "BertClassifier": "keras_bert.tasks.classifier",
     "BertMaskedLM": "keras_bert.tasks.masked_lm",
     "BertNextSentence": "keras_bert.tasks.next_sentence",
@@ -38,11 +38,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'keras_bert.tasks' has no attribute {name!r}")
     # Import every task, since a .keras file may hold a model of any task.
-    return {each: getattr(importlib.import_module(home), each) for each, home in _HOMES.items()}[name]
+    return {each: getattr(importlib.import_module(home), each) for each, home in _MODULES.items()}[name]
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])

@@ -54,7 +54,7 @@ class OneGraph:
         self._graphs = {number: graph(*[_STRINGS] * number) for number in (1, 2)}
 
     @staticmethod
-    def takes(inputs: Inputs) -> bool:
+    def accepts(inputs: Inputs) -> bool:
         """Checks that the inputs are one or two string tensors, in an eager call outside of a strategy's scope."""
         columns = inputs if isinstance(inputs, tuple) else (inputs,)
         are_texts = all(isinstance(each, tf.Tensor) and _STRINGS.is_compatible_with(each) for each in columns)
@@ -90,18 +90,18 @@ class ByLength:
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
             return self._compute(tuple(tf.gather(segment, rows) for segment in segments))
 
-        def compute_alone(*tensors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def compute_single(*tensors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             segments = self._segments(*tensors)
             return self._compute(tuple(segments)), self._lengths(segments)
 
         # Number of segments per row -> the function for such rows.
-        self._compute_rows = {
+        self._row_graphs = {
             number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _NUMBERS], autograph=False)
             for number in (1, 2, 3)
         }
         # Number of tensors -> the function for one text, or one pair.
-        self._compute_alone = {
-            len(signature): tf.function(compute_alone, input_signature=signature, autograph=False)
+        self._single_graphs = {
+            len(signature): tf.function(compute_single, input_signature=signature, autograph=False)
             for signature in self._SIGNATURES
         }
 
@@ -128,12 +128,12 @@ class ByLength:
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
-        cut = 0
-        for results, cut_here in self.counted(texts, batch_tokens, progress, prompt):
-            cut += cut_here
+        truncated = 0
+        for results, truncated_in_chunk in self.counted(texts, batch_tokens, progress, prompt):
+            truncated += truncated_in_chunk
             yield results
-        if cut:
-            self.warn(self._preprocessor.longest, cut)
+        if truncated:
+            self.warn(self._preprocessor.longest, truncated)
 
     def counted(
         self,
@@ -153,10 +153,10 @@ class ByLength:
             first = 0
             for chunk in _chunks(texts):
                 if len(chunk) == 1:
-                    results, lengths = self._alone(chunk, prompt, first)
+                    results, lengths = self._compute_single(chunk, prompt, first)
                     bar.update()
                 else:
-                    segments = self.tokenized(chunk, prompt, first)
+                    segments = self.tokenize(chunk, prompt, first)
                     lengths = self.lengths(segments)
                     padded = lengths if has_windows else np.minimum(lengths, longest)
                     padded = np.maximum(padded, fixed) if fixed else padded
@@ -164,11 +164,11 @@ class ByLength:
                 yield results, 0 if has_windows else int(np.sum(lengths > longest))
                 first += len(chunk)
 
-    def warn(self, longest: int, cut: int) -> None:
-        """Warns that `cut` texts had more than `longest` tokens."""
-        warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {cut}", stacklevel=5)
+    def warn(self, longest: int, truncated: int) -> None:
+        """Warns that `truncated` texts had more than `longest` tokens."""
+        warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {truncated}", stacklevel=5)
 
-    def tokenized(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
+    def tokenize(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
         """Tokenizes texts, or pairs of texts, into one or two ragged int32 tensors `[texts, (tokens)]`.
 
         `first` is the number of the first text, for error messages.
@@ -193,11 +193,11 @@ class ByLength:
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
         return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
 
-    def _alone(self, chunk: list[Item], prompt: str, first: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def _compute_single(self, chunk: list[Item], prompt: str, first: int) -> tuple[list[np.ndarray], np.ndarray]:
         """Computes the result and the length for a chunk of one text or pair, in one graph."""
         tensors = self._as_tensors(chunk, prompt, first)
         with readable_errors():
-            values, lengths = self._compute_alone[len(tensors)](*tensors)
+            values, lengths = self._single_graphs[len(tensors)](*tensors)
         return [values.numpy()[0]], lengths.numpy()
 
     def compute(
@@ -215,22 +215,22 @@ class ByLength:
             bar: updated with the number of finished rows.
         """
         results: list[np.ndarray] = [None] * segments[0].shape[0]
-        traced = self._compute_rows[len(segments)]
+        graph = self._row_graphs[len(segments)]
         batches = rows_by_length(lengths, batch_tokens)
-        alone = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
-        if len(batches) > alone:
-            traced.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
+        num_single = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
+        if len(batches) > num_single:
+            graph.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # threads start when there is work
 
         def compute(rows: np.ndarray) -> tf.Tensor:
-            return traced(segments, rows)
+            return graph(segments, rows)
 
-        def in_order() -> Iterator[tf.Tensor]:
-            yield from map(compute, batches[:alone])
-            yield from pool.map(compute, batches[alone:])
+        def outputs() -> Iterator[tf.Tensor]:
+            yield from map(compute, batches[:num_single])
+            yield from pool.map(compute, batches[num_single:])
 
         try:
-            for rows, values in zip(batches, in_order(), strict=True):
+            for rows, values in zip(batches, outputs(), strict=True):
                 for row, value in zip(rows, values.numpy(), strict=True):
                     results[row] = value
                 bar.update(len(rows))
@@ -253,13 +253,13 @@ class BySentence(ByLength):
         return [as_strings(words), tf.constant([len(sentence) for sentence in sentences], tf.int64)]
 
     def _segments(self, words: tf.Tensor, lengths: tf.Tensor) -> list[tf.RaggedTensor]:
-        by_sentence = tf.RaggedTensor.from_row_lengths(words, lengths)
-        return list(flat_tokens(self._preprocessor.tokenizer.tokenize_words(by_sentence)))
+        sentences = tf.RaggedTensor.from_row_lengths(words, lengths)
+        return list(flat_tokens(self._preprocessor.tokenizer.tokenize_words(sentences)))
 
     def _lengths(self, segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
         return super()._lengths(segments[:1])
 
-    def warn(self, longest: int, cut: int) -> None:
+    def warn(self, longest: int, truncated: int) -> None:
         pass
 
 

@@ -20,14 +20,14 @@ from keras_bert.tasks.columns import (
     Labels,
     Targets,
     Texts,
+    as_float32,
     checked_labels,
     columns_of,
-    number_of,
-    numbers_of,
-    numeric,
+    label_index,
+    numeric_label_warnings,
     one_or_many,
     plain_labels,
-    rare,
+    rare_label_warnings,
 )
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
 from keras_bert.tasks.storable import Settings, TaskPreset
@@ -88,7 +88,7 @@ class BertClassifier(BertTask):
 
     HEAD = "sequence"
     EXAMPLES = TextExamples
-    STATED_ELSEWHERE = ("labels", "problem_type")
+    SETTINGS_IN_OTHER_FILES = ("labels", "problem_type")
     ANSWERS_PROGRAM = """\
 labels = open("labels.txt", encoding="utf-8").read().splitlines()
 for values in outputs.get("probabilities", outputs.get("values")):
@@ -110,7 +110,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         if window_pooling not in POOLINGS:
             raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS)}")
         problem = PROBLEM_TYPES[problem_type]
-        labels = checked_labels(labels, least=problem.LEAST_LABELS)
+        labels = checked_labels(labels, min_count=problem.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
         self._problem: ProblemType[Any] = problem(labels)
@@ -211,15 +211,15 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """
 
         def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._served(self(text, training=False))
+            return self._serving_outputs(self(text, training=False))
 
         def serve_pairs(text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._served(self((text, text_pair), training=False))
+            return self._serving_outputs(self((text, text_pair), training=False))
 
         return serve_pairs if self.pairs else serve_texts
 
-    def _served(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._problem.served(self._problem.values(logits))
+    def _serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._problem.serving_outputs(self._problem.values(logits))
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
@@ -249,8 +249,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def _check_pairs(self, are_pairs: bool) -> None:
         if are_pairs == self.pairs:
             return
-        wanted = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
-        raise ValueError(f"this classifier takes {wanted}")
+        expected = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
+        raise ValueError(f"this classifier takes {expected}")
 
     def target_warnings(self, targets: Targets) -> list[str]:
         return self._problem.target_warnings(targets)
@@ -261,17 +261,17 @@ for values in outputs.get("probabilities", outputs.get("values")):
         A head of another problem type, or one that has been trained, stays as it is.
         """
         kernel, bias = self.head.logits.kernel, self.head.logits.bias
-        initial = self._problem.location_and_scale(targets)
+        statistics = self._problem.location_and_scale(targets)
         is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
-        if initial is not None and is_new:
-            mean, spread = initial
+        if statistics is not None and is_new:
+            mean, deviation = statistics
             bias.assign(mean)
-            kernel.assign(ops.convert_to_numpy(kernel) * spread)
+            kernel.assign(ops.convert_to_numpy(kernel) * deviation)
 
     def scales(self, targets: Targets) -> dict[str, np.ndarray]:
         """Computes factors of a regression head's learning rate: the standard deviations of the targets."""
-        initial = self._problem.location_and_scale(targets)
-        return {} if initial is None else {weight.path: initial[1] for weight in self.head.logits.weights}
+        statistics = self._problem.location_and_scale(targets)
+        return {} if statistics is None else {weight.path: statistics[1] for weight in self.head.logits.weights}
 
     def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
         return self._problem.class_weights(weights)
@@ -281,9 +281,11 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def check_teacher(self, teacher: BertTask) -> None:
         super().check_teacher(teacher)
         for name in ("labels", "problem_type", "pairs"):
-            theirs, ours = (getattr(model, name) for model in (teacher, self))
-            if theirs != ours:
-                raise ValueError(f"{name} of the teacher: {theirs}, of the student: {ours}; they must be the same")
+            teacher_value, student_value = (getattr(model, name) for model in (teacher, self))
+            if teacher_value != student_value:
+                raise ValueError(
+                    f"{name} of the teacher: {teacher_value}, of the student: {student_value}; they must be the same"
+                )
 
     def distillation_parts(
         self,
@@ -295,13 +297,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
         temperature: float,
     ) -> list[Part]:
         """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
-        (of_labels,) = parts
-        theirs = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
-        apart = self._problem.distance(theirs, y_pred, temperature)
+        (label_part,) = parts
+        teacher_logits = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
+        distances = self._problem.distance(teacher_logits, y_pred, temperature)
         if sample_weight is not None:
-            apart = apart * ops.cast(sample_weight, apart.dtype)
-        of_teacher = weighted_mean(apart, ops.ones_like(apart))
-        return [of_labels._replace(mean=0.5 * of_labels.mean + 0.5 * of_teacher.mean)]
+            distances = distances * ops.cast(sample_weight, distances.dtype)
+        teacher_part = weighted_mean(distances, ops.ones_like(distances))
+        return [label_part._replace(mean=0.5 * label_part.mean + 0.5 * teacher_part.mean)]
 
     # -- Measures
 
@@ -360,13 +362,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
     # -- Files
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: Settings) -> Settings:
-        stated = found.hugging_face.get("problem_type") if found.has_head else None
-        labels = found.labels(given.pop("labels", None))
-        return {"problem_type": stated or SingleLabel.NAME, **found.settings, **given, "labels": labels}
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
+        problem_type = preset.hugging_face.get("problem_type") if preset.has_head else None
+        labels = preset.labels(user_settings.pop("labels", None))
+        return {"problem_type": problem_type or SingleLabel.NAME, **preset.settings, **user_settings, "labels": labels}
 
-    def _takes_head(self, found: TaskPreset) -> bool:
-        return found.head_fits(self.labels)
+    def _loads_head(self, preset: TaskPreset) -> bool:
+        return preset.head_fits(self.labels)
 
     def settings(self) -> Settings:
         return {
@@ -444,7 +446,7 @@ class ProblemType(Generic[A]):
         """Makes the prediction for a text from its values, `[labels]`."""
         raise NotImplementedError
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         """Names the outputs of a serving signature, in the graph."""
         raise NotImplementedError
 
@@ -458,14 +460,16 @@ class ProblemType(Generic[A]):
     def details(self, answers: Sequence[A], y: Labels | None) -> dict[str, float]:
         return {}
 
-    def _predicted(self, answer: A) -> str | list[str]:
+    def _predicted_labels(self, answer: A) -> str | list[str]:
         """Reads the labels of a prediction, in the form that `targets` takes."""
         raise NotImplementedError
 
     def mistakes(self, answers: Sequence[A], y: Labels) -> list[int]:
         """Finds the indices of wrong predictions."""
-        wrong = np.asarray(self.targets(y)) != np.asarray(self.targets([self._predicted(each) for each in answers]))
-        return np.flatnonzero(wrong.reshape(len(answers), -1).any(axis=1)).tolist()
+        is_wrong = np.asarray(self.targets(y)) != np.asarray(
+            self.targets([self._predicted_labels(each) for each in answers])
+        )
+        return np.flatnonzero(is_wrong.reshape(len(answers), -1).any(axis=1)).tolist()
 
     def worst(self, answers: Sequence[A], y: Labels) -> list[int]:
         raise NotImplementedError
@@ -480,9 +484,9 @@ class ProblemType(Generic[A]):
     def confusion(self, answers: Sequence[A], y: Labels) -> tuple[list[str], np.ndarray] | None:
         return None
 
-    def _by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
+    def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-values, kind="stable")
-        return [{"label": self.labels[i], "probability": float(values[i])} for i in order]
+        return [{"label": self.labels[index], "probability": float(values[index])} for index in order]
 
 
 class SingleLabel(ProblemType[LabelAnswer]):
@@ -505,38 +509,38 @@ class SingleLabel(ProblemType[LabelAnswer]):
         if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # soft labels, for another loss
             return y
         if len(y) and np.ndim(y[0]):
-            return numbers_of(y, "rows of labels")
-        return np.array([number_of(label, self.labels) for label in y], np.int32)
+            return as_float32(y, "rows of labels")
+        return np.array([label_index(label, self.labels) for label in y], np.int32)
 
     def target_warnings(self, targets: Targets) -> list[str]:
         if np.ndim(targets) > 1:
             return []
         counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
-        return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
+        return [*numeric_label_warnings(self.labels), *rare_label_warnings(self.labels, counts, "texts")]
 
     def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        numbered: dict[int, float] = {}
+        by_index: dict[int, float] = {}
         for label, weight in weights.items():
             try:
-                number = number_of(label, self.labels)
+                index = label_index(label, self.labels)
             except ValueError:
-                known = ", ".join(self.labels)
-                raise ValueError(f"class_weight names {label}, but the labels are {known}") from None
-            if number in numbered:
-                raise ValueError(f"class_weight has {self.labels[number]} twice: by its name, and as {number}")
-            numbered[number] = float(weight)
-        return {number: numbered.get(number, 1.0) for number in range(len(self.labels))}
+                names = ", ".join(self.labels)
+                raise ValueError(f"class_weight names {label}, but the labels are {names}") from None
+            if index in by_index:
+                raise ValueError(f"class_weight has {self.labels[index]} twice: by its name, and as {index}")
+            by_index[index] = float(weight)
+        return {index: by_index.get(index, 1.0) for index in range(len(self.labels))}
 
     def values(self, logits: Tensor) -> Tensor:
         return ops.softmax(logits)
 
     def answer(self, values: np.ndarray) -> LabelAnswer:
-        return self._by_probability(values)[0]
+        return self._sort_by_probability(values)[0]
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         names = tf.constant(self.labels)
         best = {"label": tf.gather(names, tf.argmax(values, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
-        return {**_named(names, values), **best}
+        return {**_label_outputs(names, values), **best}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return divergence(teacher, student, temperature)
@@ -548,7 +552,7 @@ class SingleLabel(ProblemType[LabelAnswer]):
         reference = [self.labels[number] for number in self.targets(y)]
         return metrics.by_class(reference, [answer["label"] for answer in answers], self.labels)
 
-    def _predicted(self, answer: LabelAnswer) -> str:
+    def _predicted_labels(self, answer: LabelAnswer) -> str:
         return answer["label"]
 
     def worst(self, answers: Sequence[LabelAnswer], y: Labels) -> list[int]:
@@ -577,53 +581,55 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
             _check_width(y, self.labels)
             return y
-        hot = np.zeros((len(y), len(self.labels)), np.float32)
+        multi_hot = np.zeros((len(y), len(self.labels)), np.float32)
         for row, names in enumerate(y):
-            hot[row, self._numbers(row, names)] = 1
-        if len(self.labels) > 1 and len(y) and all(_is_hot(names, len(self.labels)) for names in y):
+            multi_hot[row, self._label_indices(row, names)] = 1
+        if len(self.labels) > 1 and len(y) and all(_is_multi_hot(names, len(self.labels)) for names in y):
             raise ValueError(
                 f"labels are rows of 0 and 1, which a list could also mean as indices; pass np.array(labels) if each "
                 f"number stands for one of {', '.join(self.labels)}, or pass their names"
             )
-        return hot
+        return multi_hot
 
-    def _numbers(self, row: int, names: object) -> list[int]:
+    def _label_indices(self, row: int, names: object) -> list[int]:
         """Finds the indices of a text's labels."""
         if isinstance(names, str | bytes) or not isinstance(names, Collection):
             raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
-        return [number_of(name, self.labels) for name in names]
+        return [label_index(name, self.labels) for name in names]
 
     def target_warnings(self, targets: Targets) -> list[str]:
-        return rare(self.labels, np.count_nonzero(targets, axis=0), "texts")
+        return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
 
     def values(self, logits: Tensor) -> Tensor:
         return ops.sigmoid(logits)
 
     def answer(self, values: np.ndarray) -> list[LabelAnswer]:
-        return [each for each in self._by_probability(values) if each["probability"] >= 0.5]
+        return [each for each in self._sort_by_probability(values) if each["probability"] >= 0.5]
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _named(tf.constant(self.labels), values)
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _label_outputs(tf.constant(self.labels), values)
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-        return ops.mean(divergence(_or_not(teacher), _or_not(student), temperature), axis=-1)
+        return ops.mean(divergence(_two_class_logits(teacher), _two_class_logits(student), temperature), axis=-1)
 
     def measures(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
-        predicted = self.targets([self._predicted(answer) for answer in answers])
+        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
         reference = np.asarray(self.targets(y))
-        measured = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
-        return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(reference, predicted)}
+        scores = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
+        return {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)}
 
     def details(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
-        predicted = self.targets([self._predicted(answer) for answer in answers])
+        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
         return metrics.by_class(np.asarray(self.targets(y)).astype(int), predicted.astype(int), self.labels)
 
-    def _predicted(self, answer: list[LabelAnswer]) -> list[str]:
+    def _predicted_labels(self, answer: list[LabelAnswer]) -> list[str]:
         return [each["label"] for each in answer]
 
     def worst(self, answers: Sequence[list[LabelAnswer]], y: Labels) -> list[int]:
-        wrong = [set(self._predicted(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)]
-        return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong[i]))
+        wrong_labels = [
+            set(self._predicted_labels(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)
+        ]
+        return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong_labels[i]))
 
     def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
@@ -641,9 +647,11 @@ class Regression(ProblemType[dict[str, float]]):
         return keras.losses.MeanSquaredError()
 
     def _targets(self, y: Labels) -> np.ndarray:
-        numbers = np.reshape(numbers_of(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
-        if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
-            raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
+        numbers = np.reshape(as_float32(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
+        if not_finite := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
+            raise ValueError(
+                f"label {not_finite[0]} (from 0) is {numbers[not_finite[0]].tolist()}, which is not finite"
+            )
         _check_width(numbers, self.labels)
         return numbers
 
@@ -652,8 +660,8 @@ class Regression(ProblemType[dict[str, float]]):
 
         A head that starts from them learns equally well in any unit.
         """
-        spread = np.std(targets, axis=0, dtype=np.float64)
-        return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(spread > 0, spread, 1.0)
+        deviation = np.std(targets, axis=0, dtype=np.float64)
+        return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(deviation > 0, deviation, 1.0)
 
     def values(self, logits: Tensor) -> Tensor:
         return logits
@@ -661,28 +669,28 @@ class Regression(ProblemType[dict[str, float]]):
     def answer(self, values: np.ndarray) -> dict[str, float]:
         return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
 
-    def served(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"values": values}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(ops.square(student - teacher), axis=-1)
 
     def measures(self, answers: Sequence[dict[str, float]], y: Labels | None) -> dict[str, float]:
-        labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_numbers(answers))
-        measured = metrics.correlation(labels, predictions)
-        ranks = {"spearman": measured["spearman"], "pearson": measured["pearson"]}
-        spread = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
-        baseline = {"rmse_baseline": float(np.sqrt(np.square(spread).mean()))}
-        return {**ranks, **metrics.errors(labels, predictions), **baseline}
+        labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_stack_numbers(answers))
+        by_name = metrics.correlation(labels, predictions)
+        correlations = {"spearman": by_name["spearman"], "pearson": by_name["pearson"]}
+        deviation = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
+        baseline = {"rmse_baseline": float(np.sqrt(np.square(deviation).mean()))}
+        return {**correlations, **metrics.errors(labels, predictions), **baseline}
 
     def mistakes(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
         """Finds the texts with an error of at least the root of the mean squared error, the largest error first."""
-        errors = np.abs(_numbers(answers) - self.targets(y)).max(axis=1)
-        large = (errors >= metrics.errors(self.targets(y), _numbers(answers))["rmse"]) & (errors > 0)
-        return [i for i in self.worst(answers, y) if large[i]]
+        errors = np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1)
+        is_large = (errors >= metrics.errors(self.targets(y), _stack_numbers(answers))["rmse"]) & (errors > 0)
+        return [i for i in self.worst(answers, y) if is_large[i]]
 
     def worst(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
-        return np.argsort(-np.abs(_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
+        return np.argsort(-np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
 
     def answer_columns(self, answer: dict[str, float]) -> dict[str, object]:
         return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}
@@ -697,7 +705,7 @@ class Regression(ProblemType[dict[str, float]]):
 PROBLEM_TYPES = {each.NAME: each for each in (SingleLabel, MultiLabel, Regression)}
 
 
-def _named(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
+def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
     return {"labels": tf.tile(names[None], [tf.shape(probabilities)[0], 1]), "probabilities": probabilities}
 
 
@@ -706,16 +714,16 @@ def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
         raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(labels))}")
 
 
-def _is_hot(row: Collection[object], width: int) -> bool:
+def _is_multi_hot(row: Collection[object], width: int) -> bool:
     """Checks whether a text's labels could also be a row of 0 and 1, one for each label."""
     return len(row) == width and all(isinstance(each, int) and each in (0, 1) for each in row)
 
 
-def _or_not(logits: Tensor) -> Tensor:
+def _two_class_logits(logits: Tensor) -> Tensor:
     """Adds a last axis with the logits of "yes" and "no" for each label: `sigmoid(x) = softmax([x, 0])[0]`."""
     return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 
 
-def _numbers(answers: Sequence[Mapping[str, float]]) -> np.ndarray:
+def _stack_numbers(answers: Sequence[Mapping[str, float]]) -> np.ndarray:
     """Stacks predicted numbers as float64 `[answers, labels]`."""
     return np.array([list(answer.values()) for answer in answers])

@@ -65,14 +65,14 @@ def one_or_many(
         ((True, ['a cat']), (False, [Pair(first='a cat', second='a dog')]))
     """
     is_one = all(isinstance(column, str) for column in columns)
-    given = [[column] if is_one else column for column in columns]
-    for column, name in zip(given, names, strict=False):
+    many = [[column] if is_one else column for column in columns]
+    for column, name in zip(many, names, strict=False):
         if not isinstance(column, str):
             check_many(column, name)
-    if any(isinstance(column, str) for column in given):
-        kinds = " and a ".join(type(column).__name__ for column in given)
+    if any(isinstance(column, str) for column in many):
+        kinds = " and a ".join(type(column).__name__ for column in many)
         raise TypeError(f"got a {kinds}; pass a single str for each, or a list of str for each")
-    lists = [plain(column) for column in given]
+    lists = [plain(column) for column in many]
     if len(lists) == 1:
         return is_one, lists[0]
     lists = [column if isinstance(column, Sized) else list(column) for column in lists]
@@ -81,20 +81,20 @@ def one_or_many(
     return is_one, [Pair(*each) for each in zip(*lists, strict=True)]
 
 
-def columns_of(x: Texts, most: int | None = 2) -> tuple[Sequence[str], ...]:
+def columns_of(x: Texts, max_columns: int | None = 2) -> tuple[Sequence[str], ...]:
     """Reads the columns of texts in examples: one list, or the lists of a tuple.
 
     Args:
         x: examples, as `fit` takes them.
-        most: the most columns that a tuple may have; None: any number.
+        max_columns: the most columns that a tuple may have; None: any number.
 
     Raises:
         TypeError: a column does not hold texts, or has no length.
-        ValueError: the tuple has fewer than two columns or more than `most`, or its items are single texts.
+        ValueError: the tuple has fewer than two columns or more than `max_columns`, or its items are single texts.
     """
     if not isinstance(x, tuple):
         columns, names = (x,), ("x",)
-    elif not 2 <= len(x) <= (most or len(x)) or any(isinstance(column, str | bytes) for column in x):
+    elif not 2 <= len(x) <= (max_columns or len(x)) or any(isinstance(column, str | bytes) for column in x):
         raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs, a tuple of two such lists")
     else:
         columns, names = x, tuple(f"x[{number}]" for number in range(len(x)))
@@ -105,7 +105,7 @@ def columns_of(x: Texts, most: int | None = 2) -> tuple[Sequence[str], ...]:
     return tuple(plain(column) for column in columns)
 
 
-def count_of(x: Texts) -> int:
+def count_examples(x: Texts) -> int:
     """Counts the examples: the length of their first column."""
     return len(columns_of(x, None)[0])
 
@@ -126,9 +126,9 @@ def check_inputs(x: Texts | Inputs) -> None:
 
 def check_counts(x: Texts | Inputs, y: Labels | None) -> int | None:
     """Counts the rows of arrays for Keras; None if the number is unknown. Raises ValueError if `x` and `y` differ."""
-    counts = [[len(each) for each in keras.tree.flatten(part) if rank_of(each)] for part in (x, y)]
+    counts = [[len(each) for each in keras.tree.flatten(columns) if rank_of(each)] for columns in (x, y)]
     if len({*counts[0], *counts[1]}) > 1:
-        texts, labels = (" and ".join(f"{each:,}" for each in sorted({*part})) or "no" for part in counts)
+        texts, labels = (" and ".join(f"{each:,}" for each in sorted({*columns})) or "no" for columns in counts)
         raise ValueError(f"there are {texts} examples, but {labels} labels")
     return counts[0][0] if counts[0] else None
 
@@ -220,28 +220,28 @@ def check_dataset(x: Any) -> None:
         raise ValueError("the labels in this dataset are strings; make it with the numbers from model.targets(names)")
 
 
-def check_top_k(top_k: int, most: int | None = None, of: str = "") -> None:
-    """Raises ValueError if `top_k` is not a whole number from 1 to `most`. The message appends `of` to `most`."""
-    expected = "at least 1" if most is None else f"1 to {most}{of}"
+def check_top_k(top_k: int, maximum: int | None = None, suffix: str = "") -> None:
+    """Raises ValueError if `top_k` is not a whole number from 1 to `maximum`. The message ends with `suffix`."""
+    expected = "at least 1" if maximum is None else f"1 to {maximum}{suffix}"
     if not isinstance(top_k, Integral) or isinstance(top_k, bool):
         raise ValueError(f"top_k is {top_k!r}; expected a whole number, {expected}")
-    if top_k < 1 or (most is not None and top_k > most):
+    if top_k < 1 or (maximum is not None and top_k > maximum):
         raise ValueError(f"top_k is {top_k}; expected {expected}")
 
 
 # -- The names of labels, and their indices
 
-_ENOUGH = 3  # examples of a label; fewer are memorized, if learned at all
-_MANY = 20  # classes; if so many have numbers as names, the numbers may be measurements
-_SHOWN = 5  # labels in a message
+_MIN_EXAMPLES = 3  # examples of a label; fewer are memorized, if learned at all
+_MANY_LABELS = 20  # classes; if so many have numbers as names, the numbers may be measurements
+_MAX_SHOWN = 5  # labels in a message
 
 
-def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
+def checked_labels(labels: Iterable[str], min_count: int = 1) -> list[str]:
     """Checks the names of labels, and returns them as a list.
 
     Raises:
         TypeError: they are not str, or are in a collection without order, such as a set.
-        ValueError: there are fewer than `least`, some are equal, or one has half of a surrogate pair.
+        ValueError: there are fewer than `min_count`, some are equal, or one has half of a surrogate pair.
     """
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
@@ -249,8 +249,8 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     labels = list(labels)
     if not all(isinstance(label, str) for label in labels):
         raise TypeError(f"labels must be str, not {labels!r:.80}")
-    if len(labels) < least:
-        raise ValueError(f"labels are {labels}; a classifier needs at least {least}")
+    if len(labels) < min_count:
+        raise ValueError(f"labels are {labels}; a classifier needs at least {min_count}")
     for label in labels:
         characters(label, f"label {label!a}")  # raises here; otherwise saving the model would fail
     repeated = sorted({label for label in labels if labels.count(label) > 1})
@@ -259,7 +259,7 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     return [str(label) for label in labels]  # NumPy's str become Python's
 
 
-def number_of(label: object, labels: Sequence[str]) -> int:
+def label_index(label: object, labels: Sequence[str]) -> int:
     """Finds the index of a label, from its name or index.
 
     Raises:
@@ -273,16 +273,16 @@ def number_of(label: object, labels: Sequence[str]) -> int:
     return int(number)
 
 
-def numbers_of(labels: Labels, name: str) -> np.ndarray:
+def as_float32(labels: Labels, name: str) -> np.ndarray:
     """Converts numbers, or rows of equally many numbers, to float32. Raises ValueError for anything else."""
     try:
         return np.asarray(labels, np.float32)
     except (TypeError, ValueError):
-        wrong = (f"; row {row} (from 0) is {each!r:.60}" for row, each in enumerate(labels) if not _are_numbers(each))
-        raise ValueError(f"{name} must be numbers, as many in each row{next(wrong, '')}") from None
+        faults = (f"; row {row} (from 0) is {each!r:.60}" for row, each in enumerate(labels) if not _are_numbers(each))
+        raise ValueError(f"{name} must be numbers, as many in each row{next(faults, '')}") from None
 
 
-def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
+def rare_label_warnings(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
     """Lists one warning about the labels that are too rare to learn, or nothing if there are none.
 
     Args:
@@ -291,19 +291,19 @@ def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
         unit: the word for examples, such as "texts".
 
     Example:
-        >>> rare(["bad", "good", "odd"], [40, 50, 1], "texts")
+        >>> rare_label_warnings(["bad", "good", "odd"], [40, 50, 1], "texts")
         ["labels with fewer than 3 texts to train on, too few to learn: 'odd' (1)"]
     """
-    few = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _ENOUGH]
-    if not few:
+    rare = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _MIN_EXAMPLES]
+    if not rare:
         return []
-    shown = ", ".join(few[:_SHOWN]) + (f" and {len(few) - _SHOWN:,} more" if len(few) > _SHOWN else "")
-    return [f"labels with fewer than {_ENOUGH} {unit} to train on, too few to learn: {shown}"]
+    shown = ", ".join(rare[:_MAX_SHOWN]) + (f" and {len(rare) - _MAX_SHOWN:,} more" if len(rare) > _MAX_SHOWN else "")
+    return [f"labels with fewer than {_MIN_EXAMPLES} {unit} to train on, too few to learn: {shown}"]
 
 
-def numeric(labels: Sequence[str]) -> list[str]:
+def numeric_label_warnings(labels: Sequence[str]) -> list[str]:
     """Lists one warning if there are many classes and all their names are numbers, else nothing."""
-    if len(labels) < _MANY or not all(map(_is_number, labels)):
+    if len(labels) < _MANY_LABELS or not all(map(_is_number, labels)):
         return []
     return [
         f"all {len(labels):,} labels are numbers: did you mean problem_type='regression' (--problem-type regression)?"

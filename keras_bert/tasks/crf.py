@@ -86,32 +86,32 @@ class CRF(keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         if input_shape is not None and input_shape[-1] != self.num_labels:
             raise ValueError(f"emissions are of {input_shape[-1]} labels, but num_labels is {self.num_labels}")
-        n, kind = self.num_labels, {"initializer": "zeros", "dtype": self._float, "autocast": False}
-        self.start = self.add_weight(shape=(n,), name="start", **kind)
-        self.transitions = self.add_weight(shape=(n, n), name="transitions", **kind)
-        self.end = self.add_weight(shape=(n,), name="end", **kind)
+        num_labels, options = self.num_labels, {"initializer": "zeros", "dtype": self._sum_dtype, "autocast": False}
+        self.start = self.add_weight(shape=(num_labels,), name="start", **options)
+        self.transitions = self.add_weight(shape=(num_labels, num_labels), name="transitions", **options)
+        self.end = self.add_weight(shape=(num_labels,), name="end", **options)
 
     @property
-    def _float(self) -> str:
+    def _sum_dtype(self) -> str:
         """The dtype of all sums."""
         return keras.backend.result_type(self.compute_dtype, "float32")
 
     def call(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> Any:
-        emissions = ops.cast(emissions, self._float)
+        emissions = ops.cast(emissions, self._sum_dtype)
         if returns == "emissions":
             return emissions
         words = _Words(emissions, mask)
         chain = _Chain(words.emissions, words.is_word, *self._scores())
         if returns == "labels":
-            return words.scattered(_best_path(chain), -1)
-        return words.scattered(_probabilities(chain), 0)
+            return words.scatter(_best_path(chain), -1)
+        return words.scatter(_probabilities(chain), 0)
 
     def compute_output_spec(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> keras.KerasTensor:
         if returns not in _RETURNS:
             raise ValueError(f"returns is {returns!r:.60}; expected {', '.join(_RETURNS)}")
         if returns == "labels":
             return keras.KerasTensor(emissions.shape[:-1], "int32")
-        return keras.KerasTensor(emissions.shape, self._float)
+        return keras.KerasTensor(emissions.shape, self._sum_dtype)
 
     def decode(self, emissions: Any, mask: Any = None) -> Any:
         """Finds the most probable labels of each sentence as a whole, the best path (Viterbi 1967).
@@ -157,16 +157,16 @@ class CRF(keras.layers.Layer):
             >>> CRF(2).log_likelihood(ops.zeros([1, 3, 2]), ops.array([[0, 1, -1]])).numpy()  # one path of four
             array([-1.3862944], dtype=float32)
         """
-        emissions, labels = ops.cast(emissions, self._float), ops.cast(labels, "int32")
+        emissions, labels = ops.cast(emissions, self._sum_dtype), ops.cast(labels, "int32")
         if not self.built:
             self.build(emissions.shape)
         is_labelled = labels >= 0
         words = _Words(emissions, is_labelled if mask is None else ops.logical_and(is_labelled, ops.cast(mask, "bool")))
-        labels = ops.transpose(words.gathered(ops.maximum(labels, 0)))  # [length, batch]
+        labels = ops.transpose(words.gather(ops.maximum(labels, 0)))  # [length, batch]
         chain = _Chain(words.emissions, words.is_word, *self._weights())
         score = _score(chain, labels)
         if self.allowed is not None:
-            forbidden = (ops.cast(~each, self._float) for each in self.allowed)
+            forbidden = (ops.cast(~each, self._sum_dtype) for each in self.allowed)
             is_broken = _score(_Chain(ops.zeros_like(words.emissions), words.is_word, *forbidden), labels) > 0
             chain = _Chain(words.emissions, words.is_word, *self._scores(is_broken))
         return score - _log_partition(chain)
@@ -188,35 +188,44 @@ class CRF(keras.layers.Layer):
         """
         if not self.built:
             self.build()
-        n = self.num_labels
-        start, between, end, number = np.ones(n), np.ones((n, n)), np.ones(n), np.ones(n)
-        for path in map(np.asarray, sentences):
-            if path.size:
-                start[path[0]] += 1
-                end[path[-1]] += 1
-                np.add.at(between, (path[:-1], path[1:]), 1)
-                np.add.at(number, path, 1)
-        share = number / number.sum()
-        scores = start / start.sum() / share, between / between.sum(1, keepdims=True) / share, end / end.sum() / share
+        num_labels = self.num_labels
+        start, pairs, end, label_counts = (
+            np.ones(num_labels),
+            np.ones((num_labels, num_labels)),
+            np.ones(num_labels),
+            np.ones(num_labels),
+        )
+        for labels in map(np.asarray, sentences):
+            if labels.size:
+                start[labels[0]] += 1
+                end[labels[-1]] += 1
+                np.add.at(pairs, (labels[:-1], labels[1:]), 1)
+                np.add.at(label_counts, labels, 1)
+        frequencies = label_counts / label_counts.sum()
+        scores = (
+            start / start.sum() / frequencies,
+            pairs / pairs.sum(1, keepdims=True) / frequencies,
+            end / end.sum() / frequencies,
+        )
         if not any(np.any(each) for each in self.get_weights()):
             self.set_weights([np.log(each) for each in scores])
 
     def _weights(self) -> list[Any]:
         return [ops.convert_to_tensor(each) for each in (self.start, self.transitions, self.end)]
 
-    def _scores(self, without_rules: Any = False) -> list[Any]:
+    def _scores(self, exempt: Any = False) -> list[Any]:
         """Computes the scores of starts, transitions and ends, with `_FORBIDDEN` where the scheme forbids one.
 
         Args:
-            without_rules: bool `[batch]`: True for rows where everything is allowed. The scores then have a first axis
+            exempt: bool `[batch]`: True for rows where everything is allowed. The scores then have a first axis
                 `batch`.
         """
         if self.allowed is None:
             return self._weights()
         scores = []
-        for may, score in zip(self.allowed, self._weights(), strict=True):
-            free = without_rules if without_rules is False else ops.reshape(without_rules, (-1, *(1,) * may.ndim))
-            scores.append(ops.where(ops.logical_or(may, free), score, _FORBIDDEN))
+        for is_allowed, score in zip(self.allowed, self._weights(), strict=True):
+            is_exempt = exempt if exempt is False else ops.reshape(exempt, (-1, *(1,) * is_allowed.ndim))
+            scores.append(ops.where(ops.logical_or(is_allowed, is_exempt), score, _FORBIDDEN))
         return scores
 
     def get_config(self) -> dict[str, Any]:
@@ -248,22 +257,22 @@ class CRFLoss(keras.losses.Loss):
         self.layer = lambda: crf  # a closure: Keras would save an attribute's weights with the loss
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        y_true = _flat(ops.cast(y_true, "int32"))
-        of_words = sample_weight if sample_weight is not None and len(sample_weight.shape) == 2 else None
-        for is_word in (undocumented.get_mask(y_pred), of_words):
+        y_true = _flatten_windows(ops.cast(y_true, "int32"))
+        word_weights = sample_weight if sample_weight is not None and len(sample_weight.shape) == 2 else None
+        for is_word in (undocumented.get_mask(y_pred), word_weights):
             if is_word is not None:
                 y_true = ops.where(ops.cast(is_word, "bool"), y_true, self.ignore_class)
-        if sample_weight is not None and of_words is None:
+        if sample_weight is not None and word_weights is None:
             sample_weight = ops.expand_dims(sample_weight, 1)
-        return super().__call__(y_true, _flat(y_pred, 1), sample_weight)
+        return super().__call__(y_true, _flatten_windows(y_pred, 1), sample_weight)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         is_word = y_true >= 0
-        number = ops.sum(ops.cast(is_word, y_pred.dtype), axis=1, keepdims=True)
-        of_sentence = -ops.expand_dims(self.layer().log_likelihood(y_pred, y_true), 1)
-        of_word = ops.where(is_word, of_sentence / ops.maximum(number, 1), 0)
-        undocumented.set_mask(of_word, is_word)
-        return of_word
+        count = ops.sum(ops.cast(is_word, y_pred.dtype), axis=1, keepdims=True)
+        sentence_loss = -ops.expand_dims(self.layer().log_likelihood(y_pred, y_true), 1)
+        word_loss = ops.where(is_word, sentence_loss / ops.maximum(count, 1), 0)
+        undocumented.set_mask(word_loss, is_word)
+        return word_loss
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "crf": self.layer().name}
@@ -277,7 +286,7 @@ class CRFLoss(keras.losses.Loss):
         return cls(**{**config, "crf": _LAYERS[config["crf"]]})
 
 
-def _flat(values: Any, axes: int = 0) -> Any:
+def _flatten_windows(values: Any, axes: int = 0) -> Any:
     """Joins all axes but the first and the last `axes`: `[batch, windows, length]` -> `[batch, windows * length]`."""
     if len(values.shape) == 2 + axes:
         return values
@@ -295,43 +304,49 @@ class _Words:
 
     def __init__(self, emissions: Any, mask: Any) -> None:
         batch, length, _ = ops.shape(emissions)
-        place = ops.arange(length)
+        positions = ops.arange(length)
         if mask is None:
-            self._from = self._to = None
+            self._source = self._target = None
             count = ops.full((batch,), length, "int32")
         else:
             self._mask = ops.cast(mask, "bool")
             count = ops.sum(ops.cast(self._mask, "int32"), axis=1)
-            self._from = ops.argsort(ops.where(self._mask, place, place + length), axis=1)  # words before the others
-            self._to = ops.maximum(ops.cumsum(ops.cast(self._mask, "int32"), axis=1) - 1, 0)
-        self.is_word = ops.expand_dims(place, 1) < count
-        emissions = ops.transpose(self.gathered(emissions), (1, 0, 2))
-        self.emissions = ops.where(_like(self.is_word, emissions), emissions, 0)  # padding may hold anything, even NaN
+            self._source = ops.argsort(
+                ops.where(self._mask, positions, positions + length), axis=1
+            )  # words before the others
+            self._target = ops.maximum(ops.cumsum(ops.cast(self._mask, "int32"), axis=1) - 1, 0)
+        self.is_word = ops.expand_dims(positions, 1) < count
+        emissions = ops.transpose(self.gather(emissions), (1, 0, 2))
+        self.emissions = ops.where(
+            _expand_like(self.is_word, emissions), emissions, 0
+        )  # padding may hold anything, even NaN
 
-    def gathered(self, values: Any) -> Any:
+    def gather(self, values: Any) -> Any:
         """Reorders values `[batch, length, ...]`: those of words first, those of masked positions after them."""
-        return values if self._from is None else _taken(values, self._from)
+        return values if self._source is None else _take(values, self._source)
 
-    def scattered(self, values: Any, elsewhere: float) -> Any:
+    def scatter(self, values: Any, elsewhere: float) -> Any:
         """Moves values of words, `[length, batch, ...]`, back to their positions, `[batch, length, ...]`.
 
         Masked positions get `elsewhere`.
         """
         values = ops.swapaxes(values, 0, 1)
-        if self._to is None:
+        if self._target is None:
             return values
-        return ops.where(_like(self._mask, values), _taken(values, self._to), ops.cast(elsewhere, values.dtype))
+        return ops.where(
+            _expand_like(self._mask, values), _take(values, self._target), ops.cast(elsewhere, values.dtype)
+        )
 
 
-def _like(values: Any, others: Any) -> Any:
+def _expand_like(values: Any, others: Any) -> Any:
     """Appends axes of size 1 to `values` until they have as many axes as `others`."""
     for _ in range(len(others.shape) - len(values.shape)):
         values = ops.expand_dims(values, -1)
     return values
 
 
-def _taken(values: Any, index: Any) -> Any:
-    return ops.take_along_axis(values, _like(index, values), axis=1)
+def _take(values: Any, index: Any) -> Any:
+    return ops.take_along_axis(values, _expand_like(index, values), axis=1)
 
 
 class _Chain(NamedTuple):
@@ -351,7 +366,7 @@ class _Chain(NamedTuple):
     end: Any
 
     @property
-    def places(self) -> Any:
+    def steps(self) -> Any:
         """The steps of a loop, int32 `[length]`. With TensorFlow, Keras's loop takes one tensor of unknown length."""
         return ops.arange(ops.shape(self.is_word)[0])
 
@@ -367,26 +382,26 @@ def _score(chain: _Chain, labels: Any) -> Any:
     return score + ops.sum(ops.take(chain.end, labels) * is_last, axis=0)
 
 
-def _forward(chain: _Chain, over: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
+def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
     """Combines the scores of all paths that end at a word with a label: their log-sum-exp, or with `max` the best one.
 
     Returns:
         `relative`, float `[length, batch, labels]`, and `total`, float `[length, batch, 1]`. The combined score is
-        `relative + total`, and `over(relative) = 0` over the labels: `relative` stays small, so it is exact even in
+        `relative + total`, and `reduce(relative) = 0` over the labels: `relative` stays small, so it is exact even in
         long sentences. After a sentence's end, both repeat the values of its last word.
     """
 
-    def step(before: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
-        scores, total = before
-        after = over(ops.expand_dims(scores, 2) + chain.transitions, axis=1)
+    def step(state: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
+        scores, total = state
+        after = reduce(ops.expand_dims(scores, 2) + chain.transitions, axis=1)
         after = ops.where(t == 0, chain.start, after) + chain.emissions[t]
-        together = over(after, axis=1, keepdims=True)
+        normalizer = reduce(after, axis=1, keepdims=True)
         is_word = ops.expand_dims(chain.is_word[t], 1)
-        now = ops.where(is_word, after - together, scores), ops.where(is_word, total + together, total)
-        return now, now
+        new_state = ops.where(is_word, after - normalizer, scores), ops.where(is_word, total + normalizer, total)
+        return new_state, new_state
 
-    none = ops.zeros_like(chain.emissions[0])
-    return ops.scan(step, (none, none[:, :1]), chain.places)[1]
+    zeros = ops.zeros_like(chain.emissions[0])
+    return ops.scan(step, (zeros, zeros[:, :1]), chain.steps)[1]
 
 
 def _backward(chain: _Chain) -> Any:
@@ -397,13 +412,13 @@ def _backward(chain: _Chain) -> Any:
         the values are `end`, not normalized.
     """
 
-    def step(after: Any, t: Any) -> tuple[Any, Any]:
-        before = ops.logsumexp(ops.expand_dims(after + chain.emissions[t], 1) + chain.transitions, axis=2)
-        before = before - ops.logsumexp(before, axis=1, keepdims=True)
-        return ops.where(ops.expand_dims(chain.is_word[t], 1), before, after), after
+    def step(following: Any, t: Any) -> tuple[Any, Any]:
+        previous = ops.logsumexp(ops.expand_dims(following + chain.emissions[t], 1) + chain.transitions, axis=2)
+        previous = previous - ops.logsumexp(previous, axis=1, keepdims=True)
+        return ops.where(ops.expand_dims(chain.is_word[t], 1), previous, following), following
 
     end = ops.zeros_like(chain.emissions[0]) + chain.end
-    return ops.scan(step, end, chain.places, reverse=True)[1]
+    return ops.scan(step, end, chain.steps, reverse=True)[1]
 
 
 def _probabilities(chain: _Chain) -> Any:
@@ -414,13 +429,13 @@ def _probabilities(chain: _Chain) -> Any:
 def _best_path(chain: _Chain) -> Any:
     """Finds the best path, int32 `[length, batch]`, from the last label back to the first."""
     best, _ = _forward(chain, ops.max)
-    into = ops.transpose(chain.transitions)  # to, from
+    transposed = ops.transpose(chain.transitions)  # to, from
 
     def step(label: Any, t: Any) -> tuple[Any, Any]:
-        before = _argmax(best[ops.maximum(t - 1, 0)] + ops.take(into, label, axis=0))
-        return ops.where(chain.is_word[t], before, label), label
+        previous = _argmax(best[ops.maximum(t - 1, 0)] + ops.take(transposed, label, axis=0))
+        return ops.where(chain.is_word[t], previous, label), label
 
-    return ops.scan(step, _argmax(best[-1] + chain.end), chain.places, reverse=True)[1]
+    return ops.scan(step, _argmax(best[-1] + chain.end), chain.steps, reverse=True)[1]
 
 
 def _log_partition(chain: _Chain) -> Any:
@@ -432,19 +447,19 @@ def _log_partition(chain: _Chain) -> Any:
     fixed = _Chain(*map(ops.stop_gradient, chain))
     (forward, totals), backward = _forward(fixed), _backward(fixed)
     is_word = ops.cast(ops.expand_dims(fixed.is_word, 2), forward.dtype)
-    words = ops.softmax(forward + backward, axis=-1) * is_word  # [length, batch, labels]
+    marginals = ops.softmax(forward + backward, axis=-1) * is_word  # [length, batch, labels]
 
-    def add(t: Any, counts: Any) -> Any:
-        pairs = ops.expand_dims(forward[t - 1], 2) + fixed.transitions
-        pairs = pairs + ops.expand_dims(fixed.emissions[t] + backward[t], 1)
-        share = ops.exp(pairs - ops.logsumexp(pairs, axis=(1, 2), keepdims=True))
-        return counts + share * ops.expand_dims(is_word[t], 2)
+    def add_pairs(t: Any, pair_counts: Any) -> Any:
+        scores = ops.expand_dims(forward[t - 1], 2) + fixed.transitions
+        scores = scores + ops.expand_dims(fixed.emissions[t] + backward[t], 1)
+        pair_marginals = ops.exp(scores - ops.logsumexp(scores, axis=(1, 2), keepdims=True))
+        return pair_counts + pair_marginals * ops.expand_dims(is_word[t], 2)
 
-    none = ops.zeros_like(ops.expand_dims(forward[0], 2) + fixed.transitions)
-    counts = ops.fori_loop(1, ops.shape(forward)[0], add, none)  # [batch, labels, labels]
-    ends = ops.softmax(forward[-1] + fixed.end, axis=-1) * is_word[0]
-    expected = ops.sum(words * chain.emissions, axis=(0, 2)) + ops.sum(counts * chain.transitions, axis=(1, 2))
-    expected += ops.sum(words[0] * chain.start + ends * chain.end, axis=1)
+    zeros = ops.zeros_like(ops.expand_dims(forward[0], 2) + fixed.transitions)
+    pair_counts = ops.fori_loop(1, ops.shape(forward)[0], add_pairs, zeros)  # [batch, labels, labels]
+    end_marginals = ops.softmax(forward[-1] + fixed.end, axis=-1) * is_word[0]
+    expected = ops.sum(marginals * chain.emissions, axis=(0, 2)) + ops.sum(pair_counts * chain.transitions, axis=(1, 2))
+    expected += ops.sum(marginals[0] * chain.start + end_marginals * chain.end, axis=1)
     total = (totals[-1, :, 0] + ops.logsumexp(forward[-1] + fixed.end, axis=-1)) * is_word[0, :, 0]
     return total + (expected - ops.stop_gradient(expected))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 OUTSIDE = "O"
-_UNNAMED = "_"  # the kind of entities whose labels are bare letters, as in seqeval
+_NO_KIND = "_"  # the kind of entities whose labels are bare letters, as in seqeval
 # The letters of all schemes -> those of IOBES: begin, inside (middle), end (last), single (unit, whole).
 _IOBES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
 _PREFIXED = re.compile(r"([BIMELSUW])-(.+)", re.DOTALL)
@@ -74,42 +74,43 @@ class LabelScheme:
 
     Attributes:
         parts: label -> its letter in IOBES, and its kind of entity; empty without a scheme.
-        runs: whether consecutive words with the same label, without a prefix, are one entity; else each is one.
+        joins_equal_labels: whether consecutive words with the same label, without a prefix, are one entity; else each
+            is one.
     """
 
     parts: Mapping[str, tuple[str, str]]
-    runs: bool
+    joins_equal_labels: bool
 
     @classmethod
-    def of(cls, labels: Iterable[str | None]) -> LabelScheme:
+    def detect(cls, labels: Iterable[str | None]) -> LabelScheme:
         """Detects the scheme of a set of labels.
 
         Raises:
             ValueError: the labels look like those of a scheme, but fit none.
 
         Example:
-            >>> LabelScheme.of(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).parts["L-PER"]
+            >>> LabelScheme.detect(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).parts["L-PER"]
             ('E', 'PER')
-            >>> LabelScheme.of(["O", "L-shirt", "S-shirt", "XL-shirt"]).parts  # sizes
+            >>> LabelScheme.detect(["O", "L-shirt", "S-shirt", "XL-shirt"]).parts  # sizes
             {}
-            >>> LabelScheme.of(["O", "B_PER", "I_PER"])
+            >>> LabelScheme.detect(["O", "B_PER", "I_PER"])
             Traceback (most recent call last):
             ValueError: 'B_PER', 'I_PER': such labels look like those of entities, but are none; labels of entities ...
         """
-        known = set(labels)
-        names = sorted(label for label in known if label not in (OUTSIDE, None))
-        return cls(_parts(names, OUTSIDE in known), OUTSIDE in known)
+        present = set(labels)
+        names = sorted(label for label in present if label not in (OUTSIDE, None))
+        return cls(_parts(names, OUTSIDE in present), OUTSIDE in present)
 
     def iobes(self, labels: Iterable[str | None]) -> list[str]:
         """Converts labels of a sentence to IOBES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
 
         Example:
-            >>> LabelScheme.of(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
+            >>> LabelScheme.detect(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
             ['B-PER', 'I-PER', 'E-PER', 'O']
         """
-        alone = "I" if self.runs else "S"
+        bare_letter = "I" if self.joins_equal_labels else "S"
         outside = (OUTSIDE, None)
-        return [OUTSIDE if each in outside else "-".join(self.parts.get(each, (alone, each))) for each in labels]
+        return [OUTSIDE if each in outside else "-".join(self.parts.get(each, (bare_letter, each))) for each in labels]
 
 
 # The letters that each scheme may have.
@@ -135,25 +136,25 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
     """
     if scheme not in _SCHEMES:
         raise ValueError(f"scheme is {scheme!r:.60}; expected {', '.join(_SCHEMES)}")
-    parts = LabelScheme.of([*labels, OUTSIDE]).parts
-    if strange := sorted(name for name in parts if name[0] not in _SCHEMES[scheme]):
-        raise ValueError(f"the label {strange[0]!r} is not of the scheme {scheme}, of {', '.join(_SCHEMES[scheme])}")
+    parts = LabelScheme.detect([*labels, OUTSIDE]).parts
+    if foreign := sorted(name for name in parts if name[0] not in _SCHEMES[scheme]):
+        raise ValueError(f"the label {foreign[0]!r} is not of the scheme {scheme}, of {', '.join(_SCHEMES[scheme])}")
     letters = {letter for letter, _ in parts.values()}
     marks_first, marks_last = "B" in letters, "E" in letters
-    edge = (OUTSIDE, "")
-    places = [parts.get(name, edge) for name in labels]
+    boundary = (OUTSIDE, "")
+    tags = [parts.get(name, boundary) for name in labels]
 
-    def may(before: tuple[str, str], after: tuple[str, str]) -> bool:
+    def is_allowed(before: tuple[str, str], after: tuple[str, str]) -> bool:
         is_same = before[1] == after[1] and before[0] in ("B", "I") and after[0] in ("I", "E")
         if scheme == "IOB1":
             return after[0] != "B" or (before[1] == after[1] and before[0] in ("B", "I"))
-        goes_on = marks_first and after[0] in ("I", "E")  # a label that can only continue an entity
+        is_continued = marks_first and after[0] in ("I", "E")  # a label that can only continue an entity
         is_open = marks_last and before[0] in ("B", "I")
-        return is_same or not (goes_on or is_open)
+        return is_same or not (is_continued or is_open)
 
-    between = [[may(before, after) for after in places] for before in places]
-    start, end = [may(edge, each) for each in places], [may(each, edge) for each in places]
-    return np.array(start), np.array(between), np.array(end)
+    follows = [[is_allowed(before, after) for after in tags] for before in tags]
+    start, end = [is_allowed(boundary, each) for each in tags], [is_allowed(each, boundary) for each in tags]
+    return np.array(start), np.array(follows), np.array(end)
 
 
 def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) -> str | None:
@@ -167,7 +168,7 @@ def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) ->
         >>> scheme_of(["O", "B-PER", "I-PER"], [["I-PER", "I-PER", "B-PER", "O"]])
         'IOB1'
     """
-    parts = LabelScheme.of([*labels, OUTSIDE]).parts
+    parts = LabelScheme.detect([*labels, OUTSIDE]).parts
     letters = {name[0] for name in parts}
     fitting = [
         scheme for scheme in ("BIO", "IOE", "BIOES", "BILOU", "BMES") if letters and letters <= {*_SCHEMES[scheme]}
@@ -175,17 +176,17 @@ def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) ->
     if fitting[:1] != ["BIO"]:
         return fitting[0] if fitting else None
     rules = {scheme: allowed_transitions(labels, scheme) for scheme in ("BIO", "IOB1")}
-    number = {name: i for i, name in enumerate(labels)}
+    index = {name: position for position, name in enumerate(labels)}
     breaks_bio = False
     for sentence in sentences:
-        path = np.array([number[each] for each in sentence], int)
-        kept = {
-            scheme: path.size == 0 or bool(start[path[0]] and between[path[:-1], path[1:]].all())
-            for scheme, (start, between, _) in rules.items()
+        indices = np.array([index[each] for each in sentence], int)
+        is_kept = {
+            scheme: indices.size == 0 or bool(start[indices[0]] and follows[indices[:-1], indices[1:]].all())
+            for scheme, (start, follows, _) in rules.items()
         }
-        if not kept["IOB1"]:
+        if not is_kept["IOB1"]:
             return "BIO"
-        breaks_bio = breaks_bio or not kept["BIO"]
+        breaks_bio = breaks_bio or not is_kept["BIO"]
     return "IOB1" if breaks_bio else "BIO"
 
 
@@ -209,33 +210,33 @@ def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = Non
         [Entity(label='PER', first=1, end=3), Entity(label='PER', first=3, end=4), Entity(label='LOC', first=4, end=5)]
         >>> find_entities(["B-PER", "L-PER", "U-LOC"])
         [Entity(label='PER', first=0, end=2), Entity(label='LOC', first=2, end=3)]
-        >>> find_entities(["DET", "NOUN", "NOUN"], LabelScheme.of(["DET", "NOUN"]))[1:]
+        >>> find_entities(["DET", "NOUN", "NOUN"], LabelScheme.detect(["DET", "NOUN"]))[1:]
         [Entity(label='NOUN', first=1, end=2), Entity(label='NOUN', first=2, end=3)]
     """
-    scheme = scheme or LabelScheme.of([*labels, OUTSIDE])
-    found: list[Entity] = []
+    scheme = scheme or LabelScheme.detect([*labels, OUTSIDE])
+    entities: list[Entity] = []
     is_open = False
     for word, label in enumerate(scheme.iobes(labels)):
         if label == OUTSIDE:
             is_open = False
             continue
         letter, name = label[0], label[2:]
-        if is_open and letter in "IE" and found[-1].label == name:
-            found[-1] = found[-1]._replace(end=word + 1)
+        if is_open and letter in "IE" and entities[-1].label == name:
+            entities[-1] = entities[-1]._replace(end=word + 1)
         else:
-            found.append(Entity(name, word, word + 1))
+            entities.append(Entity(name, word, word + 1))
         is_open = letter in "BI"
-    return found
+    return entities
 
 
-def spans(
-    text: str, places: Sequence[tuple[int, int]], words: Sequence[WordAnswer], scheme: LabelScheme | None = None
+def locate_entities(
+    text: str, offsets: Sequence[tuple[int, int]], words: Sequence[WordAnswer], scheme: LabelScheme | None = None
 ) -> list[EntityAnswer]:
     """Finds the entities in a text, with their offsets.
 
     Args:
         text: the text of the words.
-        places: each word's offsets in characters; the end is exclusive.
+        offsets: each word's offsets in characters; the end is exclusive.
         words: each word's `label` and `probability`, as from `BertTokenClassifier.tag`.
         scheme: see `find_entities`.
 
@@ -244,15 +245,17 @@ def spans(
 
     Example:
         >>> words = [{"label": "B-LOC", "probability": 0.5}, {"label": "I-LOC", "probability": 1.0}]
-        >>> spans("New  York", [(0, 3), (5, 9)], words)
+        >>> locate_entities("New  York", [(0, 3), (5, 9)], words)
         [{'label': 'LOC', 'start': 0, 'end': 9, 'text': 'New  York', 'probability': 0.75}]
     """
-    found: list[EntityAnswer] = []
+    entities: list[EntityAnswer] = []
     for label, first, last in find_entities([word["label"] for word in words], scheme):
-        start, end = places[first][0], places[last - 1][1]
+        start, end = offsets[first][0], offsets[last - 1][1]
         probability = sum(word["probability"] or 0.0 for word in words[first:last]) / (last - first)
-        found.append({"label": label, "start": start, "end": end, "text": text[start:end], "probability": probability})
-    return found
+        entities.append(
+            {"label": label, "start": start, "end": end, "text": text[start:end], "probability": probability}
+        )
+    return entities
 
 
 def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]]:
@@ -262,20 +265,20 @@ def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]
     """
     prefixed = {name: match.groups() for name in names if (match := _PREFIXED.fullmatch(name))}
     if not prefixed and _is_convincing(bare := {*names} & {*_IOBES}) and all(len(name) > 1 for name in {*names} - bare):
-        prefixed = {name: (name, _UNNAMED) for name in sorted(bare)}
+        prefixed = {name: (name, _NO_KIND) for name in sorted(bare)}
     letters = {letter for letter, _ in prefixed.values()}
     others = [name for name in names if name not in prefixed]
-    _refuse_lookalikes(names, others)
+    _check_lookalikes(names, others)
     if not _is_scheme(letters) or (others and not letters & {"B", "I"}):
         return {}
     if len({_IOBES[letter] for letter in letters}) < len(letters):
-        which = ", ".join(f"{letter}-" for letter in sorted(letters))
-        raise ValueError(f"the labels begin with {which}, which are not of one scheme; {_ADVICE}")
-    of_types = [name for name in others if _OTHER_LETTER.fullmatch(name)]
-    strange = of_types if has_outside else others
-    if strange and _is_convincing(letters):
-        raise ValueError(f"{strange[0]!r} is among labels of entities, but is none; {_ADVICE}")
-    if of_types:  # such as B-cell and T-cell
+        prefixes = ", ".join(f"{letter}-" for letter in sorted(letters))
+        raise ValueError(f"the labels begin with {prefixes}, which are not of one scheme; {_ADVICE}")
+    other_prefixes = [name for name in others if _OTHER_LETTER.fullmatch(name)]
+    suspects = other_prefixes if has_outside else others
+    if suspects and _is_convincing(letters):
+        raise ValueError(f"{suspects[0]!r} is among labels of entities, but is none; {_ADVICE}")
+    if other_prefixes:  # such as B-cell and T-cell
         return {}
     return {name: (_IOBES[letter], kind) for name, (letter, kind) in prefixed.items()}
 
@@ -291,16 +294,16 @@ def _is_convincing(letters: Collection[str]) -> bool:
     return {"B", "I"} <= roles or ({"I", "E"} <= roles and "I" in letters) or {"B", "E", "S"} <= roles
 
 
-def _refuse_lookalikes(names: Sequence[str], others: Collection[str]) -> None:
+def _check_lookalikes(names: Sequence[str], others: Collection[str]) -> None:
     """Raises ValueError if labels outside of the scheme seem to mark entities as well: `b-PER`, `B_PER`, `PER-B`."""
     for pattern in (_PREFIX_LIKE, _SUFFIX_LIKE):
-        alike = {name: match for name in names if (match := pattern.fullmatch(name))}
-        strange = [name for name in alike if name in others]
+        lookalikes = {name: match for name in names if (match := pattern.fullmatch(name))}
+        suspects = [name for name in lookalikes if name in others]
         letters: dict[str, set[str]] = {}
-        for match in alike.values():
+        for match in lookalikes.values():
             letters.setdefault(match["kind"], set()).add(match["letter"].upper())
-        if len(alike) == len(names):
+        if len(lookalikes) == len(names):
             letters["any"] = set().union(*letters.values())
-        if strange and any(map(_is_convincing, letters.values())):
-            shown = f"{', '.join(map(repr, strange[:3]))}: such labels"
-            raise ValueError(f"{shown} look like those of entities, but are none; {_ADVICE}")
+        if suspects and any(map(_is_convincing, letters.values())):
+            examples = f"{', '.join(map(repr, suspects[:3]))}: such labels"
+            raise ValueError(f"{examples} look like those of entities, but are none; {_ADVICE}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs
     from keras_bert.tasks.task import BertTask
 
-_DRAWS = 4096  # the most random draws of a mini-batch: a few for each layer
+_MAX_DRAWS = 4096  # the most random draws of a mini-batch: a few for each layer
 
 
 class Column(NamedTuple):
@@ -92,30 +92,30 @@ class _Passes:
     def __init__(self, model: keras.Model, columns: list[Column], mini_batch_size: int) -> None:
         self._weights = model.trainable_variables
         self._seeds = undocumented.seed_states(model)
-        self._first_seeds = [tf.identity(each) for each in self._seeds]
+        self._initial_seeds = [tf.identity(each) for each in self._seeds]
         self._columns = columns
-        self._parts = [_Parts(column.packed, mini_batch_size) for column in columns]
+        self._batches = [_ColumnBatches(column.packed, mini_batch_size) for column in columns]
 
     def vectors(self) -> tf.Tensor:
         """Computes the vectors of all texts, float32 `[batch, columns, size]`: the first pass."""
-        vectors, before = [], 0
-        for column, parts in zip(self._columns, self._parts, strict=True):
+        vectors, first_batch = [], 0
+        for column, batches in zip(self._columns, self._batches, strict=True):
             # One column after the other, so that only one mini-batch is in memory.
             with tf.control_dependencies(vectors[-1:]):
-                vectors.append(self._vectors_of(column, parts, before))
-            before += parts.count
-        for seed, first in zip(self._seeds, self._first_seeds, strict=True):
-            seed.assign(_draws_of(first, before))
+                vectors.append(self._encode_column(column, batches, first_batch))
+            first_batch += batches.count
+        for seed, first in zip(self._seeds, self._initial_seeds, strict=True):
+            seed.assign(_seed_at(first, first_batch))
         return tf.stack(vectors, axis=1)
 
-    def _vectors_of(self, column: Column, parts: _Parts, before: int | tf.Tensor) -> tf.Tensor:
+    def _encode_column(self, column: Column, batches: _ColumnBatches, first_batch: int | tf.Tensor) -> tf.Tensor:
         def step(number: tf.Tensor, vectors: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            with self._drawing(before + number):
-                return number + 1, vectors.write(number, column.vectors(parts.inputs(number)))
+            with self._seed_scope(first_batch + number):
+                return number + 1, vectors.write(number, column.vectors(batches.inputs(number)))
 
-        vectors = tf.TensorArray(tf.float32, parts.count, infer_shape=False, element_shape=[None, column.size])
-        _, vectors = tf.while_loop(lambda number, _: number < parts.count, step, [0, vectors], parallel_iterations=1)
-        return parts.in_order(vectors.concat())
+        vectors = tf.TensorArray(tf.float32, batches.count, infer_shape=False, element_shape=[None, column.size])
+        _, vectors = tf.while_loop(lambda number, _: number < batches.count, step, [0, vectors], parallel_iterations=1)
+        return batches.restore_order(vectors.concat())
 
     def gradients(self, cache: tf.Tensor) -> list[tf.Tensor | None]:
         """Computes the gradients of the loss with respect to the trainable weights: the second pass.
@@ -125,11 +125,11 @@ class _Passes:
         Args:
             cache: the gradients with respect to the vectors, float32 `[batch, columns, size]`.
         """
-        sums, before = [tf.zeros(each.shape, each.dtype) for each in self._weights], 0
+        sums, first_batch = [tf.zeros(each.shape, each.dtype) for each in self._weights], 0
         connected = [False] * len(sums)
-        for place, (column, parts) in enumerate(zip(self._columns, self._parts, strict=True)):
-            sums = self._add_gradients(sums, connected, column, parts, cache[:, place], before)
-            before += parts.count
+        for index, (column, batches) in enumerate(zip(self._columns, self._batches, strict=True)):
+            sums = self._add_gradients(sums, connected, column, batches, cache[:, index], first_batch)
+            first_batch += batches.count
         return [each if is_connected else None for each, is_connected in zip(sums, connected, strict=True)]
 
     def _add_gradients(
@@ -137,42 +137,44 @@ class _Passes:
         sums: list[tf.Tensor],
         connected: list[bool],
         column: Column,
-        parts: _Parts,
+        batches: _ColumnBatches,
         cache: tf.Tensor,
-        before: int | tf.Tensor,
+        first_batch: int | tf.Tensor,
     ) -> list[tf.Tensor]:
         def step(number: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            with self._drawing(before + number), tf.GradientTape() as tape:
-                vectors = column.vectors(parts.inputs(number))
-            gradients = tape.gradient(vectors, self._weights, tf.gather(cache, parts.rows(number)))
-            connected[:] = [was or each is not None for was, each in zip(connected, gradients, strict=True)]
+            with self._seed_scope(first_batch + number), tf.GradientTape() as tape:
+                vectors = column.vectors(batches.inputs(number))
+            gradients = tape.gradient(vectors, self._weights, tf.gather(cache, batches.rows(number)))
+            connected[:] = [
+                was_connected or each is not None for was_connected, each in zip(connected, gradients, strict=True)
+            ]
             return number + 1, *(
                 total if each is None else total + tf.convert_to_tensor(each)
                 for total, each in zip(sums, gradients, strict=True)
             )
 
-        _, *sums = tf.while_loop(lambda number, *_: number < parts.count, step, [0, *sums], parallel_iterations=1)
+        _, *sums = tf.while_loop(lambda number, *_: number < batches.count, step, [0, *sums], parallel_iterations=1)
         return sums
 
-    def _drawing(self, number: tf.Tensor) -> keras.StatelessScope:
+    def _seed_scope(self, batch: tf.Tensor) -> keras.StatelessScope:
         """Makes a scope in which a mini-batch draws the same dropout in both passes."""
-        seeds = zip(self._seeds, self._first_seeds, strict=True)
-        return keras.StatelessScope([(seed, _draws_of(first, number)) for seed, first in seeds])
+        seeds = zip(self._seeds, self._initial_seeds, strict=True)
+        return keras.StatelessScope([(seed, _seed_at(first, batch)) for seed, first in seeds])
 
 
-def _draws_of(first: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
+def _seed_at(initial_seed: tf.Tensor, batch: int | tf.Tensor) -> tf.Tensor:
     """Computes the state of a `SeedGenerator` at the start of a mini-batch."""
-    return undocumented.seed_after(first, number * _DRAWS)
+    return undocumented.seed_after(initial_seed, batch * _MAX_DRAWS)
 
 
-class _Parts:
+class _ColumnBatches:
     """The mini-batches of a column: rows of similar length, longest first, each padded to its own longest row."""
 
     def __init__(self, packed: dict[str, tf.Tensor], mini_batch_size: int) -> None:
         self._packed, self._size = packed, mini_batch_size
         mask = packed["input_mask"]
-        places = mask * tf.range(1, tf.shape(mask)[1] + 1, dtype=mask.dtype)
-        self._lengths = tf.reduce_max(places, axis=1)
+        positions = mask * tf.range(1, tf.shape(mask)[1] + 1, dtype=mask.dtype)
+        self._lengths = tf.reduce_max(positions, axis=1)
         self._order = tf.argsort(self._lengths, direction="DESCENDING", stable=True)
         self.count = -(-tf.size(self._order) // mini_batch_size)
 
@@ -186,6 +188,6 @@ class _Parts:
         longest = tf.reduce_max(tf.gather(self._lengths, rows))
         return {name: tf.gather(each, rows)[:, :longest] for name, each in self._packed.items()}
 
-    def in_order(self, values: tf.Tensor) -> tf.Tensor:
+    def restore_order(self, values: tf.Tensor) -> tf.Tensor:
         """Reorders values from the order of the mini-batches to the order of the batch."""
         return tf.gather(values, tf.argsort(self._order))

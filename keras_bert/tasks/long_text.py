@@ -50,15 +50,15 @@ def classify_texts(
         logits = head(sequence_output(encoder, inputs, training), training=training)  # [..., seq_length, units]
         is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
         logits = ops.sum(logits * is_token, axis=-2) / ops.maximum(ops.sum(is_token, axis=-2), 1)
-        return _over_windows(logits, inputs, pooling)
+        return _pool_windows(logits, inputs, pooling)
     if encoder.pooler is None or head.transform is None:
-        pooled = _of_each_row(encoder, inputs, "pooled_output", training)
+        pooled = _encode_rows(encoder, inputs, "pooled_output", training)
     else:
         pooled = sequence_output(encoder, inputs, training)[..., 0, :]
-    return head(_over_windows(pooled, inputs, pooling), training=training)
+    return head(_pool_windows(pooled, inputs, pooling), training=training)
 
 
-def _over_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
+def _pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
     """Pools windows, float `[batch, windows, size]` -> `[batch, size]`; values `[batch, size]` stay as they are."""
     if len(values.shape) == 2:
         return values
@@ -79,10 +79,10 @@ def sequence_output(encoder: BertEncoder, inputs: Mapping[str, Tensor], training
     Returns:
         float `[batch, seq_length, hidden]`, or with windows `[batch, windows, seq_length, hidden]`.
     """
-    return _of_each_row(encoder, inputs, "sequence_output", training)
+    return _encode_rows(encoder, inputs, "sequence_output", training)
 
 
-def _of_each_row(encoder: BertEncoder, inputs: Mapping[str, Tensor], output: str, training: bool | None) -> Tensor:
+def _encode_rows(encoder: BertEncoder, inputs: Mapping[str, Tensor], output: str, training: bool | None) -> Tensor:
     shape = ops.shape(inputs["input_word_ids"])
     if len(shape) == 2:
         return encoder(inputs, training=training)[output]
@@ -110,20 +110,20 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
         >>> most_context(rows=zero, starts=tf.constant([0, 2], tf.int64), lengths=tf.constant([4, 4], tf.int64))
         <tf.RaggedTensor [[True, True, True, False], [False, True, True, True]]>
     """
-    within = tf.ragged.range(lengths)  # [windows, (tokens)], position in the window
-    window = within.value_rowids()
+    positions = tf.ragged.range(lengths)  # [windows, (tokens)], position in the window
+    window = positions.value_rowids()
     row_lengths = tf.math.segment_max(starts + lengths, rows)
     key = tf.gather(tf.cumsum(row_lengths, exclusive=True), rows) + starts  # of a window's first token
-    key = tf.gather(key, window) + within.values  # a token of a row has the same key in all its windows
+    key = tf.gather(key, window) + positions.values  # a token of a row has the same key in all its windows
     length = tf.gather(lengths, window)
-    score = 100 * tf.minimum(within.values, length - 1 - within.values) + length
+    score = 100 * tf.minimum(positions.values, length - 1 - positions.values) + length
     tokens = tf.reduce_sum(row_lengths)
     is_best = score == tf.gather(tf.math.unsorted_segment_max(score, key, tokens), key)
     number = tf.where(is_best, window, tf.int64.max)
-    return within.with_values(number == tf.gather(tf.math.unsorted_segment_min(number, key, tokens), key))
+    return positions.with_values(number == tf.gather(tf.math.unsorted_segment_min(number, key, tokens), key))
 
 
-def places_of_tokens(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
+def token_mask(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
     """Finds the position of each token of single texts (not pairs) in their packed rows.
 
     Args:
@@ -136,13 +136,13 @@ def places_of_tokens(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, pa
         have no position. With windows, nothing is truncated, and a token's position is in the window where the token
         has the most context.
     """
-    room = preprocessor.longest - preprocessor.tokenizer.pair_format.special_tokens(1)
+    max_tokens = preprocessor.longest - preprocessor.tokenizer.pair_format.special_tokens(1)
     if preprocessor.stride is None:
-        count = tf.minimum(tf.cast(tokens.row_lengths(), tf.int64), room)
-        here, counts = tf.ones_like(first_tokens(tokens, count), tf.bool), None
+        count = tf.minimum(tf.cast(tokens.row_lengths(), tf.int64), max_tokens)
+        is_token, counts = tf.ones_like(first_tokens(tokens, count), tf.bool), None
     else:
-        cut = windows([tokens], room, preprocessor.stride)
-        here, counts = most_context(cut.rows, cut.starts, cut.segments[0].row_lengths()), cut.counts
-    first = tf.zeros([here.nrows(), 1], tf.bool)  # [CLS]
-    places = tf.concat([first, here], axis=1).to_tensor(False, shape=tf.stack([-1, tf.shape(packed)[-1]]))
-    return places if counts is None else tf.RaggedTensor.from_row_lengths(places, counts).to_tensor(False)
+        split = windows([tokens], max_tokens, preprocessor.stride)
+        is_token, counts = most_context(split.rows, split.starts, split.segments[0].row_lengths()), split.counts
+    first = tf.zeros([is_token.nrows(), 1], tf.bool)  # [CLS]
+    mask = tf.concat([first, is_token], axis=1).to_tensor(False, shape=tf.stack([-1, tf.shape(packed)[-1]]))
+    return mask if counts is None else tf.RaggedTensor.from_row_lengths(mask, counts).to_tensor(False)

@@ -113,19 +113,19 @@ class LowPrecision:
         """
         if precision != "int8":
             set_precision(self.encoder, precision)
-        elif x is None and self._fitting_ranges is not None:
-            set_precision(self.encoder, precision, ranges=self._fitting_ranges)
+        elif x is None and self._current_ranges is not None:
+            set_precision(self.encoder, precision, ranges=self._current_ranges)
         else:
             built_in = built_in_texts(len(self.text_names))
             texts = built_in if x is None else x
             set_precision(self.encoder, precision, batches_of(self.preprocessor, texts, self.text_names))
             if x is not None:
-                self._warn_of_ranges(batches_of(self.preprocessor, built_in, self.text_names))
+                self._warn_about_ranges(batches_of(self.preprocessor, built_in, self.text_names))
             self._ranges = dataclasses.replace(self.encoder.inference.ranges, is_built_in=x is None)
             self.encoder.inference.ranges = self._ranges
         self.retrace()
 
-    def _warn_of_ranges(self, batches: Iterator[dict[str, tf.Tensor]]) -> None:
+    def _warn_about_ranges(self, batches: Iterator[dict[str, tf.Tensor]]) -> None:
         """Warns if the ranges are too narrow for texts outside of the calibration."""
         cosine = cosine_to_float32(self.encoder, batches)
         if cosine < _LEAST_COSINE:
@@ -136,10 +136,10 @@ class LowPrecision:
             )
 
     @property
-    def _fitting_ranges(self) -> int8_ranges.Int8Ranges | None:
+    def _current_ranges(self) -> int8_ranges.Int8Ranges | None:
         """The int8 ranges that belong to the current weights."""
-        known = self._ranges
-        return known if known is not None and known.weights == digest(self.encoder) else None
+        ranges = self._ranges
+        return ranges if ranges is not None and ranges.weights == digest(self.encoder) else None
 
     def quantize(self, mode: str | None = None, config: object = None, x: Texts | None = None) -> None:
         """Calls `set_precision("int8", x)`. The name is Keras's, whose own int8 is slower than float32 on a CPU.
@@ -154,11 +154,11 @@ class LowPrecision:
     def _load_ranges(self, directory: Path) -> None:
         """Reads the ranges of a preset, if it has any."""
         self._ranges = int8_ranges.read_ranges(directory)
-        if self._ranges is not None and self._fitting_ranges is None:
-            told = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
-            warnings.warn(told, stacklevel=3)
+        if self._ranges is not None and self._current_ranges is None:
+            message = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
+            warnings.warn(message, stacklevel=3)
 
     def _save_ranges(self, directory: Path) -> None:
         """Writes the ranges into a preset, if they belong to its weights."""
-        if (ranges := self._fitting_ranges) is not None:
+        if (ranges := self._current_ranges) is not None:
             int8_ranges.write_ranges(directory, ranges)

@@ -59,31 +59,32 @@ def fill_masks(
     """
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
-    everywhere = tf.tile(tf.range(seq_length)[None], [batch, 1])
-    by_row = tf.ragged.boolean_mask(everywhere, first_ids == mask_id)
-    positions = by_row.to_tensor(0)  # [batch, masks]
+    all_positions = tf.tile(tf.range(seq_length)[None], [batch, 1])
+    mask_positions = tf.ragged.boolean_mask(all_positions, first_ids == mask_id)
+    positions = mask_positions.to_tensor(0)  # [batch, masks]
     masks = tf.shape(positions)[1]
 
-    def go_on(ids: tf.Tensor, is_open: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:
+    def has_open_masks(ids: tf.Tensor, is_open: tf.Tensor, *filled: tf.Tensor) -> tf.Tensor:
         return tf.reduce_any(is_open)
 
-    def fill_one(ids: tf.Tensor, is_open: tf.Tensor, *found: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def fill_one(ids: tf.Tensor, is_open: tf.Tensor, *filled: tf.Tensor) -> tuple[tf.Tensor, ...]:
         logits = predict({**packed, "input_word_ids": ids}, positions)
         probabilities, candidates = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), top_k)
-        surest = tf.argmax(tf.where(is_open, probabilities[:, :, 0], -1.0), axis=1)
-        now = tf.one_hot(surest, masks, on_value=True, off_value=False) & is_open  # [batch, masks]
-        found = tuple(
-            tf.where(now[:, :, None], new, old) for new, old in zip((candidates, probabilities), found, strict=True)
+        best_mask = tf.argmax(tf.where(is_open, probabilities[:, :, 0], -1.0), axis=1)
+        is_filled_now = tf.one_hot(best_mask, masks, on_value=True, off_value=False) & is_open  # [batch, masks]
+        filled = tuple(
+            tf.where(is_filled_now[:, :, None], new, old)
+            for new, old in zip((candidates, probabilities), filled, strict=True)
         )
-        where = tf.where(now)  # [filled now, 2]: row, mask
-        places = tf.stack([tf.cast(where[:, 0], tf.int32), tf.gather_nd(positions, where)], axis=1)
-        ids = tf.tensor_scatter_nd_update(ids, places, tf.gather_nd(candidates[:, :, 0], where))
-        return ids, is_open & ~now, *found
+        indices = tf.where(is_filled_now)  # [filled now, 2]: row, mask
+        token_indices = tf.stack([tf.cast(indices[:, 0], tf.int32), tf.gather_nd(positions, indices)], axis=1)
+        ids = tf.tensor_scatter_nd_update(ids, token_indices, tf.gather_nd(candidates[:, :, 0], indices))
+        return ids, is_open & ~is_filled_now, *filled
 
-    is_open = tf.sequence_mask(by_row.row_lengths(), masks)
+    is_open = tf.sequence_mask(mask_positions.row_lengths(), masks)
     shape = tf.stack([batch, masks, top_k])
-    nothing = tf.zeros(shape, tf.int32), tf.zeros(shape, tf.float32)
-    _, _, ids, probabilities = tf.while_loop(go_on, fill_one, (first_ids, is_open, *nothing))
+    nothing_filled = tf.zeros(shape, tf.int32), tf.zeros(shape, tf.float32)
+    _, _, ids, probabilities = tf.while_loop(has_open_masks, fill_one, (first_ids, is_open, *nothing_filled))
     return Candidates(ids, probabilities)
 
 
@@ -97,13 +98,13 @@ class TokenTexts:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._mask = tokenizer.special_tokens["mask_token"]
         texts = _token_texts(tokenizer)
-        spaced = not isinstance(tokenizer, WordPieceTokenizer)  # whether a token includes the space before it
+        includes_space = not isinstance(tokenizer, WordPieceTokenizer)  # whether a token includes the space before it
         with tf.init_scope(), tf.device("CPU"):
             self._texts = tf.constant(texts)
-            self._filled = tf.constant(texts if spaced else [text.removeprefix("##") for text in texts])
-            self._takes_space = tf.constant([spaced or text.startswith("##") for text in texts])
+            self._filled = tf.constant(texts if includes_space else [text.removeprefix("##") for text in texts])
+            self._strips_space = tf.constant([includes_space or text.startswith("##") for text in texts])
 
-    def of(self, candidates: Candidates) -> tf.Tensor:
+    def decode(self, candidates: Candidates) -> tf.Tensor:
         """Decodes candidates to string `[batch, masks, top_k]`, "" where there is no mask.
 
         WordPiece tokens keep their `##`, others the space before them.
@@ -115,17 +116,17 @@ class TokenTexts:
         parts = tf.strings.split(texts, self._mask)  # [batch, (masks in the text + 1)]
         count = parts.row_lengths() - 1
         parts = parts.to_tensor("")  # [batch, most masks + 1]
-        most = tf.shape(parts)[1] - 1
-        seen = tf.shape(candidates.ids)[1]  # masks that were truncated stay
-        ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, most - seen]])
-        is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, most - seen]]) > 0
-        is_mask = tf.sequence_mask(count, most)
-        fills = tf.where(is_filled, tf.gather(self._filled, ids), tf.where(is_mask, self._mask, ""))
-        before = parts[:, :-1]
-        takes_space = is_filled & tf.gather(self._takes_space, ids)
-        before = tf.where(takes_space, tf.strings.regex_replace(before, f"{SPACES}+$", ""), before)
-        filled = tf.strings.reduce_join(tf.strings.join([before, fills]), axis=1)
-        begins_text = tf.reduce_any((before == "")[:, :1] & takes_space[:, :1], axis=1)
+        max_masks = tf.shape(parts)[1] - 1
+        num_read = tf.shape(candidates.ids)[1]  # masks that were truncated stay
+        ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, max_masks - num_read]])
+        is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, max_masks - num_read]]) > 0
+        is_mask = tf.sequence_mask(count, max_masks)
+        fill_texts = tf.where(is_filled, tf.gather(self._filled, ids), tf.where(is_mask, self._mask, ""))
+        texts_before = parts[:, :-1]
+        strips_space = is_filled & tf.gather(self._strips_space, ids)
+        texts_before = tf.where(strips_space, tf.strings.regex_replace(texts_before, f"{SPACES}+$", ""), texts_before)
+        filled = tf.strings.reduce_join(tf.strings.join([texts_before, fill_texts]), axis=1)
+        begins_text = tf.reduce_any((texts_before == "")[:, :1] & strips_space[:, :1], axis=1)
         filled = tf.where(begins_text, tf.strings.regex_replace(filled, "^ ", ""), filled)
         return tf.strings.join([filled, parts[:, -1]])
 
@@ -201,9 +202,9 @@ class BertMaskedLM(BertTask):
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor is not None:
-            _check(preprocessor)
+            _check_preprocessor(preprocessor)
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
-        self._by_top_k: dict[int, ByLength] = {}
+        self._runners_by_top_k: dict[int, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -235,7 +236,7 @@ class BertMaskedLM(BertTask):
 
     @property
     def _runners(self) -> Iterable[ByLength]:
-        return self._by_top_k.values()
+        return self._runners_by_top_k.values()
 
     @overload
     def fill(self, text: str, top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None) -> FilledText: ...
@@ -288,33 +289,38 @@ class BertMaskedLM(BertTask):
     def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[FilledText]:
         assert self.preprocessor is not None  # `fill` has checked it
         assert self._token_texts is not None
-        if top_k not in self._by_top_k:
-            self._by_top_k[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))
-        chunks = self._by_top_k[top_k](texts, batch_tokens, progress)
-        found = [row[row[:, 0, 1] > 0] for chunk in chunks for row in chunk]  # each [masks, top_k, 2]
-        _check_masks(self.preprocessor, texts, [len(row) for row in found])
+        if top_k not in self._runners_by_top_k:
+            self._runners_by_top_k[top_k] = ByLength(
+                self.preprocessor, lambda segments: self._stack_candidates(segments, top_k)
+            )
+        chunks = self._runners_by_top_k[top_k](texts, batch_tokens, progress)
+        outputs = [output[output[:, 0, 1] > 0] for chunk in chunks for output in chunk]  # each [masks, top_k, 2]
+        _check_masks(self.preprocessor, texts, [len(output) for output in outputs])
         if not texts:
             return []
-        rows = np.zeros((len(texts), max(map(len, found)), top_k, 2), np.float32)
-        for row, values in zip(rows, found, strict=True):
+        rows = np.zeros((len(texts), max(map(len, outputs)), top_k, 2), np.float32)
+        for row, values in zip(rows, outputs, strict=True):
             row[: len(values)] = values
         candidates = Candidates(tf.cast(rows[..., 0], tf.int32), rows[..., 1])
         filled = self._token_texts.fill(tf.constant(texts), candidates).numpy()
-        tokens = self._token_texts.of(candidates).numpy()
+        tokens = self._token_texts.decode(candidates).numpy()
         return [
             {
                 "text": text.decode(),
                 "masks": [
-                    [{"token": token.decode(), "probability": float(p)} for token, p in zip(mask, row, strict=True)]
-                    for mask, row in zip(names, scores[:, :, 1], strict=False)
+                    [
+                        {"token": token.decode(), "probability": float(probability)}
+                        for token, probability in zip(tokens, probabilities, strict=True)
+                    ]
+                    for tokens, probabilities in zip(tokens_of_masks, output[:, :, 1], strict=False)
                 ],
             }
-            for text, names, scores in zip(filled, tokens, found, strict=True)
+            for text, tokens_of_masks, output in zip(filled, tokens, outputs, strict=True)
         ]
 
-    def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
+    def _stack_candidates(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
         """Stacks ids and probabilities, float32 `[batch, masks, top_k, 2]`; float32 holds ids exactly up to 2^24."""
-        candidates = self._candidates(self._packed(segments), top_k)
+        candidates = self._candidates(self._pack(segments), top_k)
         return tf.stack([tf.cast(candidates.ids, tf.float32), candidates.probabilities], axis=-1)
 
     def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> Candidates:
@@ -341,7 +347,7 @@ class BertMaskedLM(BertTask):
 
         def serve_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
             candidates = self._candidates(preprocessor(text), min(5, preprocessor.tokenizer.vocabulary_size))
-            tokens = token_texts.of(candidates)
+            tokens = token_texts.decode(candidates)
             filled = token_texts.fill(text, candidates)
             return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}
 
@@ -352,10 +358,10 @@ class BertMaskedLM(BertTask):
         return [{"filled": answer["text"], "masks": answer["masks"]} for answer in self.fill(text, progress=False)]
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no masked language modeling head; pre-trained models have one")
-        return super()._arguments(preset, given)
+        return super()._arguments(preset, user_settings)
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
@@ -378,7 +384,7 @@ class BertMaskedLM(BertTask):
         return preset.load_preprocessor(positions, rows, tokenizer=tokenizer, max_sequence_length=positions)
 
 
-def _check(preprocessor: BertPreprocessor) -> None:
+def _check_preprocessor(preprocessor: BertPreprocessor) -> None:
     if not preprocessor.tokenizer.special_tokens_in_text:
         mask = preprocessor.tokenizer.special_tokens["mask_token"]
         raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
@@ -386,18 +392,20 @@ def _check(preprocessor: BertPreprocessor) -> None:
         raise ValueError(f"stride is {preprocessor.stride}, but masks cannot be filled in windows; leave it out")
 
 
-def _check_masks(preprocessor: BertPreprocessor, texts: list[str], seen: list[int]) -> None:
+def _check_masks(preprocessor: BertPreprocessor, texts: list[str], counts: list[int]) -> None:
     mask = preprocessor.tokenizer.special_tokens["mask_token"]
-    for number, (text, count) in enumerate(zip(texts, seen, strict=True)):
+    for number, (text, count) in enumerate(zip(texts, counts, strict=True)):
         if mask not in text:
             raise ValueError(f"text {number} (from 0) has no {mask}: {text!r:.60}")
         if text.count(mask) > count:
-            what = f"text {number} (from 0) has {mask} {text.count(mask)} times"
-            raise ValueError(f"{what}, but only {count} in the {preprocessor.longest} tokens that are read; shorten it")
+            problem = f"text {number} (from 0) has {mask} {text.count(mask)} times"
+            raise ValueError(
+                f"{problem}, but only {count} in the {preprocessor.longest} tokens that are read; shorten it"
+            )
 
 
 def _gather_rows(sequences: Tensor, positions: Tensor) -> Tensor:
     """Gathers hidden states at positions: `[batch, seq_length, hidden]`, int `[batch, n]` -> `[batch, n, hidden]`."""
     batch, seq_length, hidden = ops.shape(sequences)
-    first = ops.expand_dims(ops.arange(batch, dtype=positions.dtype) * ops.cast(seq_length, positions.dtype), 1)
-    return ops.take(ops.reshape(sequences, (-1, hidden)), positions + first, axis=0)
+    row_starts = ops.expand_dims(ops.arange(batch, dtype=positions.dtype) * ops.cast(seq_length, positions.dtype), 1)
+    return ops.take(ops.reshape(sequences, (-1, hidden)), positions + row_starts, axis=0)

@@ -45,9 +45,9 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> accuracy(["good", "bad", "bad", "bad"], ["good", "bad", "good", "bad"])
         {'accuracy': 0.75}
     """
-    labels, predictions = _alike(labels, predictions)
-    right = (labels == predictions).reshape(len(labels), -1).all(axis=1)
-    return {"accuracy": float(right.mean())}
+    labels, predictions = _as_comparable(labels, predictions)
+    is_right = (labels == predictions).reshape(len(labels), -1).all(axis=1)
+    return {"accuracy": float(is_right.mean())}
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", positive: int | str = 1) -> dict[str, float]:
@@ -77,14 +77,12 @@ def f1(labels: ArrayLike, predictions: ArrayLike, average: str = "binary", posit
     """
     if average not in ("binary", "macro", "micro"):
         raise ValueError(f"average is {average!r}; it can be 'binary', 'macro' or 'micro'")
-    labels, predictions = _alike(labels, predictions)
-    measured = import_extra("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
+    labels, predictions = _as_comparable(labels, predictions)
+    values = import_extra("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
         labels, predictions, average=average, pos_label=positive, zero_division=0
     )
     prefix = "" if average == "binary" else f"{average}_"
-    return {
-        f"{prefix}{name}": float(value) for name, value in zip(("precision", "recall", "f1"), measured, strict=False)
-    }
+    return {f"{prefix}{name}": float(value) for name, value in zip(("precision", "recall", "f1"), values, strict=False)}
 
 
 def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
@@ -106,7 +104,7 @@ def matthews(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> matthews([1, 1, 0, 0], [1, 0, 0, 0])  # (1 * 2 - 0 * 1) / sqrt(1 * 2 * 2 * 3)
         {'matthews_correlation': 0.577...}
     """
-    labels, predictions = _alike(labels, predictions)
+    labels, predictions = _as_comparable(labels, predictions)
     scikit_learn = import_extra("sklearn.metrics", "scikit-learn")
     if (labels == labels[0]).all() or (predictions == predictions[0]).all():  # scikit-learn sometimes warns here
         return {"matthews_correlation": 0.0}
@@ -129,7 +127,7 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> correlation([1.0, 2.0, 3.0], [1.0, 2.0, 9.0])
         {'pearson': 0.917..., 'spearman': 1.0}
     """
-    labels, predictions = _alike(labels, predictions, dtype=np.float64)
+    labels, predictions = _as_comparable(labels, predictions, dtype=np.float64)
     for name, values in {"labels": labels, "predictions": predictions}.items():
         if values.ndim != 1 or len(values) < 2:
             raise ValueError(f"{name} have the shape {list(values.shape)}; a correlation takes [examples], two or more")
@@ -161,7 +159,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
         >>> average_precision([True, False, True], [0.9, 0.8, 0.7])  # (1/1 + 2/3) / 2
         {'average_precision': 0.833...}
     """
-    labels, scores = _alike(labels, scores)
+    labels, scores = _as_comparable(labels, scores)
     scikit_learn = import_extra("sklearn.metrics", "scikit-learn")
     return {"average_precision": float(scikit_learn.average_precision_score(labels, scores)) if labels.any() else 0.0}
 
@@ -188,22 +186,24 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
     labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
     if len(labels) != len(predictions) or not labels:
         raise ValueError(f"{len(labels):,} sentences have labels and {len(predictions):,} have predictions")
-    for number, (right, predicted) in enumerate(zip(labels, predictions, strict=True), start=1):
-        if len(right) != len(predicted):
-            raise ValueError(f"sentence {number} has {len(right)} labels and {len(predicted)} predictions")
-    labels, predictions = _in_iobes(labels, predictions)
+    for number, (sentence_labels, sentence_predictions) in enumerate(zip(labels, predictions, strict=True), start=1):
+        if len(sentence_labels) != len(sentence_predictions):
+            raise ValueError(
+                f"sentence {number} has {len(sentence_labels)} labels and {len(sentence_predictions)} predictions"
+            )
+    labels, predictions = _to_iobes(labels, predictions)
     seqeval = import_extra("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
     return {name: float(measure(labels, predictions, zero_division=0)) for name, measure in measures.items()}
 
 
-def _in_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
+def _to_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
     """Converts labels of words to IOBES, whose prefixes seqeval reads as conlleval does."""
-    given = {label for column in columns for sentence in column for label in sentence}
-    scheme = LabelScheme.of([*given, OUTSIDE])
-    if strange := sorted(given - {OUTSIDE, *scheme.parts}):
+    present = {label for column in columns for sentence in column for label in sentence}
+    scheme = LabelScheme.detect([*present, OUTSIDE])
+    if unknown := sorted(present - {OUTSIDE, *scheme.parts}):
         raise ValueError(
-            f"{strange[0]!r} is not an IOB2 label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
+            f"{unknown[0]!r} is not an IOB2 label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
             "S-, L-, U- or M- before a kind of entity"
         )
     return [[scheme.iobes(sentence) for sentence in column] for column in columns]
@@ -221,7 +221,7 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
     """
     labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
     entity_f1(labels, predictions)  # raises
-    columns = _in_iobes(labels, predictions)
+    columns = _to_iobes(labels, predictions)
     if not any(label != OUTSIDE for column in columns for sentence in column for label in sentence):
         return {}  # seqeval cannot average over no kinds
     report = import_extra("seqeval.metrics", "seqeval").classification_report(
@@ -229,8 +229,8 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
     )
     rows = {name: list(row.values()) for name, row in report.items()}  # precision, recall, F1 and support
     _, macro, _ = rows.pop("micro avg"), rows.pop("macro avg"), rows.pop("weighted avg")
-    averages = {f"macro_{kind}": float(value) for kind, value in zip(_KINDS[:-1], macro, strict=False)}
-    return {**averages, **_of_classes(list(rows), list(zip(*rows.values(), strict=True)))}
+    averages = {f"macro_{kind}": float(value) for kind, value in zip(_METRIC_NAMES[:-1], macro, strict=False)}
+    return {**averages, **_name_by_class(list(rows), list(zip(*rows.values(), strict=True)))}
 
 
 def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) -> dict[str, float]:
@@ -255,24 +255,27 @@ def by_class(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str]) 
         >>> measured["recall of good"], measured["support of good"]
         (0.5, 2)
     """
-    labels, predictions = _alike(labels, predictions)
-    measure = import_extra("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
+    labels, predictions = _as_comparable(labels, predictions)
+    compute_metrics = import_extra("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
     names = list(classes) if labels.ndim == 1 else None
-    values = measure(labels, predictions, labels=names, zero_division=0)  # each [classes]
-    occurs = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
-    macro = {f"macro_{kind}": float(each[occurs].mean()) for kind, each in zip(_KINDS[:-1], values, strict=False)}
-    return {**macro, **_of_classes(classes, values)}
+    values = compute_metrics(labels, predictions, labels=names, zero_division=0)  # each [classes]
+    has_examples = np.isin(classes, [labels, predictions]) if names else np.full(len(classes), True)
+    macro = {
+        f"macro_{kind}": float(metric[has_examples].mean())
+        for kind, metric in zip(_METRIC_NAMES[:-1], values, strict=False)
+    }
+    return {**macro, **_name_by_class(classes, values)}
 
 
-_KINDS = ("precision", "recall", "f1", "support")
+_METRIC_NAMES = ("precision", "recall", "f1", "support")
 
 
-def _of_classes(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Names the metrics of classes: `values` has a list for each of `_KINDS`."""
+def _name_by_class(names: Sequence[str], values: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Names the metrics of classes: `values` has a list for each of `_METRIC_NAMES`."""
     return {
-        f"{kind} of {name}": int(each[i]) if kind == "support" else float(each[i])
-        for i, name in enumerate(names)
-        for kind, each in zip(_KINDS, values, strict=True)
+        f"{kind} of {name}": int(metric[index]) if kind == "support" else float(metric[index])
+        for index, name in enumerate(names)
+        for kind, metric in zip(_METRIC_NAMES, values, strict=True)
     }
 
 
@@ -283,9 +286,9 @@ def errors(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         >>> errors([1.0, 2.0], [1.0, 4.0])
         {'mae': 1.0, 'rmse': 1.414...}
     """
-    labels, predictions = _alike(labels, predictions, np.float64)
-    apart = np.abs(labels - predictions)
-    return {"mae": float(apart.mean()), "rmse": float(np.sqrt(np.square(apart).mean()))}
+    labels, predictions = _as_comparable(labels, predictions, np.float64)
+    differences = np.abs(labels - predictions)
+    return {"mae": float(differences.mean()), "rmse": float(np.sqrt(np.square(differences).mean()))}
 
 
 def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str | int]) -> np.ndarray:
@@ -307,7 +310,7 @@ def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequenc
         array([[1, 1],
                [0, 1]])
     """
-    labels, predictions = _alike(labels, predictions)
+    labels, predictions = _as_comparable(labels, predictions)
     unknown = set(np.unique(labels).tolist() + np.unique(predictions).tolist()) - set(np.asarray(classes).tolist())
     if unknown:  # scikit-learn would ignore these silently
         raise ValueError(f"{sorted(unknown)[0]!r} is not one of the classes, {', '.join(map(repr, classes))}")
@@ -315,7 +318,9 @@ def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequenc
     return matrix.astype(np.int64)
 
 
-def _alike(labels: ArrayLike, predictions: ArrayLike, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
+def _as_comparable(
+    labels: ArrayLike, predictions: ArrayLike, dtype: type | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Converts labels and predictions to arrays. Raises ValueError if they cannot be compared or are empty."""
     labels, predictions = np.asarray(labels, dtype), np.asarray(predictions, dtype)
     if labels.shape != predictions.shape:
@@ -356,12 +361,12 @@ def squad_v1(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> di
         {'exact_match': 50.0, 'f1': 90.0}
     """
     _check(answers, predictions)
-    for number, given in enumerate(answers, start=1):
-        if not given:
+    for number, references in enumerate(answers, start=1):
+        if not references:
             raise ValueError(f"question {number} has no answer; use squad_v2 for questions without answers")
     return {
-        "exact_match": _percent(_best(_exact, answers, predictions)),
-        "f1": _percent(_best(_overlap, answers, predictions)),
+        "exact_match": _percent(_best_over_references(_exact, answers, predictions)),
+        "f1": _percent(_best_over_references(_overlap, answers, predictions)),
     }
 
 
@@ -406,33 +411,39 @@ def squad_v2(
     _check(answers, predictions)
     if no_answer_scores is not None and len(no_answer_scores) != len(answers):
         raise ValueError(f"{len(answers):,} questions have {len(no_answer_scores):,} no_answer_scores")
-    answerable = [bool(given) for given in answers]
+    answerable = [bool(references) for references in answers]
     # Answers of only punctuation and articles are left out; a question without other answers gets an empty one.
-    answers = [[answer for answer in given if _words(answer)] or [""] for given in answers]
-    scores = {"exact": _best(_exact, answers, predictions), "f1": _best(_f1, answers, predictions)}
+    answers = [[answer for answer in references if _words(answer)] or [""] for references in answers]
+    scores = {
+        "exact": _best_over_references(_exact, answers, predictions),
+        "f1": _best_over_references(_f1, answers, predictions),
+    }
     counted = scores
     if no_answer_scores is not None:
-        refused = [score > threshold for score in no_answer_scores]
+        is_refused = [score > threshold for score in no_answer_scores]
         counted = {
             name: [
-                float(not able) if no else value for value, no, able in zip(values, refused, answerable, strict=True)
+                float(not is_answerable) if refuses else value
+                for value, refuses, is_answerable in zip(values, is_refused, answerable, strict=True)
             ]
             for name, values in scores.items()
         }
     result: dict[str, float] = {}
-    for prefix, chosen in {
+    for prefix, is_selected in {
         "": [True] * len(answers),
         "HasAns_": answerable,
-        "NoAns_": [not able for able in answerable],
+        "NoAns_": [not is_answerable for is_answerable in answerable],
     }.items():
-        if any(chosen):
+        if any(is_selected):
             for name, values in counted.items():
-                result[prefix + name] = _percent([value for value, one in zip(values, chosen, strict=True) if one])
-            result[f"{prefix}total"] = sum(chosen)
+                result[prefix + name] = _percent(
+                    [value for value, selected in zip(values, is_selected, strict=True) if selected]
+                )
+            result[f"{prefix}total"] = sum(is_selected)
     if no_answer_scores is not None:
         for name, values in scores.items():
-            best, at = _best_threshold(values, predictions, no_answer_scores, answerable)
-            result |= {f"best_{name}": best, f"best_{name}_thresh": at}
+            best, best_threshold = _best_threshold(values, predictions, no_answer_scores, answerable)
+            result |= {f"best_{name}": best, f"best_{name}_thresh": best_threshold}
     return result
 
 
@@ -442,29 +453,29 @@ def _best_threshold(
     """Finds the best score over all thresholds, in percent, and its threshold: 0.0 if answering no question is best."""
     current = best = float(answerable.count(False))  # the threshold is below all scores: no question is answered
     threshold = 0.0
-    for place in sorted(range(len(values)), key=lambda place: no_answer_scores[place]):
+    for index in sorted(range(len(values)), key=lambda index: no_answer_scores[index]):
         # The threshold rises to this question's score, so this question is answered too. Equal scores count one by one,
         # as in the official script.
-        current += values[place] if answerable[place] else -bool(predictions[place])
+        current += values[index] if answerable[index] else -bool(predictions[index])
         if current > best:
-            best, threshold = current, float(no_answer_scores[place])
+            best, threshold = current, float(no_answer_scores[index])
     return 100 * best / len(values), threshold
 
 
 def _check(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> None:
     if len(answers) != len(predictions) or not len(answers):
         raise ValueError(f"{len(answers):,} questions have {len(predictions):,} predictions")
-    if any(isinstance(given, str) for given in answers):
+    if any(isinstance(references, str) for references in answers):
         raise ValueError("answers are strings; pass a list of strings for each question")
 
 
-def _best(
+def _best_over_references(
     measure: Callable[[list[str], list[str]], float], answers: Sequence[Sequence[str]], predictions: Sequence[str]
 ) -> list[float]:
     """Computes, for each prediction, the highest `measure` over the reference answers to its question."""
     return [
-        max(measure(_words(answer), _words(prediction)) for answer in given)
-        for given, prediction in zip(answers, predictions, strict=True)
+        max(measure(_words(answer), _words(prediction)) for answer in references)
+        for references, prediction in zip(answers, predictions, strict=True)
     ]
 
 
@@ -476,20 +487,20 @@ def _words(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_PUNCTUATION)).split()
 
 
-def _exact(answer: list[str], prediction: list[str]) -> float:
-    return float(answer == prediction)
+def _exact(reference: list[str], prediction: list[str]) -> float:
+    return float(reference == prediction)
 
 
-def _overlap(answer: list[str], prediction: list[str]) -> float:
+def _overlap(reference: list[str], prediction: list[str]) -> float:
     """Computes F1 of words; 0 if no word is in both, or both are empty."""
-    common = sum((Counter(answer) & Counter(prediction)).values())
+    common = sum((Counter(reference) & Counter(prediction)).values())
     # 2 / (1 / precision + 1 / recall), with precision = common / len(prediction) and recall = common / len(answer)
-    return 2 * common / (len(answer) + len(prediction)) if common else 0.0
+    return 2 * common / (len(reference) + len(prediction)) if common else 0.0
 
 
-def _f1(answer: list[str], prediction: list[str]) -> float:
+def _f1(reference: list[str], prediction: list[str]) -> float:
     """Computes F1 of words for SQuAD 2.0: an empty prediction is right if the answer is empty."""
-    return _overlap(answer, prediction) if answer and prediction else _exact(answer, prediction)
+    return _overlap(reference, prediction) if reference and prediction else _exact(reference, prediction)
 
 
 def _percent(values: Sequence[float]) -> float:

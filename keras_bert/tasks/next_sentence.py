@@ -145,10 +145,10 @@ class BertNextSentence(BertTask):
         return [{"probability": float(score)} for score in self.score(text, text_pair, progress=False)]
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no next-sentence head; BERT's original checkpoints have one")
-        return super()._arguments(preset, given)
+        return super()._arguments(preset, user_settings)
 
     def settings(self) -> Settings:
         return {"dropout": self.dropout_rate}

@@ -9,21 +9,21 @@ from keras import ops
 from keras_bert.tensors import Tensor
 
 
-def _number(mask: Tensor) -> Tensor:
+def _count_tokens(mask: Tensor) -> Tensor:
     return ops.sum(mask, axis=1, keepdims=True)
 
 
 def _mean(mask: Tensor) -> Tensor:
-    return mask / ops.maximum(_number(mask), 1.0)
+    return mask / ops.maximum(_count_tokens(mask), 1.0)
 
 
 def _mean_sqrt_len_tokens(mask: Tensor) -> Tensor:
-    return mask / ops.sqrt(ops.maximum(_number(mask), 1.0))
+    return mask / ops.sqrt(ops.maximum(_count_tokens(mask), 1.0))
 
 
 def _weightedmean(mask: Tensor) -> Tensor:
     positions = mask * ops.cumsum(ops.ones_like(mask), axis=1)  # from 1
-    return positions / ops.maximum(_number(positions), 1.0)
+    return positions / ops.maximum(_count_tokens(positions), 1.0)
 
 
 def _cls(mask: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def _cls(mask: Tensor) -> Tensor:
 
 
 def _lasttoken(mask: Tensor) -> Tensor:
-    return mask * ops.cast(ops.cumsum(mask, axis=1) == _number(mask), mask.dtype)
+    return mask * ops.cast(ops.cumsum(mask, axis=1) == _count_tokens(mask), mask.dtype)
 
 
 # Each pooling is a function: mask -> the weights of a text's tokens, both float32 `[batch, seq_length, 1]`.

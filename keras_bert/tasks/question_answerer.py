@@ -20,8 +20,8 @@ from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.spans import (
     NEVER,
     SpanLoss,
+    answer_byte_span,
     best_spans,
-    bytes_of_answer,
     check_answers,
     checked_questions,
     rank_answers,
@@ -36,7 +36,7 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
-_BEST, _LONGEST, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
+_NUM_BEST, _MAX_LENGTH, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
 _QUESTIONS_AT_A_TIME = 4096
 
 
@@ -118,7 +118,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         self._add_head(2, dropout)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
-        self._by_length = ByLength(preprocessor, lambda segments: self._found(*segments))
+        self._by_length = ByLength(preprocessor, lambda segments: self._find_spans(*segments))
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict | tuple | list):
@@ -190,7 +190,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
                 `top_k` is not 1 to 20.
         """
-        check_top_k(top_k, _BEST)
+        check_top_k(top_k, _NUM_BEST)
         check_batch_tokens(batch_tokens)
         self._warn_if_untrained()
         is_one = False
@@ -202,28 +202,28 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             for first in range(0, len(questions), _QUESTIONS_AT_A_TIME):
                 chunk = slice(first, first + _QUESTIONS_AT_A_TIME)
                 answers.extend(self._answers(questions[chunk], contexts[chunk], top_k, batch_tokens, bar))
-        found = answers if top_k > 1 else [ranked[0] for ranked in answers]
-        return found[0] if is_one else found
+        results = answers if top_k > 1 else [ranked[0] for ranked in answers]
+        return results[0] if is_one else results
 
     def _answers(
         self, questions: list[str], contexts: list[str], top_k: int, batch_tokens: int, bar: tqdm
     ) -> list[list[SpanAnswer]]:
         texts = as_strings(contexts)
-        read = read_contexts(self.preprocessor, as_strings(questions), texts)
-        lengths = np.maximum(row_lengths(self.preprocessor, read), self.preprocessor.sequence_length or 0)
+        tokenized = read_contexts(self.preprocessor, as_strings(questions), texts)
+        lengths = np.maximum(row_lengths(self.preprocessor, tokenized), self.preprocessor.sequence_length or 0)
         bar.total += len(lengths)
-        found = self._by_length.compute(list(read.segments), lengths, batch_tokens, bar)
-        found = rank_answers(read, texts, tf.constant(np.array(found)), self.no_answer_threshold, top_k)
-        columns = {name: values.numpy().tolist() for name, values in found._asdict().items()}  # each [batch, top_k]
+        outputs = self._by_length.compute(list(tokenized.segments), lengths, batch_tokens, bar)
+        outputs = rank_answers(tokenized, texts, tf.constant(np.array(outputs)), self.no_answer_threshold, top_k)
+        columns = {name: values.numpy().tolist() for name, values in outputs._asdict().items()}  # each [batch, top_k]
         answers = []
-        for row, context in enumerate(contexts):
-            ranked = [{name: values[row][i] for name, values in columns.items()} for i in range(top_k)]
+        for index, context in enumerate(contexts):
+            ranked = [{name: values[index][rank] for name, values in columns.items()} for rank in range(top_k)]
             answers.append(
                 [{"answer": context[each["start"] : each["end"]], **each} for each in ranked if each.pop("exists")]
             )
         return answers
 
-    def _found(self, question: tf.RaggedTensor, window: tf.RaggedTensor, is_best: tf.RaggedTensor) -> tf.Tensor:
+    def _find_spans(self, question: tf.RaggedTensor, window: tf.RaggedTensor, is_best: tf.RaggedTensor) -> tf.Tensor:
         """Finds the best spans of each window.
 
         Args:
@@ -234,12 +234,14 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """
         logits = self(self._packed_windows(question, window), training=False)  # [windows, seq_length, 2]
         may_start = is_best.to_tensor() > 0  # [windows, tokens]
-        place = tokens_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
-        place = tf.minimum(place, tf.shape(logits, tf.int64)[1] - 1)  # for the shorter windows
-        of_window = tf.gather(logits, place, batch_dims=1)  # [windows, tokens, 2]
-        spans = best_spans(of_window, may_start, window.row_lengths(), self.max_answer_length, _BEST)
-        none = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), _BEST, axis=1)  # [windows, 20], of [CLS]
-        return tf.stack([spans.scores, tf.cast(spans.starts, none.dtype), tf.cast(spans.ends, none.dtype), none], -1)
+        positions = tokens_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
+        positions = tf.minimum(positions, tf.shape(logits, tf.int64)[1] - 1)  # for the shorter windows
+        token_logits = tf.gather(logits, positions, batch_dims=1)  # [windows, tokens, 2]
+        spans = best_spans(token_logits, may_start, window.row_lengths(), self.max_answer_length, _NUM_BEST)
+        no_answer = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), _NUM_BEST, axis=1)  # [windows, 20], of [CLS]
+        return tf.stack(
+            [spans.scores, tf.cast(spans.starts, no_answer.dtype), tf.cast(spans.ends, no_answer.dtype), no_answer], -1
+        )
 
     def _packed_windows(self, question: tf.RaggedTensor, window: tf.RaggedTensor) -> dict[str, tf.Tensor]:
         """Packs questions with windows that fit into a row, int32 `[windows, seq_length]` each."""
@@ -253,11 +255,13 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             `answer`, string `[batch]`, and of the same shape `start`, `end` (int32), `score`, `probability` and
             `no_answer_score` (float32), as in `answer`.
         """
-        read = read_contexts(self.preprocessor, question, context)
-        found = rank_answers(read, context, self._found(*read.segments), self.no_answer_threshold, top_k=1)
-        served = {name: values[:, 0] for name, values in found._asdict().items() if name != "exists"}
-        length = served["end"] - served["start"]
-        return {"answer": tf.strings.substr(context, served["start"], length, unit="UTF8_CHAR"), **served}
+        tokenized = read_contexts(self.preprocessor, question, context)
+        answers = rank_answers(
+            tokenized, context, self._find_spans(*tokenized.segments), self.no_answer_threshold, top_k=1
+        )
+        outputs = {name: values[:, 0] for name, values in answers._asdict().items() if name != "exists"}
+        length = outputs["end"] - outputs["start"]
+        return {"answer": tf.strings.substr(context, outputs["start"], length, unit="UTF8_CHAR"), **outputs}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `start_logits` and `end_logits`, float32 `[batch, seq_length]` each, `NEVER` at padding."""
@@ -294,16 +298,18 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             raise ValueError(f"there are {len(questions):,} questions, but no answers")
         if len(questions) != len(y):
             raise ValueError(f"there are {len(questions):,} questions, but answers to {len(y):,}")
-        places = [bytes_of_answer(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
+        byte_spans = [answer_byte_span(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
         chunks = []
         for first in range(0, len(questions) or 1, _QUESTIONS_AT_A_TIME):
             chunk = slice(first, first + _QUESTIONS_AT_A_TIME)
-            read = read_contexts(self.preprocessor, as_strings(questions[chunk]), as_strings(contexts[chunk]))
-            targets, lost = span_targets(self.preprocessor, read, *np.array(places[chunk], np.int64).reshape(-1, 2).T)
-            for number in first + lost[:1]:
+            tokenized = read_contexts(self.preprocessor, as_strings(questions[chunk]), as_strings(contexts[chunk]))
+            targets, without_tokens = span_targets(
+                self.preprocessor, tokenized, *np.array(byte_spans[chunk], np.int64).reshape(-1, 2).T
+            )
+            for number in first + without_tokens[:1]:
                 answer = y[number][0][0]
                 raise ValueError(f"question {number} (from 0): its answer {answer!r} has no tokens")
-            chunks.append((*read.segments[:2], targets, row_lengths(self.preprocessor, read)))
+            chunks.append((*tokenized.segments[:2], targets, row_lengths(self.preprocessor, tokenized)))
         question, window, targets, lengths = (tf.concat(parts, axis=0) for parts in zip(*chunks, strict=True))
         return TokenizedExamples((question, window), targets, lengths.numpy())
 
@@ -334,16 +340,16 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
         In SQuAD 2.0, `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
         """
-        right = [[text for text, _ in each] for each in y]
-        if all(right):
-            measured = metrics.squad_v1(right, [ranked[0]["answer"] for ranked in answers])
+        references = [[text for text, _ in each] for each in y]
+        if all(references):
+            scores = metrics.squad_v1(references, [ranked[0]["answer"] for ranked in answers])
         else:
             # "No answer" may rank first; the search for the best threshold needs the answer after it.
             spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
-            scores = [ranked[0]["no_answer_score"] for ranked in answers]
+            no_answer_scores = [ranked[0]["no_answer_score"] for ranked in answers]
             threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
-            measured = metrics.squad_v2(right, spans, scores, threshold)
-        return {"f1": measured.pop("f1"), **measured}
+            scores = metrics.squad_v2(references, spans, no_answer_scores, threshold)
+        return {"f1": scores.pop("f1"), **scores}
 
     def mistakes(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
         """Finds the questions whose answer is not an exact match, as SQuAD counts.
@@ -352,8 +358,8 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """
         return [
             i
-            for i, (ranked, right) in enumerate(zip(answers, y, strict=True))
-            if metrics.squad_v1([[text for text, _ in right] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
+            for i, (ranked, references) in enumerate(zip(answers, y, strict=True))
+            if metrics.squad_v1([[text for text, _ in references] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
         ]
 
     def worst(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
@@ -361,8 +367,8 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
     def compared(self, answer: list[SpanAnswer], label: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
         """Returns the right answers and the model's best answer; each is empty if there is none."""
-        right = " | ".join(dict.fromkeys(text for text, _ in label))
-        return [{"label": right, **self.answer_columns(answer)}]
+        references = " | ".join(dict.fromkeys(text for text, _ in label))
+        return [{"label": references, **self.answer_columns(answer)}]
 
     def answer_columns(self, answer: list[SpanAnswer]) -> dict[str, object]:
         """Returns the best answer and its probability."""
@@ -382,16 +388,20 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
-        saved, positions = preset.preprocessor, encoder.config.max_positions
-        if saved and rows == RowSettings():
-            return BertPreprocessor.from_preset(preset.files, **saved)
-        longest = saved.get("sequence_length") or saved.get("max_sequence_length") or min(_LONGEST, positions)
+        saved_settings, max_positions = preset.preprocessor, encoder.config.max_positions
+        if saved_settings and rows == RowSettings():
+            return BertPreprocessor.from_preset(preset.files, **saved_settings)
+        max_length = (
+            saved_settings.get("sequence_length")
+            or saved_settings.get("max_sequence_length")
+            or min(_MAX_LENGTH, max_positions)
+        )
         if rows.sequence_length is not None:
-            longest = rows.sequence_length
-        if longest > positions:
-            raise ValueError(f"sequence_length is {longest}, but this model has {positions} positions")
-        stride = (saved.get("stride") or _STRIDE) if rows.stride is None else rows.stride
-        limits = {"max_sequence_length": longest, "stride": stride}
+            max_length = rows.sequence_length
+        if max_length > max_positions:
+            raise ValueError(f"sequence_length is {max_length}, but this model has {max_positions} positions")
+        stride = (saved_settings.get("stride") or _STRIDE) if rows.stride is None else rows.stride
+        limits = {"max_sequence_length": max_length, "stride": stride}
         return BertPreprocessor.from_preset(preset.files, sequence_length=None, **limits)
 
     def settings(self) -> Settings:

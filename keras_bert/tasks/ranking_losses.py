@@ -24,7 +24,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.choices import RANKING_LOSSES
-from keras_bert.tasks.replicas import over_all
+from keras_bert.tasks.replicas import all_reduce_sum
 from keras_bert.tasks.sentence_losses import MarginMSELoss
 from keras_bert.tensors import Tensor
 
@@ -121,15 +121,15 @@ class LambdaLoss(keras.losses.Loss):
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         labels, logits = _by_score(y_true, y_pred)
         discounts = np.log2(np.arange(labels.shape[1]) + 2.0).astype(np.float32)
-        best = ops.flip(ops.sort(_gains(labels), axis=1), axis=1)
-        highest = ops.sum((best / discounts)[:, : self.k], axis=1, keepdims=True)  # the DCG of the best order
-        gains = _gains(labels) / ops.maximum(highest, 1e-10)
+        ideal_gains = ops.flip(ops.sort(_gains(labels), axis=1), axis=1)
+        ideal_dcg = ops.sum((ideal_gains / discounts)[:, : self.k], axis=1, keepdims=True)  # the DCG of the best order
+        gains = _gains(labels) / ops.maximum(ideal_dcg, 1e-10)
         weights = _weights(discounts) * ops.abs(_differences(gains))  # [batch, passages, passages]
         pairs = self._pairs(labels)
         losses = ops.softplus(-_differences(logits)) / np.log(2)  # -log2(sigmoid)
-        count = over_all(ops.sum(pairs))
-        share = over_all(ops.cast(ops.shape(labels)[0], "float32")) / ops.maximum(count, 1.0)
-        return ops.sum(weights * losses * pairs, axis=(1, 2)) * share
+        count = all_reduce_sum(ops.sum(pairs))
+        queries_per_pair = all_reduce_sum(ops.cast(ops.shape(labels)[0], "float32")) / ops.maximum(count, 1.0)
+        return ops.sum(weights * losses * pairs, axis=(1, 2)) * queries_per_pair
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
         """Checks that some query of a batch has passages with different labels; otherwise there is nothing to learn."""
@@ -142,8 +142,8 @@ class LambdaLoss(keras.losses.Loss):
     def _pairs(self, labels: Tensor) -> Tensor:
         """Marks the pairs that count by 1, float32 `[batch, passages, passages]`; labels are sorted by rank."""
         ranks = np.arange(labels.shape[1])  # from 0
-        counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
-        return ops.cast(_differences(labels) > 0, "float32") * counted
+        is_counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
+        return ops.cast(_differences(labels) > 0, "float32") * is_counted
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "k": self.k}
@@ -167,12 +167,12 @@ def _differences(values: Tensor) -> Tensor:
 
 def _weights(discounts: np.ndarray) -> np.ndarray:
     """Computes the weight of a difference of gains from the ranks of both passages, `[n, n]`."""
-    kept = 1 / np.append(discounts, np.log2(len(discounts) + 2.0))  # by rank
+    inverse_discounts = 1 / np.append(discounts, np.log2(len(discounts) + 2.0))  # by rank
     ranks = np.arange(len(discounts))
-    apart = np.abs(ranks[:, None] - ranks)
-    of_distance = np.where(apart > 0, kept[apart - 1] - kept[apart], 0.0)
-    of_ranks = np.abs(kept[ranks][:, None] - kept[ranks])
-    return (_MU * of_distance + of_ranks).astype(np.float32)
+    distances = np.abs(ranks[:, None] - ranks)
+    distance_weights = np.where(distances > 0, inverse_discounts[distances - 1] - inverse_discounts[distances], 0.0)
+    rank_weights = np.abs(inverse_discounts[ranks][:, None] - inverse_discounts[ranks])
+    return (_MU * distance_weights + rank_weights).astype(np.float32)
 
 
 def binary_cross_entropy() -> keras.losses.Loss:

@@ -72,7 +72,7 @@ class Replicated(_Model):
 
     def _loss_metric(self) -> keras.metrics.Metric | None:
         """Makes the metric of an epoch's mean loss; None keeps Keras's."""
-        return _LossOfReplicas() if self.distribute_strategy.num_replicas_in_sync > 1 else None
+        return _GlobalLossMean() if self.distribute_strategy.num_replicas_in_sync > 1 else None
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles a model that was saved as a `.keras` file. Keras does not if a class overrides `compile`."""
@@ -93,20 +93,20 @@ class Replicated(_Model):
         return super().make_train_function(force)
 
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return self._reducible(self._updating(super().train_step, data))
+        return self._add_batch_axis(self._run_update(super().train_step, data))
 
-    def _updating(self, step: Callable[..., Any], *arguments: Any) -> Any:
+    def _run_update(self, step: Callable[..., Any], *arguments: Any) -> Any:
         """Runs a step that applies the optimizer, in a way that lets the model be freed later."""
         if tf.distribute.has_strategy() or isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
             return step(*arguments)
         # In a replica context, even of one replica, Keras's optimizers sum gradients by TensorFlow's `all_reduce`. It
         # has a custom gradient, so TensorFlow keeps the graph, the model and its moments until the process ends.
-        return tf.distribute.get_replica_context().merge_call(lambda _, *given: step(*given), args=arguments)
+        return tf.distribute.get_replica_context().merge_call(lambda _, *values: step(*values), args=arguments)
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return self._reducible(super().test_step(data))
+        return self._add_batch_axis(super().test_step(data))
 
-    def _reducible(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _add_batch_axis(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
         # With several workers, Keras averages the results of a step along their first axis; scalars need one.
         if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return logs
@@ -129,8 +129,8 @@ class GlobalMean(keras.losses.Loss):
         mean = self.loss(y_true, y_pred, sample_weight)  # this replica's mean, divided by the number of replicas
         if not is_mean(self):
             return mean
-        here = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
-        return mean * ops.divide_no_nan(here * replicas(), over_all(here))
+        divisor = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
+        return mean * ops.divide_no_nan(divisor * num_replicas(), all_reduce_sum(divisor))
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
@@ -155,14 +155,14 @@ def divisor_of(loss: KerasLoss, y_true: Tensor, sample_weight: Tensor | None) ->
     Returns:
         float32: the number of labels that are not ignored; or the sum of their weights, if the loss divides by that.
     """
-    ignored = getattr(loss, "ignore_class", None)
-    counted = ops.ones_like(y_true, dtype="float32")
-    if ignored is not None:
-        counted = ops.cast(ops.not_equal(y_true, ops.cast(ignored, y_true.dtype)), "float32")
+    ignored_class = getattr(loss, "ignore_class", None)
+    is_counted = ops.ones_like(y_true, dtype="float32")
+    if ignored_class is not None:
+        is_counted = ops.cast(ops.not_equal(y_true, ops.cast(ignored_class, y_true.dtype)), "float32")
     if getattr(loss, "reduction", None) == "mean_with_sample_weight" and sample_weight is not None:
         sample_weight = ops.cast(sample_weight, "float32")
-        return ops.sum(sample_weight if ignored is None else sample_weight * counted)
-    return ops.sum(counted)
+        return ops.sum(sample_weight if ignored_class is None else sample_weight * is_counted)
+    return ops.sum(is_counted)
 
 
 def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
@@ -172,11 +172,13 @@ def _global_mean(loss: KerasLoss | None) -> KerasLoss | None:
     if isinstance(loss, GlobalMean):  # the loss of a saved model is wrapped already
         return loss
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", "loss")
-    found = keras.losses.get(loss)
-    return GlobalMean(found if isinstance(found, keras.losses.Loss) else undocumented.loss_from_function(found, name))
+    resolved = keras.losses.get(loss)
+    return GlobalMean(
+        resolved if isinstance(resolved, keras.losses.Loss) else undocumented.loss_from_function(resolved, name)
+    )
 
 
-class _LossOfReplicas(keras.metrics.Mean):
+class _GlobalLossMean(keras.metrics.Mean):
     """The mean loss of an epoch, over rows: replicas may have different numbers of them."""
 
     def __init__(self) -> None:
@@ -189,38 +191,38 @@ class _LossOfReplicas(keras.metrics.Mean):
             loss: this replica's share of the global batch's loss, times the number of replicas.
             sample_weight: the number of rows on this replica.
         """
-        rows = over_all(ops.cast(sample_weight, self.dtype))
-        of_batch = over_all(ops.cast(loss, self.dtype) / replicas())
+        rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
+        batch_loss = all_reduce_sum(ops.cast(loss, self.dtype) / num_replicas())
         # Reading the metric sums total and count over replicas, so each replica records 1/n of both. The mean that a
         # single replica would report is right, too.
-        self.total.assign_add(of_batch * rows / replicas())
-        self.count.assign_add(rows / replicas())
+        self.total.assign_add(batch_loss * rows / num_replicas())
+        self.count.assign_add(rows / num_replicas())
 
 
-def replicas() -> int:
+def num_replicas() -> int:
     """Counts the replicas that compute a step."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def over_all(value: Tensor) -> Tensor:
+def all_reduce_sum(value: Tensor) -> Tensor:
     """Sums a value over all replicas. In a step, every replica must call it; outside of a step, there is one."""
     context = tf.distribute.get_replica_context()
-    return value if context is None or replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+    return value if context is None or num_replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
-def of_all_replicas(rows: Tensor) -> Tensor:
+def all_gather(rows: Tensor) -> Tensor:
     """Gathers the rows of the global batch. Gradients flow back to the replicas.
 
     In a step, every replica must call this function; outside of a step, there is one replica.
     """
     context = tf.distribute.get_replica_context()
-    if context is None or replicas() == 1:
+    if context is None or num_replicas() == 1:
         return rows
     rows = tf.convert_to_tensor(rows)
     return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
 
 
-def of_this_replica(rows: Tensor, count: Tensor) -> Tensor:
+def local_rows(rows: Tensor, count: Tensor) -> Tensor:
     """Selects this replica's rows from those of the global batch.
 
     Args:
@@ -228,7 +230,7 @@ def of_this_replica(rows: Tensor, count: Tensor) -> Tensor:
         count: the number of rows on this replica.
     """
     context = tf.distribute.get_replica_context()
-    if context is None or replicas() == 1:
+    if context is None or num_replicas() == 1:
         return rows
     counts = context.all_gather(tf.reshape(count, [1]), axis=0)  # [replicas]
     first = tf.reduce_sum(counts[: context.replica_id_in_sync_group])

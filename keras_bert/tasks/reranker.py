@@ -23,10 +23,10 @@ from keras_bert.tasks.columns import (
     Targets,
     Texts,
     as_arrays,
+    as_float32,
     check_top_k,
     checked_labels,
     columns_of,
-    numbers_of,
     one_or_many,
     plain,
     plain_labels,
@@ -40,7 +40,7 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
 
-_SCORES = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
+_ACTIVATIONS = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
 
 class RankedPassage(TypedDict):
@@ -89,7 +89,7 @@ class BertReranker(BertTask):
 
     HEAD: ClassVar[str] = "sequence"
     EXAMPLES = TextExamples
-    STATED_ELSEWHERE = ("labels",)
+    SETTINGS_IN_OTHER_FILES = ("labels",)
     ANSWERS_PROGRAM = 'print(outputs["score"])'
     text_names = ("text", "text_pair")
 
@@ -102,11 +102,11 @@ class BertReranker(BertTask):
         labels: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        labels = None if labels is None else checked_labels(labels, least=2)
+        labels = None if labels is None else checked_labels(labels, min_count=2)
         if labels is not None and len(labels) > 2:
             raise ValueError(f"labels are {', '.join(labels)}; a reranker has two: no answer, and an answer")
-        if activation not in _SCORES:
-            raise ValueError(f"activation is {activation!r}; expected {' or '.join(_SCORES)}")
+        if activation not in _ACTIVATIONS:
+            raise ValueError(f"activation is {activation!r}; expected {' or '.join(_ACTIVATIONS)}")
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be scored in windows; leave it out")
@@ -117,7 +117,7 @@ class BertReranker(BertTask):
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))
-            inputs = packed_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
+            inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
         shape = inputs["input_word_ids"].shape
         passages = shape[1] if len(shape) == 3 else 1
         if len(shape) == 3:
@@ -207,25 +207,25 @@ class BertReranker(BertTask):
         if top_k is not None:
             check_top_k(top_k)
         is_one = isinstance(query, str)
-        queries, lists = ([query], [passages]) if is_one else (_list(query, "query"), _list(passages, "passages"))
-        lists = [_list(texts, "passages" if is_one else f"passages[{n}]") for n, texts in enumerate(lists)]
+        queries, lists = ([query], [passages]) if is_one else (_to_list(query, "query"), _to_list(passages, "passages"))
+        lists = [_to_list(texts, "passages" if is_one else f"passages[{number}]") for number, texts in enumerate(lists)]
         if len(queries) != len(lists):
             raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
         scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
         check_finite(scores, "score", "pair")  # NaN has no rank
-        left = iter(scores.tolist())
+        remaining_scores = iter(scores.tolist())
         ranked: list[list[RankedPassage]] = []
         for texts in lists:
-            found: list[RankedPassage] = [
-                {"index": index, "score": next(left), "text": text} for index, text in enumerate(texts)
+            unsorted: list[RankedPassage] = [
+                {"index": index, "score": next(remaining_scores), "text": text} for index, text in enumerate(texts)
             ]
-            ranked.append(sorted(found, key=lambda each: -each["score"])[:top_k])
+            ranked.append(sorted(unsorted, key=lambda each: -each["score"])[:top_k])
         return ranked[0] if is_one else ranked
 
     def _scores(self, logits: Tensor) -> Tensor:
         """Converts logits, float32 `[batch, 1]`, to scores, `[batch]`."""
-        return _SCORES[self.activation](ops.convert_to_tensor(logits)[:, 0])
+        return _ACTIVATIONS[self.activation](ops.convert_to_tensor(logits)[:, 0])
 
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `score`, float32 `[batch]`.
@@ -261,7 +261,7 @@ class BertReranker(BertTask):
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
-            return as_arrays(x), labels_of(y, *counts_of(x))
+            return as_arrays(x), labels_of(y, *count_lists(x))
         return super().arrays(x, y)
 
     def targets(self, y: Labels | None) -> Targets:
@@ -273,12 +273,14 @@ class BertReranker(BertTask):
         y = plain_labels(y)
         if y is None or not isinstance(y, list | tuple | np.ndarray):
             return y
-        labels = numbers_of(y, "labels, from 0 (no answer) to 1 (an answer),")
+        labels = as_float32(y, "labels, from 0 (no answer) to 1 (an answer),")
         if labels.size != len(y):
             raise ValueError(f"labels are an array of shape {labels.shape}; expected one number for each pair")
         labels = labels.reshape(len(y), 1)
-        if bad := np.flatnonzero(~((labels >= 0) & (labels <= 1))).tolist():
-            raise ValueError(f"label {bad[0]} is {y[bad[0]]}; expected a number from 0 (no answer) to 1 (an answer)")
+        if outside := np.flatnonzero(~((labels >= 0) & (labels <= 1))).tolist():
+            raise ValueError(
+                f"label {outside[0]} is {y[outside[0]]}; expected a number from 0 (no answer) to 1 (an answer)"
+            )
         return labels
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
@@ -287,7 +289,7 @@ class BertReranker(BertTask):
         _check_pairs(len(columns) > 1)
         if len(columns) == 2:
             return super().examples(x, y)
-        labels = labels_of(y, *counts_of(columns))
+        labels = labels_of(y, *count_lists(columns))
         query, *passages = segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
         return TokenizedExamples(segments, tf.convert_to_tensor(labels), lengths)
@@ -295,7 +297,7 @@ class BertReranker(BertTask):
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if len(segments) == 2:
             return super().batch(segments, targets)
-        return packed_lists(self.preprocessor.pack, segments), targets
+        return pack_lists(self.preprocessor.pack, segments), targets
 
     # -- Answers, and measures of them
 
@@ -306,7 +308,7 @@ class BertReranker(BertTask):
     def check_examples(self, x: Texts, y: Labels | None) -> None:
         columns = columns_of(x, None)
         if len(columns) > 2:
-            labels_of(y, *counts_of(columns))
+            labels_of(y, *count_lists(columns))
             if not len(columns[0]):
                 raise ValueError("there are no examples to evaluate with")
         else:
@@ -322,11 +324,12 @@ class BertReranker(BertTask):
     def measures(self, answers: Sequence[float | list[float]], y: Labels | None) -> dict[str, float]:
         """Measures scores against labels.
 
-        For pairs, computes `average_precision`, where labels of 0.5 or more are answers; for lists, see `measured`.
+        For pairs, computes `average_precision`, where labels of 0.5 or more are answers; for lists, see
+        `measure_ranking`.
         """
         if len(answers) and isinstance(answers[0], list):
             scores = np.array(answers)
-            return measured(scores, labels_of(y, *scores.shape))
+            return measure_ranking(scores, labels_of(y, *scores.shape))
         return metrics.average_precision(np.ravel(self.targets(y)) >= 0.5, answers)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
@@ -345,16 +348,20 @@ class BertReranker(BertTask):
         return size == (1,) and preset.cross_encoder_settings.is_declared
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
-        stated = preset.files.cross_encoder_settings
-        if stated.is_declared and preset.head_size > 2:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
+        cross_encoder_settings = preset.files.cross_encoder_settings
+        if cross_encoder_settings.is_declared and preset.head_size > 2:
             raise ValueError(
                 f"{preset.files.handle} has {preset.head_size} outputs for a pair, not one score; load it as a "
                 "BertClassifier"
             )
-        activation = {} if preset.settings and not stated.is_declared else {"activation": stated.activation}
+        activation = (
+            {}
+            if preset.settings and not cross_encoder_settings.is_declared
+            else {"activation": cross_encoder_settings.activation}
+        )
         labels = {"labels": preset.saved_labels or ["LABEL_0", "LABEL_1"]} if preset.head_size == 2 else {}
-        return {**preset.settings, **activation, **labels, **given}
+        return {**preset.settings, **activation, **labels, **user_settings}
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
@@ -364,7 +371,7 @@ class BertReranker(BertTask):
         """Writes the files that `CrossEncoder(directory)` reads."""
         cross_encoder.write_length(directory, self.preprocessor.longest)
 
-    def _takes_head(self, preset: TaskPreset) -> bool:
+    def _loads_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
     def settings(self) -> Settings:
@@ -375,7 +382,7 @@ class BertReranker(BertTask):
         return cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_names(self.labels)
 
 
-def _list(many: Any, name: str) -> list[Any]:
+def _to_list(many: Any, name: str) -> list[Any]:
     """Returns the items of `many` as a list. Raises TypeError if it is a single text or no iterable."""
     check_many(many, name, "passage" if name.startswith("passages") else name)
     return list(plain(many))
@@ -389,7 +396,7 @@ def _check_pairs(are_pairs: bool) -> None:
 # -- Lists for a reranker: columns of texts that hold queries and several passages each. And measures of a ranking.
 
 
-def packed_lists(
+def pack_lists(
     pack: Callable[[tuple[tf.Tensor, tf.Tensor]], dict[str, tf.Tensor]], columns: Sequence[tf.Tensor]
 ) -> dict[str, tf.Tensor]:
     """Packs each query with each of its passages.
@@ -411,7 +418,7 @@ def packed_lists(
     return {name: by_query(rows) for name, rows in packed.items()}
 
 
-def counts_of(columns: Sequence[Column]) -> tuple[int, int]:
+def count_lists(columns: Sequence[Column]) -> tuple[int, int]:
     """Counts the queries, and the passages per query. Raises ValueError if the columns differ in length."""
     counts = {len(column) for column in columns}
     if len(counts) > 1:
@@ -449,7 +456,7 @@ def are_scores(labels: np.ndarray, passages: int) -> bool:
     return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
 
 
-def measured(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Measures the ranking of passages.
 
     Args:
@@ -462,19 +469,19 @@ def measured(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         scores or margins: `spearman` and `pearson`, the correlations of the margins.
 
     Example:
-        >>> measured(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))
+        >>> measure_ranking(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))
         {'ndcg@10': 0.5, 'mrr@10': 0.3333333333333333}
     """
     if are_scores(labels, scores.shape[1]):
         margins = (np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores))
-        found = metrics.correlation(*margins)
-        return {"spearman": found["spearman"], "pearson": found["pearson"]}
+        correlations = metrics.correlation(*margins)
+        return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
     labels = np.asarray(labels, np.float64)
     ranked = np.take_along_axis(labels, np.argsort(-scores, axis=1, kind="stable"), axis=1)[:, :10]
     best = -np.sort(-labels, axis=1)[:, :10]
-    kept = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
-    found, most = (((2**each - 1) * kept).sum(axis=1) for each in (ranked, best))
-    hits = ranked > 0
-    first = np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0)
-    ndcg = np.divide(found, most, out=np.zeros_like(found), where=most > 0)
-    return {"ndcg@10": float(ndcg.mean()), "mrr@10": float(first.mean())}
+    discounts = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
+    dcg, ideal_dcg = (((2**each - 1) * discounts).sum(axis=1) for each in (ranked, best))
+    is_relevant = ranked > 0
+    reciprocal_ranks = np.where(is_relevant.any(axis=1), 1 / (is_relevant.argmax(axis=1) + 1), 0)
+    ndcg = np.divide(dcg, ideal_dcg, out=np.zeros_like(dcg), where=ideal_dcg > 0)
+    return {"ndcg@10": float(ndcg.mean()), "mrr@10": float(reciprocal_ranks.mean())}

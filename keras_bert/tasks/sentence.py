@@ -89,7 +89,15 @@ class BertSentenceEncoder(BertTask):
 
     preprocessor: BertPreprocessor
 
-    STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt", "similarity")
+    SETTINGS_IN_OTHER_FILES = (
+        "pooling",
+        "normalize",
+        "dense",
+        "prompts",
+        "default_prompt",
+        "include_prompt",
+        "similarity",
+    )
     PARTS = ("dense",)
     COMPARES_TEXTS = True
     FILES = sentence_transformers.FILES
@@ -124,12 +132,12 @@ class BertSentenceEncoder(BertTask):
         self.column_prompts = _checked_names(column_prompts or [])
         for name in (default_prompt, *self.column_prompts):
             self.prompt_text(name)  # raises
-        self.dense = None if dense is None else _dense(encoder.config.hidden_size, dense)
+        self.dense = None if dense is None else _make_dense(encoder.config.hidden_size, dense)
         size = encoder.config.hidden_size if self.dense is None else self.dense.units
         if truncate_dim is not None and (not isinstance(truncate_dim, Integral) or not 1 <= truncate_dim <= size):
             raise ValueError(f"truncate_dim is {truncate_dim!r}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
-        self._by_skipped: dict[int, ByLength] = {}
+        self._runners_by_skipped: dict[int, ByLength] = {}
         self.built = True
 
     @property
@@ -149,9 +157,9 @@ class BertSentenceEncoder(BertTask):
             ValueError: there is no such prompt.
         """
         name = self.default_prompt if name is None else name
-        known = ", ".join(self.prompts) or "no prompts"
+        names = ", ".join(self.prompts) or "no prompts"
         if not isinstance(name, str | None):
-            raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {known}")
+            raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {names}")
         sentence_transformers.check_prompt(name, self.prompts)
         return self.prompts[name] if name else ""
 
@@ -163,33 +171,33 @@ class BertSentenceEncoder(BertTask):
         if not isinstance(inputs, tuple | list):
             # Packed inputs do not show which prompt they hold, so the pooling leaves none out.
             prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
-            return self._vectors(self.packed(_after(prompt, inputs)), self._skipped(prompt), training)
+            return self._encode_packed(self.packed(_prepend(prompt, inputs)), self._count_skipped(prompt), training)
         columns = self.text_columns(inputs, training)
         return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
 
-    def _prompted(self, column: int, texts: Inputs) -> Inputs:
+    def _add_prompt(self, column: int, texts: Inputs) -> Inputs:
         """Puts a column's prompt before each of its texts, a string tensor; packed inputs stay as they are."""
-        return _after(self._column_prompt(column), texts)
+        return _prepend(self._column_prompt(column), texts)
 
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
         """Packs columns of texts, or takes packed ones, and adds to each the function that encodes it."""
-        found = []
+        packed_columns = []
         for number, texts in enumerate(columns):
-            skipped = self._skipped(self._column_prompt(number))
-            vectors = functools.partial(self._vectors, skipped=skipped, training=training)
-            found.append(Column(self.packed(self._prompted(number, texts)), vectors, self.vector_size))
-        return found
+            skipped = self._count_skipped(self._column_prompt(number))
+            vectors = functools.partial(self._encode_packed, skipped=skipped, training=training)
+            packed_columns.append(Column(self.packed(self._add_prompt(number, texts)), vectors, self.vector_size))
+        return packed_columns
 
     def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
         """Encodes texts with the prompt of a column, which is numbered from 0."""
-        return self._encoded(texts, self._column_prompt(number), progress=progress)
+        return self._encode(texts, self._column_prompt(number), progress=progress)
 
-    def _vectors(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
+    def _encode_packed(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
         """Encodes packed inputs as vectors. The pooling leaves out the first `skipped` tokens."""
         hidden = self.encoder(packed, training=training)["sequence_output"]
-        return self._vectors_of(hidden, packed["input_mask"], skipped)
+        return self._pool(hidden, packed["input_mask"], skipped)
 
-    def _vectors_of(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
+    def _pool(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
         """Pools hidden states, float `[batch, seq_length, hidden]`, and a mask, int `[batch, seq_length]`, to vectors.
 
         The pooling leaves out the first `skipped` tokens.
@@ -203,29 +211,30 @@ class BertSentenceEncoder(BertTask):
         vectors = vectors[:, : self.truncate_dim]
         return ops.normalize(vectors, axis=-1) if self.normalize else vectors
 
-    def _skipped(self, prompt: str) -> int:
+    def _count_skipped(self, prompt: str) -> int:
         """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out."""
         if self.include_prompt or not prompt:
             return 0
         with tf.init_scope():
             return 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
 
-    def _by_length_after(self, prompt: str) -> ByLength:
+    def _runner(self, prompt: str) -> ByLength:
         """Returns the object that runs the model over texts that begin with a prompt."""
-        skipped = self._skipped(prompt)
-        if skipped not in self._by_skipped:
-            self._by_skipped[skipped] = ByLength(
-                self.preprocessor, lambda texts: self._vectors(self.preprocessor.pack(texts), skipped, training=False)
+        skipped = self._count_skipped(prompt)
+        if skipped not in self._runners_by_skipped:
+            self._runners_by_skipped[skipped] = ByLength(
+                self.preprocessor,
+                lambda texts: self._encode_packed(self.preprocessor.pack(texts), skipped, training=False),
             )
-        return self._by_skipped[skipped]
+        return self._runners_by_skipped[skipped]
 
     @property
     def _by_length(self) -> ByLength:
-        return self._by_length_after("")
+        return self._runner("")
 
     @property
     def _runners(self) -> Iterable[ByLength]:
-        return self._by_skipped.values()
+        return self._runners_by_skipped.values()
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it."""
@@ -234,7 +243,7 @@ class BertSentenceEncoder(BertTask):
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `embedding`, float32 `[batch, vector_size]`, and the encoder's `sequence_output`."""
         hidden = self.encoder(inputs, training=False)["sequence_output"]
-        return {"embedding": self._vectors_of(hidden, inputs["input_mask"]), "sequence_output": hidden}
+        return {"embedding": self._pool(hidden, inputs["input_mask"]), "sequence_output": hidden}
 
     def encode(
         self,
@@ -266,15 +275,15 @@ class BertSentenceEncoder(BertTask):
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         is_one, texts = one_or_many(text)
-        vectors = self._encoded(texts, self.prompt_text(prompt), batch_tokens, progress)
+        vectors = self._encode(texts, self.prompt_text(prompt), batch_tokens, progress)
         check_finite(vectors)
         return vectors[0] if is_one else vectors
 
-    def _encoded(
+    def _encode(
         self, texts: Iterable[str], prompt: str, batch_tokens: int = 1024, progress: bool | None = None
     ) -> np.ndarray:
         results = [np.zeros((0, self.vector_size), np.float32)]
-        for chunk in self._by_length_after(prompt)(texts, batch_tokens, progress, prompt):
+        for chunk in self._runner(prompt)(texts, batch_tokens, progress, prompt):
             results.append(np.stack(chunk))
         return np.concatenate(results)
 
@@ -289,14 +298,14 @@ class BertSentenceEncoder(BertTask):
         Returns:
             float32 `[number of texts, vector_size]`, and the number of truncated texts.
         """
-        results, cut = [np.zeros((0, self.vector_size), np.float32)], 0
-        before = self.prompt_text(prompt)
-        for chunk, cut_here in self._by_length_after(before).counted(texts, batch_tokens, False, before):
+        results, truncated = [np.zeros((0, self.vector_size), np.float32)], 0
+        prompt_text = self.prompt_text(prompt)
+        for chunk, truncated_in_chunk in self._runner(prompt_text).counted(texts, batch_tokens, False, prompt_text):
             results.append(np.stack(chunk))
-            cut += cut_here
+            truncated += truncated_in_chunk
         vectors = np.concatenate(results)
         check_finite(vectors)
-        return vectors, cut
+        return vectors, truncated
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         (text,) = texts
@@ -323,7 +332,7 @@ class BertSentenceEncoder(BertTask):
         scores = self.targets(y)
         columns = self._columns(x, scores)
         segments = tuple(
-            self.preprocessor.tokenizer.tokenize(self._prompted(number, as_strings(list(column))))
+            self.preprocessor.tokenizer.tokenize(self._add_prompt(number, as_strings(list(column))))
             for number, column in enumerate(columns)
         )
         lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
@@ -430,23 +439,23 @@ class BertSentenceEncoder(BertTask):
             return cls.from_preset(preset, normalize=normalize, **arguments)
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
-        stated = vars(preset.files.sentence_settings)
-        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **preset.settings, **given}
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
+        settings = vars(preset.files.sentence_settings)
+        return {**{name: settings[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **user_settings}
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         return preset.load_preprocessor_up_to(preset.files.sentence_settings.max_length, encoder, rows)
 
     def _load_own_files(self, preset: TaskPreset) -> None:
-        saved, ours = preset.files.sentence_settings.dense, self.settings()["dense"]
-        if saved and saved != ours:
+        saved_dense, dense = preset.files.sentence_settings.dense, self.settings()["dense"]
+        if saved_dense and saved_dense != dense:
             warnings.warn(
-                f"{preset.files.directory} has a trained dense layer, {saved}; for {ours} a new one is drawn at "
+                f"{preset.files.directory} has a trained dense layer, {saved_dense}; for {dense} a new one is drawn at "
                 "random, and must be trained. To use the trained one, leave dense out",
                 stacklevel=3,
             )
-        if self.dense is None or saved != ours:
+        if self.dense is None or saved_dense != dense:
             return
         for variable in self.dense.weights:
             value = preset.files.dense_weights[variable.name]
@@ -463,14 +472,16 @@ class BertSentenceEncoder(BertTask):
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes the files that `SentenceTransformer(directory)` reads."""
-        stated = {name: value for name, value in self.settings().items() if name in self.STATED_ELSEWHERE}
-        settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **stated)
+        settings_in_files = {
+            name: value for name, value in self.settings().items() if name in self.SETTINGS_IN_OTHER_FILES
+        }
+        settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **settings_in_files)
         weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
         hidden_size = self.encoder.config.hidden_size
         sentence_transformers.write(directory, hidden_size, settings, overwrite, weights)
 
     def settings(self) -> Settings:
-        of_dense = self.dense and {
+        dense = self.dense and {
             "units": self.dense.units,
             "activation": self.dense.activation.__name__,
             "use_bias": self.dense.use_bias,
@@ -478,7 +489,7 @@ class BertSentenceEncoder(BertTask):
         return {
             "pooling": self.pooling,
             "normalize": self.normalize,
-            "dense": of_dense,
+            "dense": dense,
             "prompts": dict(self.prompts),
             "default_prompt": self.default_prompt,
             "include_prompt": self.include_prompt,
@@ -488,7 +499,7 @@ class BertSentenceEncoder(BertTask):
         }
 
 
-def _after(prompt: str, texts: Inputs) -> Inputs:
+def _prepend(prompt: str, texts: Inputs) -> Inputs:
     """Puts a prompt before each text of a string tensor; packed inputs stay as they are."""
     return tf.strings.join([prompt, texts]) if prompt and not isinstance(texts, dict) else texts
 
@@ -510,11 +521,11 @@ def _checked_names(names: Sequence[str | None]) -> list[str | None]:
     return list(names)
 
 
-def _dense(inputs: int, settings: Mapping[str, Any]) -> keras.layers.Dense:
-    known = {"units": None, "activation": "tanh", "use_bias": True}
-    if not isinstance(settings, Mapping) or not {"units"} <= set(settings) <= set(known):
-        raise ValueError(f"dense is {settings!r:.80}; expected a dict of {', '.join(known)}")
-    units, activation, use_bias = {**known, **settings}.values()
+def _make_dense(inputs: int, settings: Mapping[str, Any]) -> keras.layers.Dense:
+    defaults = {"units": None, "activation": "tanh", "use_bias": True}
+    if not isinstance(settings, Mapping) or not {"units"} <= set(settings) <= set(defaults):
+        raise ValueError(f"dense is {settings!r:.80}; expected a dict of {', '.join(defaults)}")
+    units, activation, use_bias = {**defaults, **settings}.values()
     if activation not in DENSE_ACTIVATIONS:
         raise ValueError(f"the activation of dense is {activation!r}; expected {', '.join(DENSE_ACTIVATIONS)}")
     layer = keras.layers.Dense(units, activation, use_bias, dtype="float32", name="dense")

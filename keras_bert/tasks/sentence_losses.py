@@ -30,8 +30,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.choices import SENTENCE_LOSSES
-from keras_bert.tasks.columns import Labels, Targets, numbers_of
-from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
+from keras_bert.tasks.columns import Labels, Targets, as_float32
+from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
 
 LOWEST = -1e9  # of float32 scores: its exponential is 0
@@ -50,13 +50,13 @@ def columns_of_vectors(vectors: Tensor, least: int, most: int | None = 0, normal
         ValueError: there are fewer than `least` or more than `most` columns.
     """
     most = least if most == 0 else most
-    found = vectors.shape[1] if len(vectors.shape) == 3 else 1
-    if found < least or (most and found > most):
+    count = vectors.shape[1] if len(vectors.shape) == 3 else 1
+    if count < least or (most and count > most):
         expected = f"{least}" if most else f"{least} or more"
-        raise ValueError(f"the model was given {found} columns of texts; this loss compares {expected}")
+        raise ValueError(f"the model was given {count} columns of texts; this loss compares {expected}")
     vectors = ops.cast(vectors, "float32")
     vectors = ops.normalize(vectors, axis=-1) if normalize else vectors
-    return [vectors[:, column] for column in range(found)]
+    return [vectors[:, column] for column in range(count)]
 
 
 def numbers(y_true: Tensor) -> Tensor:
@@ -64,12 +64,12 @@ def numbers(y_true: Tensor) -> Tensor:
     return ops.reshape(ops.cast(y_true, "float32"), (-1,))
 
 
-def distances(one: Tensor, other: Tensor) -> Tensor:
+def distances(first: Tensor, second: Tensor) -> Tensor:
     """Computes the Euclidean distances of vectors, `[batch, size]` each -> `[batch]`.
 
     Squares below 1e-12 count as 1e-12: the gradient of the root is infinite at 0.
     """
-    return ops.sqrt(ops.maximum(ops.sum(ops.square(one - other), axis=-1), 1e-12))
+    return ops.sqrt(ops.maximum(ops.sum(ops.square(first - second), axis=-1), 1e-12))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -114,33 +114,33 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         self.symmetric = symmetric
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        losses = self._of_batch(of_all_replicas(y_true), of_all_replicas(y_pred))
-        return of_this_replica(losses, ops.shape(y_pred)[0])
+        losses = self._compute_losses(all_gather(y_true), all_gather(y_pred))
+        return local_rows(losses, ops.shape(y_pred)[0])
 
-    def _of_batch(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+    def _compute_losses(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         columns = columns_of_vectors(y_pred, 2, None)
         anchors, candidates = columns[0], ops.concatenate(columns[1:])  # [batch, size], [candidates, size]
         scores = self.scale * ops.matmul(anchors, ops.transpose(candidates))  # [batch, candidates]
-        own = ops.eye(ops.shape(anchors)[0], ops.shape(candidates)[0], dtype="bool")
+        is_positive = ops.eye(ops.shape(anchors)[0], ops.shape(candidates)[0], dtype="bool")
         if tuple(y_true.shape[1:]) == (len(columns),):
-            scores = ops.where(ops.logical_and(_alike(y_true), ops.logical_not(own)), LOWEST, scores)
-        right = ops.sum(ops.where(own, scores, 0.0), axis=1)
-        among_candidates = ops.logsumexp(scores, axis=1)
+            scores = ops.where(ops.logical_and(_mark_excluded(y_true), ops.logical_not(is_positive)), LOWEST, scores)
+        positive_scores = ops.sum(ops.where(is_positive, scores, 0.0), axis=1)
+        log_sums = ops.logsumexp(scores, axis=1)
         if not self.symmetric:
-            return among_candidates - right
-        of_positives = scores[:, : ops.shape(anchors)[0]]
-        return (among_candidates + ops.logsumexp(of_positives, axis=0)) / 2 - right
+            return log_sums - positive_scores
+        positive_columns = scores[:, : ops.shape(anchors)[0]]
+        return (log_sums + ops.logsumexp(positive_columns, axis=0)) / 2 - positive_scores
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
         """Checks that a batch with these numbers of texts has a negative; otherwise there is nothing to learn."""
-        own = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
-        return not np.all(own | ops.convert_to_numpy(_alike(ops.convert_to_tensor(y_true))))
+        is_positive = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
+        return not np.all(is_positive | ops.convert_to_numpy(_mark_excluded(ops.convert_to_tensor(y_true))))
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
 
 
-def _alike(numbers: Tensor) -> Tensor:
+def _mark_excluded(numbers: Tensor) -> Tensor:
     """Marks candidates that must not be negatives, bool `[batch, candidates]`.
 
     Args:
@@ -150,8 +150,8 @@ def _alike(numbers: Tensor) -> Tensor:
     candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))
     same_anchor = ops.cast(anchors[:, None] == anchors[None], "float32")  # [batch, batch]
     is_positive = ops.cast(positives[:, None] == candidates[None], "float32")  # [batch, candidates]
-    of_same_anchor = ops.matmul(same_anchor, is_positive) > 0
-    return ops.logical_or(of_same_anchor, anchors[:, None] == candidates[None])
+    is_positive_of_same_anchor = ops.matmul(same_anchor, is_positive) > 0
+    return ops.logical_or(is_positive_of_same_anchor, anchors[:, None] == candidates[None])
 
 
 # -- Losses of single pairs and single triplets.
@@ -206,9 +206,9 @@ class ContrastiveLoss(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         first, second = columns_of_vectors(y_pred, 2)
-        distances, alike = 1 - ops.sum(first * second, axis=-1), numbers(y_true)
-        too_near = ops.square(ops.relu(self.margin - distances))
-        return 0.5 * (alike * ops.square(distances) + (1 - alike) * too_near)
+        distances, is_similar = 1 - ops.sum(first * second, axis=-1), numbers(y_true)
+        margin_losses = ops.square(ops.relu(self.margin - distances))
+        return 0.5 * (is_similar * ops.square(distances) + (1 - is_similar) * margin_losses)
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "margin": self.margin}
@@ -290,12 +290,12 @@ class CoSENTLoss(keras.losses.Loss):
         return ops.sum(first * second, axis=-1)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        vectors = columns_of_vectors(of_all_replicas(y_pred), 2)
-        similarities, scores = self.scale * self.similarities(*vectors), numbers(of_all_replicas(y_true))
-        apart = similarities[:, None] - similarities[None]
-        apart = ops.where(scores[:, None] < scores[None], apart, LOWEST)
-        of_batch = ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(apart, (-1,))]))
-        return of_batch + ops.zeros_like(numbers(y_true))
+        vectors = columns_of_vectors(all_gather(y_pred), 2)
+        similarities, scores = self.scale * self.similarities(*vectors), numbers(all_gather(y_true))
+        differences = similarities[:, None] - similarities[None]
+        differences = ops.where(scores[:, None] < scores[None], differences, LOWEST)
+        loss = ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(differences, (-1,))]))
+        return loss + ops.zeros_like(numbers(y_true))
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
         """Checks that a batch has two scores that differ; otherwise there is nothing to learn."""
@@ -378,12 +378,12 @@ def margins_of(y_true: Targets, negatives: int) -> Targets:
     """
     y_true = ops.cast(y_true, "float32")
     y_true = y_true[:, None] if len(y_true.shape) == 1 else y_true
-    found = y_true.shape[1]
-    if found == negatives + 1:
+    count = y_true.shape[1]
+    if count == negatives + 1:
         return y_true[:, :1] - y_true[:, 1:]
-    if found != negatives:
+    if count != negatives:
         raise ValueError(
-            f"there are {found} scores a row; with {negatives} negatives it takes {negatives + 1} (of the positive and "
+            f"there are {count} scores a row; with {negatives} negatives it takes {negatives + 1} (of the positive and "
             f"the negatives) or {negatives} (margins)"
         )
     return y_true
@@ -529,7 +529,7 @@ def scores_of(y: Labels) -> np.ndarray:
     Raises:
         ValueError: the rows have different numbers of scores, or one is not a finite number.
     """
-    scores = numbers_of(y, "scores")
+    scores = as_float32(y, "scores")
     if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
         raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is not finite")
     return scores

@@ -37,7 +37,7 @@ def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[s
     return questions, contexts
 
 
-def bytes_of_answer(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
+def answer_byte_span(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
     """Finds the first answer's byte offsets in the context; the end is exclusive. -1 and -1 if there is no answer.
 
     Args:
@@ -99,17 +99,17 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
     """
     tokenizer = preprocessor.tokenizer
     tokens, starts, ends = tokenizer.tokenize_with_offsets(contexts)
-    room = preprocessor.longest - tokenizer.pair_format.special_tokens(2)
+    max_tokens = preprocessor.longest - tokenizer.pair_format.special_tokens(2)
     assert preprocessor.stride is not None  # a question answerer's preprocessor has one
-    cut = windows([tokenizer.tokenize(questions), tokens], room, preprocessor.stride)
-    question, window = cut.segments
-    is_best = tf.cast(most_context(cut.rows, cut.starts, window.row_lengths()), tf.int32)
-    return Contexts((question, window, is_best), cut.rows, cut.starts, starts, ends)
+    split = windows([tokenizer.tokenize(questions), tokens], max_tokens, preprocessor.stride)
+    question, window = split.segments
+    is_best = tf.cast(most_context(split.rows, split.starts, window.row_lengths()), tf.int32)
+    return Contexts((question, window, is_best), split.rows, split.starts, starts, ends)
 
 
-def row_lengths(preprocessor: BertPreprocessor, read: Contexts) -> tf.Tensor:
+def row_lengths(preprocessor: BertPreprocessor, tokenized: Contexts) -> tf.Tensor:
     """Counts the tokens of each row, special tokens included, int64 `[windows]`."""
-    question, window, _ = read.segments
+    question, window, _ = tokenized.segments
     return tokens_before(preprocessor, question) + window.row_lengths() + 1
 
 
@@ -118,31 +118,31 @@ def tokens_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) ->
     return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.between
 
 
-def tokens_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def token_spans(tokenized: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds the first and the last token that overlap a span of bytes in each context.
 
     Args:
-        read: the contexts.
+        tokenized: the contexts.
         starts, ends: int64 `[batch]`; the end is exclusive.
 
     Returns:
         int64 `[batch]` twice: first and last token. If no token overlaps the span, last < first.
     """
-    token = tf.ragged.range(read.starts.row_lengths()).values  # [tokens], the index in the context
-    row, batch = read.starts.value_rowids(), read.starts.nrows()
-    touches = (read.ends.values > tf.gather(starts, row)) & (read.starts.values < tf.gather(ends, row))
-    token, row = tf.boolean_mask(token, touches), tf.boolean_mask(row, touches)
+    token = tf.ragged.range(tokenized.starts.row_lengths()).values  # [tokens], the index in the context
+    row, batch = tokenized.starts.value_rowids(), tokenized.starts.nrows()
+    overlaps = (tokenized.ends.values > tf.gather(starts, row)) & (tokenized.starts.values < tf.gather(ends, row))
+    token, row = tf.boolean_mask(token, overlaps), tf.boolean_mask(row, overlaps)
     return tf.math.unsorted_segment_min(token, row, batch), tf.math.unsorted_segment_max(token, row, batch)
 
 
 def span_targets(
-    preprocessor: BertPreprocessor, read: Contexts, starts: np.ndarray, ends: np.ndarray
+    preprocessor: BertPreprocessor, tokenized: Contexts, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[tf.Tensor, np.ndarray]:
     """Finds the positions of the answers in their packed windows.
 
     Args:
         preprocessor: packs the windows.
-        read: the contexts.
+        tokenized: the contexts.
         starts, ends: int64 `[batch]`, in bytes; the end is exclusive. Both are equal if there is no answer.
 
     Returns:
@@ -150,38 +150,38 @@ def span_targets(
         window does not hold the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
         int64 `[lost]`: the indices of answers that no token overlaps.
     """
-    firsts, lasts = tokens_of(read, starts, ends)  # [batch]
-    first, last = (tf.gather(each, read.rows) - read.begins for each in (firsts, lasts))  # [windows]
-    question, window, _ = read.segments
-    is_inside = tf.gather(firsts <= lasts, read.rows) & (first >= 0) & (last < window.row_lengths())
-    place = tf.stack([first, last], axis=1) + tokens_before(preprocessor, question)[:, None]
-    targets = tf.cast(tf.where(is_inside[:, None], place, 0), tf.int32)
+    firsts, lasts = token_spans(tokenized, starts, ends)  # [batch]
+    first, last = (tf.gather(each, tokenized.rows) - tokenized.begins for each in (firsts, lasts))  # [windows]
+    question, window, _ = tokenized.segments
+    is_inside = tf.gather(firsts <= lasts, tokenized.rows) & (first >= 0) & (last < window.row_lengths())
+    positions = tf.stack([first, last], axis=1) + tokens_before(preprocessor, question)[:, None]
+    targets = tf.cast(tf.where(is_inside[:, None], positions, 0), tf.int32)
     return targets, np.flatnonzero((starts < ends) & (firsts > lasts))
 
 
-def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def byte_spans(tokenized: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Converts spans of tokens in each context to spans of bytes.
 
     Args:
-        read: the contexts.
+        tokenized: the contexts.
         firsts, lasts: int `[batch, count]`. An invalid span becomes 0 and 0.
 
     Returns:
         int64 `[batch, count]` twice, the end exclusive.
     """
-    lengths = read.starts.row_lengths()[:, None]
+    lengths = tokenized.starts.row_lengths()[:, None]
     firsts, lasts = tf.cast(firsts, tf.int64), tf.cast(lasts, tf.int64)
     are_tokens = (firsts >= 0) & (firsts <= lasts) & (lasts < lengths)
     # Invalid spans read an extra entry at the end, as a context may have no token.
-    starts, ends = (tf.concat([each.values, [0]], 0) for each in (read.starts, read.ends))
-    origin, nowhere = read.starts.row_starts()[:, None], tf.size(starts, tf.int64) - 1
+    starts, ends = (tf.concat([each.values, [0]], 0) for each in (tokenized.starts, tokenized.ends))
+    row_starts, last_entry = tokenized.starts.row_starts()[:, None], tf.size(starts, tf.int64) - 1
     return (
-        tf.gather(starts, tf.where(are_tokens, origin + firsts, nowhere)),
-        tf.gather(ends, tf.where(are_tokens, origin + lasts, nowhere)),
+        tf.gather(starts, tf.where(are_tokens, row_starts + firsts, last_entry)),
+        tf.gather(ends, tf.where(are_tokens, row_starts + lasts, last_entry)),
     )
 
 
-def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def character_spans(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Converts spans of bytes to spans of the characters (code points) that they touch.
 
     Args:
@@ -194,13 +194,13 @@ def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple
 
     Example:
         >>> place = tf.constant([[5]], tf.int64), tf.constant([[9]], tf.int64)
-        >>> [each.numpy().tolist() for each in characters_of(["Zoë 😀"], *place)]
+        >>> [each.numpy().tolist() for each in character_spans(["Zoë 😀"], *place)]
         [[[4]], [[5]]]
     """
     texts = tf.tile(tf.convert_to_tensor(texts)[:, None], [1, tf.shape(starts)[1]])  # [batch, count]
 
-    def characters_before(place: tf.Tensor) -> tf.Tensor:
-        before = tf.strings.substr(texts, tf.zeros_like(place), place)
+    def characters_before(offset: tf.Tensor) -> tf.Tensor:
+        before = tf.strings.substr(texts, tf.zeros_like(offset), offset)
         return tf.strings.length(before, unit="UTF8_CHAR")  # counts the characters whose first byte is in `before`
 
     start = tf.where(starts == ends, characters_before(starts), characters_before(starts + 1) - 1)
@@ -269,9 +269,9 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
         [[[9.0, 7.0]], [[2, 1]], [[3, 2]]]
     """
     rows, tokens = tf.unstack(tf.shape(logits)[:2])
-    inside = tf.sequence_mask(lengths, tokens)
-    starts = tf.where(may_start & inside, logits[..., 0], NEVER)
-    ends = tf.pad(tf.where(inside, logits[..., 1], NEVER), [[0, 0], [0, max_length - 1]], constant_values=NEVER)
+    is_token = tf.sequence_mask(lengths, tokens)
+    starts = tf.where(may_start & is_token, logits[..., 0], NEVER)
+    ends = tf.pad(tf.where(is_token, logits[..., 1], NEVER), [[0, 0], [0, max_length - 1]], constant_values=NEVER)
     ends = tf.gather(ends, tf.range(tokens)[:, None] + tf.range(max_length), axis=1)  # [rows, tokens, max_length]
     scores = tf.reshape(starts[..., None] + ends, tf.stack([rows, tokens * max_length]))
     scores = tf.pad(scores, [[0, 0], [0, count]], constant_values=NEVER)  # there may be fewer than count
@@ -329,14 +329,16 @@ class Answers(NamedTuple):
     exists: tf.Tensor
 
 
-def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshold: float | None, top_k: int) -> Answers:
+def rank_answers(
+    tokenized: Contexts, contexts: tf.Tensor, window_spans: tf.Tensor, threshold: float | None, top_k: int
+) -> Answers:
     """Ranks the spans of all windows, together with "no answer".
 
     Args:
-        read: the tokenized contexts.
+        tokenized: the tokenized contexts.
         contexts: string `[batch]`.
-        found: float32 `[windows, count, 4]`: for each of a window's best spans: its score; the indices of its first and
-            last token in the window; and the window's score of "no answer".
+        window_spans: float32 `[windows, count, 4]`: for each of a window's best spans: its score; the indices of its
+            first and last token in the window; and the window's score of "no answer".
         threshold: "no answer" ranks above every span whose score is lower by more than this. None: predict "no answer"
             only if no valid span exists.
         top_k: at most `count`.
@@ -344,31 +346,33 @@ def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshol
     Source: run_squad.py of google-research/bert (`write_predictions`). Like it, this function takes the lowest score of
         "no answer" of all windows.
     """
-    none = tf.math.segment_min(found[:, 0, 3], read.rows)[:, None]  # [batch, 1]
-    firsts, lasts = (read.begins[:, None] + tf.cast(found[..., i], tf.int64) for i in (1, 2))
-    spans = best_of_windows(Spans(found[..., 0], firsts, lasts), read.rows, tf.size(contexts))  # each [batch, count]
-    starts, ends = bytes_of(read, spans.starts, spans.ends)
+    no_answer = tf.math.segment_min(window_spans[:, 0, 3], tokenized.rows)[:, None]  # [batch, 1]
+    firsts, lasts = (tokenized.begins[:, None] + tf.cast(window_spans[..., i], tf.int64) for i in (1, 2))
+    spans = best_of_windows(
+        Spans(window_spans[..., 0], firsts, lasts), tokenized.rows, tf.size(contexts)
+    )  # each [batch, count]
+    starts, ends = byte_spans(tokenized, spans.starts, spans.ends)
     # If a character has several tokens, only one of them covers it. The others cover no text and are no answer.
     scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)
-    no_answer_score = none - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
+    no_answer_score = no_answer - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
 
     last = NEVER / 4  # below every real span, above NEVER
-    rank = tf.fill(tf.shape(none), last if threshold is None else -float(threshold))
-    rank, order = tf.math.top_k(tf.concat([scores - none, rank], axis=1), top_k)  # on a tie, the span wins
-    probability = tf.nn.softmax(tf.concat([scores, none + last if threshold is None else none], axis=1))
+    rank = tf.fill(tf.shape(no_answer), last if threshold is None else -float(threshold))
+    rank, order = tf.math.top_k(tf.concat([scores - no_answer, rank], axis=1), top_k)  # on a tie, the span wins
+    probability = tf.nn.softmax(tf.concat([scores, no_answer + last if threshold is None else no_answer], axis=1))
     is_first = tf.range(top_k) == 0
-    nowhere = tf.zeros_like(none, tf.int64)
-    starts, ends = (_ranked(each, nowhere, order) for each in (starts, ends))
-    start, end = characters_of(contexts, starts, ends)
+    no_offset = tf.zeros_like(no_answer, tf.int64)
+    starts, ends = (_reorder(each, no_offset, order) for each in (starts, ends))
+    start, end = character_spans(contexts, starts, ends)
     return Answers(
         start,
         end,
-        _ranked(scores, none, order),
+        _reorder(scores, no_answer, order),
         tf.gather(probability, order, batch_dims=1),
         tf.repeat(no_answer_score, top_k, axis=1),
         (rank > last / 2) | is_first,
     )
 
 
-def _ranked(of_spans: tf.Tensor, of_none: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
-    return tf.gather(tf.concat([of_spans, of_none], axis=1), order, batch_dims=1)
+def _reorder(span_values: tf.Tensor, no_answer_values: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
+    return tf.gather(tf.concat([span_values, no_answer_values], axis=1), order, batch_dims=1)

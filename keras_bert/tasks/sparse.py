@@ -59,7 +59,7 @@ class BertSparseEncoder(BertTask):
     preprocessor: BertPreprocessor
 
     HEAD = "masked_lm"
-    STATED_ELSEWHERE = ("pooling", "activation")
+    SETTINGS_IN_OTHER_FILES = ("pooling", "activation")
     FILES = sparse_encoder.FILES
     ANSWERS_PROGRAM = 'print(outputs["weights"] @ outputs["weights"].T)'
 
@@ -71,19 +71,19 @@ class BertSparseEncoder(BertTask):
         activation: str = "relu",
         **kwargs: Any,
     ) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("pooling", pooling, sparse_encoder.POOLINGS),
             ("activation", activation, sparse_encoder.ACTIVATIONS),
         ):
-            if value not in known:
-                raise ValueError(f"{name} is {value!r}; expected {' or '.join(known)}")
+            if value not in choices:
+                raise ValueError(f"{name} is {value!r}; expected {' or '.join(choices)}")
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but texts cannot be read in windows; leave it out")
         self.pooling = pooling
         self.activation = activation
         self._token_texts = TokenTexts(preprocessor.tokenizer)
-        self._by_top_k: dict[int | None, ByLength] = {}
+        self._runners_by_top_k: dict[int | None, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -143,9 +143,9 @@ class BertSparseEncoder(BertTask):
         rows = [row for chunk in self._runner(top_k)(texts, batch_tokens, progress) for row in chunk]
         check_finite(np.array([row.sum() for row in rows]))
         rows = [row[row[:, 1] > 0] for row in rows]
-        found = np.concatenate([np.zeros((0, 2), np.float32), *rows])
-        tokens = self._token_texts.of(Candidates(tf.cast(found[:, 0], tf.int32), found[:, 1])).numpy()
-        pairs = iter(zip((token.decode() for token in tokens), found[:, 1].tolist(), strict=True))
+        entries = np.concatenate([np.zeros((0, 2), np.float32), *rows])
+        tokens = self._token_texts.decode(Candidates(tf.cast(entries[:, 0], tf.int32), entries[:, 1])).numpy()
+        pairs = iter(zip((token.decode() for token in tokens), entries[:, 1].tolist(), strict=True))
         weights = [dict(next(pairs) for _ in row) for row in rows]
         return weights[0] if is_one else weights
 
@@ -154,14 +154,14 @@ class BertSparseEncoder(BertTask):
 
         float32 holds ids below 2^24 exactly.
         """
-        if top_k not in self._by_top_k:
+        if top_k not in self._runners_by_top_k:
 
             def highest(segments: tuple[tf.RaggedTensor, ...]) -> tf.Tensor:
-                ids, weights = self._highest(self.preprocessor.pack(segments), top_k)
+                ids, weights = self._highest_weights(self.preprocessor.pack(segments), top_k)
                 return tf.stack([tf.cast(ids, tf.float32), weights], axis=-1)
 
-            self._by_top_k[top_k] = ByLength(self.preprocessor, highest)
-        return self._by_top_k[top_k]
+            self._runners_by_top_k[top_k] = ByLength(self.preprocessor, highest)
+        return self._runners_by_top_k[top_k]
 
     @property
     def _by_length(self) -> ByLength:
@@ -169,9 +169,9 @@ class BertSparseEncoder(BertTask):
 
     @property
     def _runners(self) -> Iterable[ByLength]:
-        return self._by_top_k.values()
+        return self._runners_by_top_k.values()
 
-    def _highest(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
+    def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Finds the tokens of highest weight: ids and weights, `[batch, tokens]` each, padded with weight 0."""
         # The embedding table may have more rows than the vocabulary has tokens.
         weights = self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]
@@ -185,8 +185,8 @@ class BertSparseEncoder(BertTask):
 
         The highest weights come first. Rows of texts with fewer tokens are padded with "" and 0.
         """
-        ids, weights = self._highest(text, None)
-        return {"tokens": self._token_texts.of(Candidates(ids, weights)), "weights": weights}
+        ids, weights = self._highest_weights(text, None)
+        return {"tokens": self._token_texts.decode(Candidates(ids, weights)), "weights": weights}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `weights`, float32 `[batch, vocab_size]`."""
@@ -203,11 +203,11 @@ class BertSparseEncoder(BertTask):
         return super().is_in(preset) and preset.sparse_settings.is_declared
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
         if not preset.has_head:
             raise ValueError(f"{preset.files.handle} has no masked language modeling head, which computes the weights")
-        stated = vars(preset.files.sparse_settings)
-        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **preset.settings, **given}
+        settings = vars(preset.files.sparse_settings)
+        return {**{name: settings[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **user_settings}
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:

@@ -25,15 +25,15 @@ from keras_bert.text import BertPreprocessor
 
 # The key of our settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
 _SETTINGS = "keras_bert"
-_OF_PREPROCESSOR = {
+_PREPROCESSOR_TYPES = {
     "sequence_length": (int, None),
     "truncation": (str, None),
     "stride": (int, None),
     "max_sequence_length": (int, None),
 }
-_SHAPE = {
+_CONFIG_TYPES = {
     "problem_type": (str, None),
-    _SETTINGS: ({"task": (str, None), "preprocessor": (_OF_PREPROCESSOR, None), "model": (dict, None)}, None),
+    _SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR_TYPES, None), "model": (dict, None)}, None),
 }
 # The types in JSON of the names in an argument's annotation.
 _JSON_TYPES = {
@@ -44,9 +44,9 @@ _JSON_TYPES = {
 }
 # The heads of fine-tuned models, with the objects of their predictions. Heads of pre-training are left out, as a preset
 # that only has such heads is a model to start from.
-_FINE_TUNED = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
-_MADE = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
-_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
+_FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
+_NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
+_CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
 Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON values
@@ -95,20 +95,20 @@ class TaskPreset:
         checkpoint = preset.checkpoint
         has_head = task.HEAD in checkpoint.heads
         (head_size,) = (checkpoint.shapes(task.HEAD) if task.HEAD and has_head else {}).get("logits/bias", (0,))
-        config = preset.json(hugging_face.CONFIG, _SHAPE) if checkpoint.format == "hugging_face" else {}
+        config = preset.json(hugging_face.CONFIG, _CONFIG_TYPES) if checkpoint.format == "hugging_face" else {}
         saved = config.get(_SETTINGS) or {}
         if saved.get("task") != task.__name__:
             saved = {}
         settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
-        known = {"model": _shape_of(task), "preprocessor": _OF_PREPROCESSOR}
+        allowed = {"model": _setting_types(task), "preprocessor": _PREPROCESSOR_TYPES}
         for part, values in (("model", settings), ("preprocessor", preprocessor)):
             source = f"{preset.directory / hugging_face.CONFIG}: {_SETTINGS}.{part}"
-            if unknown := [name for name in values if name not in known[part]]:
+            if unknown := [name for name in values if name not in allowed[part]]:
                 raise ValueError(
                     f"{source} has {', '.join(unknown)}, which no {task.__name__} has; known are "
-                    f"{', '.join(known[part])}. Was it saved by a later version?"
+                    f"{', '.join(allowed[part])}. Was it saved by a later version?"
                 )
-            files.check_json(values, {name: known[part][name] for name in values}, source)
+            files.check_json(values, {name: allowed[part][name] for name in values}, source)
         return cls(preset, config, has_head, head_size, settings, preprocessor)
 
     @property
@@ -123,21 +123,21 @@ class TaskPreset:
             return None
         return hugging_face.labels_of(self.hugging_face, self.source)
 
-    def labels(self, given: Sequence[str] | None) -> list[str]:
+    def labels(self, user_labels: Sequence[str] | None) -> list[str]:
         """Chooses the labels of a model: those of the user, else those of the head.
 
         Args:
-            given: the user's labels, or None.
+            user_labels: the user's labels, or None.
 
         Raises:
             ValueError: there are neither.
         """
-        if given is not None:
-            return checked_labels(given)
+        if user_labels is not None:
+            return checked_labels(user_labels)
         saved = self.saved_labels
         if saved is None:
-            found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
-            raise ValueError(f"{self.files.directory} has {found}; give the names of your labels: labels=[...]")
+            problem = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
+            raise ValueError(f"{self.files.directory} has {problem}; give the names of your labels: labels=[...]")
         return saved
 
     def head_fits(self, labels: list[str] | None) -> bool:
@@ -151,17 +151,17 @@ class TaskPreset:
         Warns:
             UserWarning: a trained head does not fit, and is left out, perhaps by mistake.
         """
-        saved, count = self.saved_labels, 1 if labels is None else len(labels)
-        has_names = labels is not None and saved not in (None, _unnamed(self.head_size))
-        if saved == labels is not None or (count == self.head_size and not has_names):
+        saved_labels, count = self.saved_labels, 1 if labels is None else len(labels)
+        has_names = labels is not None and saved_labels not in (None, _default_labels(self.head_size))
+        if saved_labels == labels is not None or (count == self.head_size and not has_names):
             return True
         if self.has_head:
-            theirs = _listed(saved or _unnamed(self.head_size))
-            ours = "one score" if labels is None else _listed(labels)
+            saved_names = _abbreviate(saved_labels or _default_labels(self.head_size))
+            new_names = "one score" if labels is None else _abbreviate(labels)
             advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
             warnings.warn(
-                f"{self.files.directory} has a trained head for {theirs}; for {ours} a new one is drawn at random, and "
-                f"must be trained. To use the trained one, {advice}",
+                f"{self.files.directory} has a trained head for {saved_names}; for {new_names} a new one is drawn at "
+                f"random, and must be trained. To use the trained one, {advice}",
                 stacklevel=5,  # where from_preset was called
             )
         return False
@@ -169,7 +169,11 @@ class TaskPreset:
     @property
     def trained_parts(self) -> dict[str, str]:
         """The fine-tuned parts of the preset besides the encoder, with their names in messages."""
-        parts = {name: f"head for {of}" for name, of in _FINE_TUNED.items() if name in self.files.checkpoint.heads}
+        parts = {
+            name: f"head for {objects}"
+            for name, objects in _FINE_TUNED_HEADS.items()
+            if name in self.files.checkpoint.heads
+        }
         if sentence_transformers.has_dense(self.files):
             parts["dense"] = "Dense layer of a sentence encoder"
         return parts
@@ -191,21 +195,21 @@ class TaskPreset:
             FileNotFoundError: the preset has no tokenizer.
             ValueError: an argument is bad.
         """
-        text = {"sequence_length": None, **self.preprocessor, **arguments}
+        settings = {"sequence_length": None, **self.preprocessor, **arguments}
         if rows.sequence_length is not None:
-            text["sequence_length"] = rows.sequence_length
-        text |= _long_text(rows.long_text, rows.stride, text["sequence_length"] or positions)
+            settings["sequence_length"] = rows.sequence_length
+        settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions)
         longest = self.preprocessor.get("max_sequence_length")
         if longest is not None and longest > positions:
-            if text["sequence_length"] is None:
+            if settings["sequence_length"] is None:
                 raise ValueError(
                     f"{self.source}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but this model has "
                     f"{positions} positions"
                 )
-            text["max_sequence_length"] = positions  # rows have the fixed `sequence_length`, so the limit has no effect
-        saved = [name for name, value in self.preprocessor.items() if text.get(name) == value]
-        with _errors_name(self.source, saved):
-            return BertPreprocessor.from_preset(self.files, **text)
+            settings["max_sequence_length"] = positions  # without effect: rows have the fixed `sequence_length`
+        saved = [name for name, value in self.preprocessor.items() if settings.get(name) == value]
+        with _name_file_in_errors(self.source, saved):
+            return BertPreprocessor.from_preset(self.files, **settings)
 
     def load_preprocessor_up_to(self, longest: int | None, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         """Loads a preprocessor that truncates texts to the model's positions and, unless None, to `longest` tokens."""
@@ -220,7 +224,7 @@ if TYPE_CHECKING:
     class _Model:
         """The parts of `keras.Model` and `LowPrecision` that the mixin uses."""
 
-        _fitting_ranges: int8_ranges.Int8Ranges | None
+        _current_ranges: int8_ranges.Int8Ranges | None
 
         def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None: ...
         def get_config(self) -> Settings: ...
@@ -240,7 +244,7 @@ class Storable(_Model):
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
     # Settings that Hugging Face's or sentence-transformers' files hold, so that config.json does not repeat them.
-    STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()
+    SETTINGS_IN_OTHER_FILES: ClassVar[tuple[str, ...]] = ()
     PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, besides the encoder and the heads
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
 
@@ -302,30 +306,32 @@ class Storable(_Model):
                 - a new head is drawn at random, although the preset is a model for a task;
                 - int8 ranges are not used, because they belong to other weights.
         """
-        fields, given = _split(cls, {name: value for name, value in settings.items() if value is not None})
+        fields, user_settings = _split_arguments(
+            cls, {name: value for name, value in settings.items() if value is not None}
+        )
         rows = RowSettings(sequence_length, long_text, stride)
         with Preset.open(handle) as opened:
             preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
-            arguments = cls._arguments(preset, given)
+            arguments = cls._arguments(preset, user_settings)
             new_heads = set(cls._heads(arguments)) - checkpoint.heads
             if any(checkpoint.config.reads_pooler(head) for head in new_heads):
                 fields.setdefault("pooler", True)  # masked language models have none
             encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
             preprocessor = cls._read_preprocessor(preset, encoder, rows)
-            with _errors_name(preset.source, () if given else preset.settings):
+            with _name_file_in_errors(preset.source, () if user_settings else preset.settings):
                 model = cls(encoder, preprocessor, **arguments)
             model._load_heads(preset)
             model._load_own_files(preset)
-            model._warn_of_heads(preset)
+            model._warn_about_heads(preset)
             model._load_ranges(opened.directory)
         if precision != "float32":
             model.set_precision(precision)
         return model
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
         """Merges the constructor's arguments, without encoder and preprocessor: the user's replace the preset's."""
-        return {**preset.settings, **given}
+        return {**preset.settings, **user_settings}
 
     @classmethod
     def _heads(cls, arguments: Settings) -> tuple[str, ...]:
@@ -340,13 +346,13 @@ class Storable(_Model):
         """Loads the heads of a preset."""
         checkpoint = preset.files.checkpoint
         for name, head in self.heads.items():
-            if name in checkpoint.heads and self._takes_head(preset):
+            if name in checkpoint.heads and self._loads_head(preset):
                 load_weights(head, checkpoint, name)
 
     def _load_own_files(self, preset: TaskPreset) -> None:
         """Loads weights from the files that only this task has."""
 
-    def _warn_of_heads(self, preset: TaskPreset) -> None:
+    def _warn_about_heads(self, preset: TaskPreset) -> None:
         """Warns of trained parts of a preset that this model does not use, and of a head that the preset lacks."""
         kind = type(self).__name__
         if unused := [part for name, part in preset.trained_parts.items() if name not in (*self.heads, *self.PARTS)]:
@@ -367,7 +373,7 @@ class Storable(_Model):
         if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
             warnings.warn(message, UntrainedWarning, stacklevel=3)
 
-    def _takes_head(self, preset: TaskPreset) -> bool:
+    def _loads_head(self, preset: TaskPreset) -> bool:
         """Checks whether to load the heads of a preset."""
         return True
 
@@ -394,9 +400,9 @@ class Storable(_Model):
         """
         directory = Path(directory)
         tokenizer = () if self.preprocessor is None else model_files.TOKENIZER
-        before = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
-        files.refuse_to_overwrite(directory, before, overwrite)
-        entries = {**self.hugging_face_settings(), **_entries(self)}
+        existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
+        files.refuse_to_overwrite(directory, existing, overwrite)
+        entries = {**self.hugging_face_settings(), **_config_entries(self)}
         formats.write(
             directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries, kept=self._own_files
         )
@@ -408,14 +414,14 @@ class Storable(_Model):
     def save_settings(self, directory: str | Path) -> None:
         """Writes the files of `save_preset` without the encoder's weights and the tokenizer's files."""
         values = hugging_face.model_values(self.encoder.config, self.heads)
-        values |= {**self.hugging_face_settings(), **_entries(self)}
+        values |= {**self.hugging_face_settings(), **_config_entries(self)}
         files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
         self._save_own_files(Path(directory), overwrite=True)
 
     @property
     def _own_files(self) -> tuple[str, ...]:
         """The names of this model's files in a preset, besides weights, configuration and tokenizer."""
-        return (*self.FILES, *([] if self._fitting_ranges is None else [int8_ranges.FILE]))
+        return (*self.FILES, *([] if self._current_ranges is None else [int8_ranges.FILE]))
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes the files that only this task has."""
@@ -443,15 +449,15 @@ class Storable(_Model):
         return cls(**{**config, **parts})
 
 
-def _unnamed(size: int) -> list[str]:
+def _default_labels(size: int) -> list[str]:
     return [f"LABEL_{i}" for i in range(size)]
 
 
-def _listed(labels: list[str]) -> str:
+def _abbreviate(labels: list[str]) -> str:
     return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
 
 
-def _split(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
+def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Settings, Settings]:
     """Splits the arguments of `from_preset` into fields of `BertConfig` and arguments of the task.
 
     A name that both have, such as `pooling`, is the task's.
@@ -459,33 +465,35 @@ def _split(task: type[Storable], given: Settings) -> tuple[Settings, Settings]:
     Raises:
         TypeError: there is no such argument.
     """
-    known = _arguments_of(task)
-    if unknown := [name for name in given if name not in {*known, *_FIELDS, "name"}]:
+    argument_names = _argument_names(task)
+    if unknown := [name for name in user_settings if name not in {*argument_names, *_CONFIG_FIELDS, "name"}]:
         raise TypeError(
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
-            f"stride, dtype, {', '.join(known)}, and the fields of BertConfig"
+            f"stride, dtype, {', '.join(argument_names)}, and the fields of BertConfig"
         )
-    fields = {name: value for name, value in given.items() if name in _FIELDS and name not in known}
-    return fields, {name: value for name, value in given.items() if name not in fields}
+    fields = {
+        name: value for name, value in user_settings.items() if name in _CONFIG_FIELDS and name not in argument_names
+    }
+    return fields, {name: value for name, value in user_settings.items() if name not in fields}
 
 
-def _arguments_of(task: type[Storable]) -> list[str]:
-    return [name for name in inspect.signature(task.__init__).parameters if name not in _MADE]
+def _argument_names(task: type[Storable]) -> list[str]:
+    return [name for name in inspect.signature(task.__init__).parameters if name not in _NOT_SETTINGS]
 
 
-def _shape_of(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
-    """Reads the types of the settings that `_entries` writes from annotations, for `files.check_json`."""
+def _setting_types(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
+    """Reads the types of the settings that `_config_entries` writes from annotations, for `files.check_json`."""
     parameters = inspect.signature(task.__init__).parameters
     shape = {}
-    for name in _arguments_of(task):
-        if name not in task.STATED_ELSEWHERE:
+    for name in _argument_names(task):
+        if name not in task.SETTINGS_IN_OTHER_FILES:
             kinds = re.findall(r"\w+", re.sub(r"\[.*\]", "", str(parameters[name].annotation)))
             shape[name] = tuple(_JSON_TYPES[kind] for kind in kinds)
     return shape
 
 
 @contextlib.contextmanager
-def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
+def _name_file_in_errors(path: Path, values: Collection[str]) -> Iterator[None]:
     """Adds the path of a file to errors about the values read from it.
 
     Args:
@@ -500,7 +508,7 @@ def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
         raise ValueError(f"{path}, of {', '.join(values)}: {error}") from error
 
 
-def _long_text(long_text: str | None, stride: int | None, longest: int) -> Settings:
+def _long_text_settings(long_text: str | None, stride: int | None, longest: int) -> Settings:
     """Converts the choice of `from_preset` to the preprocessor's `truncation` and `stride`.
 
     Args:
@@ -523,8 +531,8 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> Setti
     return choices[long_text]
 
 
-def _entries(model: Storable) -> dict[str, object]:
+def _config_entries(model: Storable) -> dict[str, object]:
     """Returns a model's entries in `config.json`, which `TaskPreset.read` reads."""
-    settings = {name: value for name, value in model.settings().items() if name not in model.STATED_ELSEWHERE}
-    of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
-    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": of_text or {}}}
+    settings = {name: value for name, value in model.settings().items() if name not in model.SETTINGS_IN_OTHER_FILES}
+    preprocessor = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _PREPROCESSOR_TYPES}
+    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": preprocessor or {}}}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # `tasks` imports TensorFlow when one of its classes is first used. So this module can check files before.
 
 
-def _fine_tuned() -> tuple[type[BertTask], ...]:
+def _fine_tuned_tasks() -> tuple[type[BertTask], ...]:
     """Lists the tasks with a head of their own.
 
     The order matters: of tasks with the same head, the first whose `is_in` returns True wins.
@@ -48,7 +48,7 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
         'BertSentenceEncoder'
     """
     with Preset.open(handle) as preset:
-        fitting = {task.HEAD: task for task in reversed(_fine_tuned()) if task.is_in(preset)}
+        fitting = {task.HEAD: task for task in reversed(_fine_tuned_tasks()) if task.is_in(preset)}
     if len(fitting) > 1:
         raise ValueError(f"{preset.directory} has {' and '.join(map(str, fitting))}; load it by its class")
     return next(iter(fitting.values()), tasks.BertSentenceEncoder)
@@ -67,7 +67,7 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
     """
     with Preset.open(handle) as preset:
         task = task_of(preset)
-        if task not in _fine_tuned():
+        if task not in _fine_tuned_tasks():
             if not tasks.BertNextSentence.is_in(preset):
                 raise ValueError(
                     f"{preset.handle} has no head for classes, labels of words or answers; fine-tune a model first"
@@ -179,7 +179,7 @@ def read_examples(
     return _READERS[kind](path, skip_bad, problem_type, **columns)
 
 
-def _texts(
+def _read_texts(
     path: str | Path, skip_bad: bool, problem_type: str, label_column: str | int | None = None, **columns: Any
 ) -> data.TextExamples:
     if Path(path).is_dir():
@@ -190,7 +190,7 @@ def _texts(
     return data.read_table(path, skip_bad=skip_bad, **columns)
 
 
-def _words(
+def _read_words(
     path: str | Path, skip_bad: bool, _: object, label_column: str | int | None = None, **__: object
 ) -> data.WordExamples:
     try:
@@ -200,14 +200,14 @@ def _words(
     return data.read_conll(path, label_column=column, skip_bad=skip_bad)
 
 
-def _questions(path: str | Path, skip_bad: bool, *_: object, **__: object) -> data.QuestionExamples:
+def _read_questions(path: str | Path, skip_bad: bool, *_: object, **__: object) -> data.QuestionExamples:
     return data.read_squad(path, skip_bad=skip_bad)
 
 
 _READERS: dict[type, Callable[..., Labelled]] = {
-    data.TextExamples: _texts,
-    data.WordExamples: _words,
-    data.QuestionExamples: _questions,
+    data.TextExamples: _read_texts,
+    data.WordExamples: _read_words,
+    data.QuestionExamples: _read_questions,
 }
 
 
@@ -393,8 +393,8 @@ class Rank(FromTable):
         passages, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if passages == 1:
             if scores or self.loss not in (None, "binary_cross_entropy"):
-                given = "score_column" if scores else f"loss {self.loss}"
-                raise ValueError(f"{given} is for lists; name the other texts of a row with negative_column")
+                option = "score_column" if scores else f"loss {self.loss}"
+                raise ValueError(f"{option} is for lists; name the other texts of a row with negative_column")
         elif self.label_column is not None:
             raise ValueError("label_column is for pairs; the labels of lists are in score_column, one for each text")
         elif scores and scores not in (passages, passages - 1):
@@ -405,15 +405,17 @@ class Rank(FromTable):
 
     @property
     def columns(self) -> list[str | int | None]:
-        rest = (
+        label_columns = (
             (*self.negative_columns, *self.score_columns) if self.negative_columns else (self.label_column or _LABEL,)
         )
-        return [self.text_column, self.text_pair_column, *rest]
+        return [self.text_column, self.text_pair_column, *label_columns]
 
     def read(self, path: str | Path) -> data.TextExamples | data.ColumnExamples:
         texts = [self.text_column, self.text_pair_column, *self.negative_columns]
         if self.negative_columns:
-            return data.read_columns(path, text_columns=texts, score_column=_scores(self.score_columns), **self.rows)
+            return data.read_columns(
+                path, text_columns=texts, score_column=_score_argument(self.score_columns), **self.rows
+            )
         columns = {"text_column": self.text_column, "text_pair_column": self.text_pair_column}
         columns |= {"label_column": self.label_column, "problem_type": "regression"}
         return read_examples(data.TextExamples, path, **columns, **self.rows)
@@ -467,7 +469,7 @@ class Embed(FromTable):
         self._check_columns(path, [self.query_column, self.positive_column, *self.score_columns[:1]])
 
     def read(self, path: str | Path) -> data.ColumnExamples:
-        return self._read(path, self.negative_columns, _scores(self.score_columns))
+        return self._read(path, self.negative_columns, _score_argument(self.score_columns))
 
     def read_validation(self, path: str | Path) -> data.ColumnExamples:
         """Reads the examples in a file to measure with. If it has no negatives, reads pairs, with a warning."""
@@ -491,16 +493,16 @@ class Embed(FromTable):
 
         prompts = (self.query_prompt, self.positive_prompt)
         settings: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
-        for_scores = "margin_mse" if self.negative_columns else "cosent"
-        by_default = "multiple_negatives_ranking" if examples.scores is None else for_scores
-        loss = sentence_losses.LOSSES[self.loss or by_default]()
+        score_loss = "margin_mse" if self.negative_columns else "cosent"
+        default_loss = "multiple_negatives_ranking" if examples.scores is None else score_loss
+        loss = sentence_losses.LOSSES[self.loss or default_loss]()
         if self.matryoshka_dims:
             loss = sentence_losses.MatryoshkaLoss(loss, self.matryoshka_dims)
         model = tasks.BertSentenceEncoder.from_preset(preset, sequence_length=self.sequence_length, **settings)
         return model, {"loss": loss, "mini_batch_size": self.mini_batch_size}
 
 
-def _scores(columns: Sequence[str | int]) -> Scores:
+def _score_argument(columns: Sequence[str | int]) -> Scores:
     """Converts a list of columns to the argument of `data.read_columns`: one column, several, or None."""
     return columns[0] if len(columns) == 1 else columns or None
 
@@ -514,7 +516,7 @@ FROM_FILES: dict[str, type[FromFiles]] = {
 }
 
 
-def learned_from(
+def split_settings(
     task: str, validation: str | Path | None, settings: Mapping[str, Any]
 ) -> tuple[FromFiles, FineTuningWithTeacher]:
     """Sorts settings into those of a task's files and those of its recipe, and checks both without TensorFlow.

@@ -43,10 +43,10 @@ from keras_bert.tasks.training_step import (
     Part,
     TrainingStep,
     build_window,
-    count_of,
+    count_averaged,
     steps_of,
-    total,
-    weighted,
+    weight_gradients,
+    weighted_sum,
 )
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -129,12 +129,12 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        self._by_length = ByLength(self.preprocessor, lambda texts: self(self._packed(texts), training=False))
+        self._by_length = ByLength(self.preprocessor, lambda texts: self(self._pack(texts), training=False))
 
     def __call__(self, inputs: Texts | Inputs, **kwargs: Any) -> Tensor:
         # Texts become tensors here and not in `call`, because Keras takes only tensors as positional arguments.
         inputs = as_tensors(inputs)
-        if kwargs.get("training") or not self._eager_call.takes(inputs):
+        if kwargs.get("training") or not self._eager_call.accepts(inputs):
             return super().__call__(inputs, **kwargs)
         return self._eager_call(inputs)
 
@@ -145,7 +145,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         assert self.preprocessor is not None  # else it reads packed inputs only
         return self.preprocessor(inputs)
 
-    def _packed(self, segments: tuple[tf.RaggedTensor, ...]) -> dict[str, tf.Tensor]:
+    def _pack(self, segments: tuple[tf.RaggedTensor, ...]) -> dict[str, tf.Tensor]:
         """Packs tokens into the encoder's inputs."""
         assert self.preprocessor is not None  # else there is no tokenizer
         return self.preprocessor.pack(segments)
@@ -158,8 +158,8 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The trainable variables, without those of an unused pooler: Keras would warn that they have no gradients."""
-        unread = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
-        return [each for each in super().trainable_variables if all(each is not other for other in unread)]
+        unused = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
+        return [each for each in super().trainable_variables if all(each is not other for other in unused)]
 
     @property
     def trainable_weights(self) -> list[keras.Variable]:
@@ -232,7 +232,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Converts examples and labels to arrays. Raises TypeError or ValueError if Keras could not read them."""
         check_dataset(x)
         check_inputs(x)
-        inputs, targets = self.arrays(plain(x), self._labels(y))
+        inputs, targets = self.arrays(plain(x), self._convert_labels(y))
         count = check_counts(inputs, targets)
         if count == 0:
             raise ValueError(f"there are no examples to {purpose}")
@@ -253,7 +253,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """The names of the columns that a table of labels must have, in their order; empty if any will do."""
         return ()
 
-    def _labels(self, y: Labels | None) -> Any:
+    def _convert_labels(self, y: Labels | None) -> Any:
         """Converts labels to a list or an array. Raises TypeError or ValueError if they are not those of many texts."""
         return plain_labels(y, self.label_columns)
 
@@ -273,7 +273,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     def targets(self, y: Labels | None) -> Targets:
         """Converts labels to targets of a loss; arrays and tensors of numbers stay as they are."""
-        return self._labels(y)
+        return self._convert_labels(y)
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes examples for training.
@@ -286,7 +286,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
         columns = columns_of(x)
-        y = self._labels(y)
+        y = self._convert_labels(y)
         if y is None:
             raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
         if len({len(column) for column in (*columns, y)}) > 1:
@@ -300,7 +300,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""
-        return self._packed(segments), targets
+        return self._pack(segments), targets
 
     def target_warnings(self, targets: Targets) -> list[str]:
         """Returns warnings of targets from which a model learns little, such as rare labels; `fine_tune` shows them."""
@@ -362,13 +362,13 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             ValueError: the model cannot be trained by this step.
         """
         step.check(self)
-        self._use(step)
+        self._set_step(step)
         try:
             yield
         finally:
-            self._use(WHOLE_BATCH)
+            self._set_step(WHOLE_BATCH)
 
-    def _use(self, step: TrainingStep) -> None:
+    def _set_step(self, step: TrainingStep) -> None:
         if step is self._step:
             return
         self._step = step
@@ -389,18 +389,18 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         training: bool = True,
     ) -> Tensor:
         """Computes the loss, as Keras's method does; in training with another step, that step's loss."""
-        return total(self._own_parts(x, y, y_pred, sample_weight, training))
+        return weighted_sum(self._compute_parts(x, y, y_pred, sample_weight, training))
 
     def loss_parts(
         self, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
     ) -> list[Part]:
         """Computes the parts of the loss that `compute_loss` returns."""
         if type(self).compute_loss is BertTask.compute_loss:
-            return self._own_parts(x, y, y_pred, sample_weight, training)
+            return self._compute_parts(x, y, y_pred, sample_weight, training)
         loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
-        return [Part(loss, self._count(y, y_pred, sample_weight))]  # a subclass overrides `compute_loss`
+        return [Part(loss, self._count_labels(y, y_pred, sample_weight))]  # a subclass overrides `compute_loss`
 
-    def _own_parts(
+    def _compute_parts(
         self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
     ) -> list[Part]:
         if training:
@@ -410,12 +410,12 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
         """Computes the parts of the loss on the labels. Most losses have one part."""
         loss = super().compute_loss(x, y, y_pred, sample_weight)
-        return [Part(loss, self._count(y, y_pred, sample_weight))]
+        return [Part(loss, self._count_labels(y, y_pred, sample_weight))]
 
-    def _count(self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
+    def _count_labels(self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
         loss = (keras.tree.flatten(self.loss) or [None])[0]
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
-        return count_of(loss, labels, y_pred, sample_weight)
+        return count_averaged(loss, labels, y_pred, sample_weight)
 
     def window_totals(self, x: Inputs) -> dict[str, Tensor] | None:
         """Returns the counts over all batches of an update, by unit, if the inputs of each batch contain them."""
@@ -426,14 +426,14 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         gradients, parts, y_pred = self._step.gradients(self, x, y, sample_weight)
         if steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
-            gradients = self._accumulable(gradients, parts)
+            gradients = self._scale_for_accumulation(gradients, parts)
         undocumented.loss_tracker(self).update_state(parts)
         if gradients:
             weights = self.trainable_weights
-            self._updating(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
-        return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
+            self._run_update(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
+        return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
-    def _accumulable(self, gradients: list[tf.Tensor | None], parts: list[Part]) -> list[tf.Tensor | None]:
+    def _scale_for_accumulation(self, gradients: list[tf.Tensor | None], parts: list[Part]) -> list[tf.Tensor | None]:
         """Scales gradients for an optimizer that accumulates them, so that each batch counts by its labels.
 
         If the loss has several parts, gradients stay as they are, with a warning.
@@ -447,13 +447,13 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             )
             return gradients
         count = parts[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
-        return weighted(self.optimizer, gradients, self.trainable_weights, count)
+        return weight_gradients(self.optimizer, gradients, self.trainable_weights, count)
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
         undocumented.loss_tracker(self).update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
-        return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
+        return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     # -- Answers, and measures of them
 

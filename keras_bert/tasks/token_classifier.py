@@ -25,15 +25,15 @@ from keras_bert.tasks.columns import (
     Targets,
     Texts,
     checked_labels,
-    number_of,
+    label_index,
     one_or_many,
     plain,
     plain_labels,
-    rare,
+    rare_label_warnings,
 )
 from keras_bert.tasks.crf import CRF
-from keras_bert.tasks.entities import EntityAnswer, LabelScheme, WordAnswer, scheme_of, spans
-from keras_bert.tasks.long_text import places_of_tokens, sequence_output
+from keras_bert.tasks.entities import EntityAnswer, LabelScheme, WordAnswer, locate_entities, scheme_of
+from keras_bert.tasks.long_text import sequence_output, token_mask
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
@@ -86,7 +86,7 @@ class BertTokenClassifier(BertTask):
 
     HEAD = "tokens"
     EXAMPLES = WordExamples
-    STATED_ELSEWHERE = ("labels",)
+    SETTINGS_IN_OTHER_FILES = ("labels",)
     ANSWERS_PROGRAM = """\
 labels = open("labels.txt", encoding="utf-8").read().splitlines()
 for row, probabilities in zip(rows, outputs["probabilities"]):
@@ -101,7 +101,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         crf: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        labels = checked_labels(labels, least=2)
+        labels = checked_labels(labels, min_count=2)
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.truncation == "head_tail":
             raise ValueError(
@@ -109,14 +109,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
                 "labels; use long_text='windows', which cuts nothing, or 'truncate'"
             )
         self.labels = labels
-        self._scheme_with([])  # raises
+        self._detect_scheme([])  # raises
         self._add_head(len(labels), dropout)
         self.crf = None
         if crf:
             scheme = scheme_of(labels) if crf is True else crf
             self.crf = CRF(len(labels), scheme, labels if scheme else None, name="crf")
             self.crf.build()
-        self._by_length = BySentence(preprocessor, lambda segments: tf.stack(self._best(*segments), axis=-1))
+        self._by_length = BySentence(preprocessor, lambda segments: tf.stack(self._predict_words(*segments), axis=-1))
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
@@ -157,11 +157,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         check_many(words, "words", "word")
         words = list(plain(words))
         is_one = bool(words) and all(isinstance(word, str) for word in words)
-        sentences = _checked([words] if is_one else words)
+        sentences = _check_sentences([words] if is_one else words)
         results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
-        if cut := sum(answer["label"] is None for sentence in answers for answer in sentence):
-            message = f"words cut off, which have no label: {cut:,}; with long_text='windows', all words have one"
+        if truncated := sum(answer["label"] is None for sentence in answers for answer in sentence):
+            message = f"words cut off, which have no label: {truncated:,}; with long_text='windows', all words have one"
             warnings.warn(message, stacklevel=2)
         return answers[0] if is_one else answers
 
@@ -198,22 +198,22 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         is_one, texts = one_or_many(text)
         texts = list_of_str(texts)
         _, starts, ends = find_words(as_strings(texts))
-        places = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
-        words = [[text[start:end] for start, end in row] for text, row in zip(texts, places, strict=True)]
+        offsets = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
+        words = [[text[start:end] for start, end in row] for text, row in zip(texts, offsets, strict=True)]
         tagged = self.tag(words, batch_tokens, progress)
-        scheme = self._scheme_with([])
-        found = [spans(*each, scheme) for each in zip(texts, places, tagged, strict=True)]
-        return found[0] if is_one else found
+        scheme = self._detect_scheme([])
+        entities = [locate_entities(*each, scheme) for each in zip(texts, offsets, tagged, strict=True)]
+        return entities[0] if is_one else entities
 
     def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:
-        """Makes answers from a row of `_best`, float `[words or more, 2]`."""
+        """Makes answers from a row of `_predict_words`, float `[words or more, 2]`."""
         answers: list[WordAnswer] = []
-        for word, (i, probability) in zip(words, best, strict=False):
-            label, probability = (self.labels[int(i)], float(probability)) if i >= 0 else (None, None)
+        for word, (index, probability) in zip(words, best, strict=False):
+            label, probability = (self.labels[int(index)], float(probability)) if index >= 0 else (None, None)
             answers.append({"word": word, "label": label, "probability": probability})
         return answers
 
-    def _best(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _predict_words(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Predicts the best label of each word and its probability, float32 `[batch, words]` each.
 
         Labels are indices, as whole numbers. Truncated words and padding have label -1 and probability 0.
@@ -224,14 +224,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """
         packed = self.preprocessor.pack(tokens)
         logits = self(packed, training=False)  # [batch, seq_length, labels], or with windows
-        places = places_of_tokens(self.preprocessor, tokens, packed["input_word_ids"])
-        kept = _tokens_kept(places)
-        is_first = first_tokens(begins, kept) > 0  # [batch, (kept tokens)]
-        of_tokens = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(logits, places), kept)
-        words = tf.ragged.boolean_mask(of_tokens, is_first)
-        most = tf.reduce_max(tf.concat([[0], tf.reduce_sum(begins, axis=1)], 0))
-        logits = words.to_tensor(shape=tf.stack([-1, most, len(self.labels)]))
-        is_word = tf.sequence_mask(words.row_lengths(), most)  # [batch, words]
+        mask = token_mask(self.preprocessor, tokens, packed["input_word_ids"])
+        counts = _count_kept_tokens(mask)
+        is_first = first_tokens(begins, counts) > 0  # [batch, (kept tokens)]
+        token_logits = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(logits, mask), counts)
+        word_logits = tf.ragged.boolean_mask(token_logits, is_first)
+        max_words = tf.reduce_max(tf.concat([[0], tf.reduce_sum(begins, axis=1)], 0))
+        logits = word_logits.to_tensor(shape=tf.stack([-1, max_words, len(self.labels)]))
+        is_word = tf.sequence_mask(word_logits.row_lengths(), max_words)  # [batch, words]
         if self.crf is None:
             probabilities = ops.softmax(logits)
             best = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
@@ -250,7 +250,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """
         words, starts, ends = find_words(text)
         tokens = self.preprocessor.tokenizer.tokenize_words(words)
-        best, probabilities = self._best(*flat_tokens(tokens))  # [batch, words]
+        best, probabilities = self._predict_words(*flat_tokens(tokens))  # [batch, words]
         return {
             "words": words.to_tensor(""),
             "labels": tf.gather(tf.constant(["", *self.labels]), tf.cast(best, tf.int32) + 1),
@@ -295,13 +295,13 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or the model
                 has no such label. The message has the sentence's index, from 0.
         """
-        x, y = _checked(x), plain_labels(y)
+        x, y = _check_sentences(x), plain_labels(y)
         if y is None:
             raise ValueError(f"there are {len(x):,} sentences, but no labels")
         if len(x) != len(y):
             raise ValueError(f"there are {len(x):,} sentences, but labels of {len(y):,}")
-        numbers = [self._numbers(*each) for each in zip(range(len(x)), x, y, strict=True)]
-        tokens, begins = self._by_length.tokenized(x)
+        numbers = [self._label_indices(*each) for each in zip(range(len(x)), x, y, strict=True)]
+        tokens, begins = self._by_length.tokenize(x)
         labels = tf.constant([number for row in numbers for number in row], tf.int32)  # [words]
         targets = tf.fill(tf.shape(begins.values), _IGNORED)
         targets = tf.tensor_scatter_nd_update(targets, tf.where(begins.values > 0), labels)
@@ -310,20 +310,20 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def check_examples(self, x: Texts, y: Labels | None) -> None:
         super().check_examples(x, y)
         assert y is not None  # else there are no examples
-        for each in zip(range(len(y)), _checked(x), plain_labels(y), strict=True):
+        for each in zip(range(len(y)), _check_sentences(x), plain_labels(y), strict=True):
             _check_labels(*each)
-        self._scheme_with(self._names(y))  # raises
+        self._detect_scheme(self._label_names(y))  # raises
 
-    def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[str | int]) -> list[int]:
+    def _label_indices(self, sentence: int, words: Sequence[str], labels: Sequence[str | int]) -> list[int]:
         _check_labels(sentence, words, labels)
         try:
-            return [number_of(label, self.labels) for label in labels]
+            return [label_index(label, self.labels) for label in labels]
         except ValueError as error:
             raise ValueError(f"sentence {sentence} (from 0): {error}") from None
 
     def target_warnings(self, targets: tf.RaggedTensor) -> list[str]:
         numbers = targets.values.numpy()
-        return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
+        return rare_label_warnings(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
 
     def start_from(self, targets: tf.RaggedTensor) -> None:
         """Initializes a new CRF from the label sequences of the examples."""
@@ -338,16 +338,16 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         A token in several windows counts only in the window where it has the most context.
         """
         packed = self.preprocessor.pack(segments)
-        places = places_of_tokens(self.preprocessor, segments[0], packed["input_word_ids"])
-        values = first_tokens(targets, _tokens_kept(places)).values
-        none = tf.fill(tf.shape(places), _IGNORED)
-        return packed, tf.tensor_scatter_nd_update(none, tf.where(places), values)
+        mask = token_mask(self.preprocessor, segments[0], packed["input_word_ids"])
+        values = first_tokens(targets, _count_kept_tokens(mask)).values
+        ignored = tf.fill(tf.shape(mask), _IGNORED)
+        return packed, tf.tensor_scatter_nd_update(ignored, tf.where(mask), values)
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if not (isinstance(x, list) and x and (isinstance(x[0], list | tuple) or isinstance(y, list))):
             return super().arrays(x, y)
         if y is None:
-            return self.preprocessor.pack(self._by_length.tokenized(_checked(x))[0]), None
+            return self.preprocessor.pack(self._by_length.tokenize(_check_sentences(x))[0]), None
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
@@ -359,8 +359,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             return super().compute_metrics(x, y, y_pred, sample_weight)
         is_word = tf.not_equal(y, tf.cast(_IGNORED, y.dtype))
         columns = (y, y_pred, sample_weight)
-        of_words = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
-        return super().compute_metrics(x, *of_words)
+        word_columns = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
+        return super().compute_metrics(x, *word_columns)
 
     def answers(self, x: Collection[Sequence[str]]) -> list[list[WordAnswer]]:
         return self.tag(x, progress=False)
@@ -370,58 +370,58 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
         For entities, truncated words count as "O". For `accuracy`, they are wrong.
         """
-        right, given = self._names(y), _labels(answers)
-        scheme = self._scheme_with(right)
+        references, predictions = self._label_names(y), _predicted_labels(answers)
+        scheme = self._detect_scheme(references)
         if not scheme.parts:
-            return metrics.accuracy(*_word_by_word(right, given))
-        measured = metrics.entity_f1(map(scheme.iobes, right), map(scheme.iobes, given))
-        return {"f1": measured.pop("f1"), **measured}
+            return metrics.accuracy(*_flatten_words(references, predictions))
+        scores = metrics.entity_f1(map(scheme.iobes, references), map(scheme.iobes, predictions))
+        return {"f1": scores.pop("f1"), **scores}
 
     def details(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
         """Computes precision, recall, F1 and support of each kind of entity, and their macro averages.
 
         If labels follow no scheme for entities, measures each label of words instead. See `metrics.by_class`.
         """
-        right, given = self._names(y), _labels(answers)
-        scheme = self._scheme_with(right)
+        references, predicted = self._label_names(y), _predicted_labels(answers)
+        scheme = self._detect_scheme(references)
         if not scheme.parts:
-            labels, predictions = _word_by_word(right, given)
+            labels, predictions = _flatten_words(references, predicted)
             return metrics.by_class(labels, predictions, list(dict.fromkeys([*self.labels, *labels])))
-        return metrics.entities_by_kind(map(scheme.iobes, right), map(scheme.iobes, given))
+        return metrics.entities_by_kind(map(scheme.iobes, references), map(scheme.iobes, predicted))
 
     def mistakes(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
-        pairs = enumerate(zip(_labels(answers), self._names(y), strict=True))
-        return [i for i, (ours, theirs) in pairs if ours != theirs]
+        pairs = enumerate(zip(_predicted_labels(answers), self._label_names(y), strict=True))
+        return [i for i, (predicted, reference) in pairs if predicted != reference]
 
     def worst(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
 
     def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
         """Lists the words whose label is wrong."""
-        (right,) = self._names([label])
+        (references,) = self._label_names([label])
         rows = [
             {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
-            for name, each in zip(right, answer, strict=True)
+            for name, each in zip(references, answer, strict=True)
         ]
         return [row for row in rows if row["label"] != row["answer"]]
 
-    def _names(self, y: Iterable[Sequence[str | int]]) -> list[list[str]]:
+    def _label_names(self, y: Iterable[Sequence[str | int]]) -> list[list[str]]:
         """Converts numbers of labels to names. A name that the model lacks may occur: no answer equals it."""
-        of = self.labels
-        return [[each if isinstance(each, str) else of[number_of(each, of)] for each in labels] for labels in y]
+        names = self.labels
+        return [[each if isinstance(each, str) else names[label_index(each, names)] for each in labels] for labels in y]
 
-    def _scheme_with(self, labels: Iterable[Sequence[str]]) -> LabelScheme:
+    def _detect_scheme(self, labels: Iterable[Sequence[str]]) -> LabelScheme:
         """Finds the scheme of labels: those of the model, and those of examples, which the model may lack."""
-        return LabelScheme.of([*self.labels, *(name for sentence in labels for name in sentence)])
+        return LabelScheme.detect([*self.labels, *(name for sentence in labels for name in sentence)])
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         return [{"entities": entities} for entities in self.entities(texts[0], progress=False)]
 
     @classmethod
-    def _arguments(cls, preset: TaskPreset, given: Settings) -> Settings:
-        return {**preset.settings, **given, "labels": preset.labels(given.get("labels"))}
+    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
+        return {**preset.settings, **user_settings, "labels": preset.labels(user_settings.get("labels"))}
 
-    def _takes_head(self, preset: TaskPreset) -> bool:
+    def _loads_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
     def _load_own_files(self, preset: TaskPreset) -> None:
@@ -448,22 +448,24 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return hugging_face.label_names(self.labels)
 
 
-def _checked(sentences: object) -> list[Sequence[str]]:
+def _check_sentences(sentences: object) -> list[Sequence[str]]:
     check_many(sentences, "sentences", "sentence")
-    found: list[Sequence[str]] = list(plain(sentences))
-    for number, words in enumerate(found):
+    checked: list[Sequence[str]] = list(plain(sentences))
+    for number, words in enumerate(checked):
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
-    return found
+    return checked
 
 
-def _labels(answers: Sequence[Sequence[WordAnswer]]) -> list[list[str | None]]:
+def _predicted_labels(answers: Sequence[Sequence[WordAnswer]]) -> list[list[str | None]]:
     return [[answer["label"] for answer in sentence] for sentence in answers]
 
 
-def _word_by_word(right: list[list[str]], given: list[list[str | None]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _flatten_words(
+    references: list[list[str]], predictions: list[list[str | None]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Flattens labels and predictions of all sentences into one list each; a truncated word is predicted as "None"."""
-    pairs = [pair for labels in zip(right, given, strict=True) for pair in zip(*labels, strict=True)]
+    pairs = [pair for labels in zip(references, predictions, strict=True) for pair in zip(*labels, strict=True)]
     return tuple(label for label, _ in pairs), tuple(str(answer) for _, answer in pairs)
 
 
@@ -475,10 +477,10 @@ def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
         raise ValueError(f"sentence {sentence} (from 0) has {len(words)} words, but {len(labels)} labels")
 
 
-def _tokens_kept(places: tf.Tensor) -> tf.Tensor:
+def _count_kept_tokens(mask: tf.Tensor) -> tf.Tensor:
     """Counts the tokens of each text that packing kept, int64 `[batch]`.
 
     Args:
-        places: bool, see `places_of_tokens`: True at a text's tokens in the packed rows.
+        mask: bool, see `token_mask`: True at a text's tokens in the packed rows.
     """
-    return tf.math.count_nonzero(places, axis=list(range(1, len(places.shape))))
+    return tf.math.count_nonzero(mask, axis=list(range(1, len(mask.shape))))

@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
-from keras_bert.tasks.replicas import KerasLoss, divisor_of, over_all, replicas
+from keras_bert.tasks.replicas import KerasLoss, all_reduce_sum, divisor_of, num_replicas
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     unit: str = ""
 
 
-def count_of(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
+def count_averaged(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
     """Counts the values of the global batch that a loss is the mean of, or sums their weights.
 
     Args:
@@ -52,15 +52,15 @@ def count_of(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Ten
         A float32 scalar.
     """
     loss = getattr(loss, "loss", loss)  # unwraps a `GlobalMean`
-    counts = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
-    here = loss.count(y_true, y_pred) if counts else divisor_of(loss, y_true, sample_weight)
-    return over_all(ops.cast(here, "float32"))
+    has_count = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
+    count = loss.count(y_true, y_pred) if has_count else divisor_of(loss, y_true, sample_weight)
+    return all_reduce_sum(ops.cast(count, "float32"))
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> Part:
     """Computes the weighted mean over the global batch, as a part of a loss."""
     weights = ops.cast(weights, values.dtype)
-    count = over_all(ops.sum(weights))
+    count = all_reduce_sum(ops.sum(weights))
     return Part(ops.divide_no_nan(ops.sum(values * weights), count), count)
 
 
@@ -90,16 +90,16 @@ class LossMean(keras.metrics.Metric):
 
     def update_state(self, parts: list[Part]) -> None:
         """Adds a batch, whose last parts may be missing. In a step, every replica must call this method."""
-        counts = self._padded([each.count for each in parts])
-        totals = counts * over_all(self._padded([each.mean for each in parts]))
-        weights = self._padded([each.weight for each in parts])
+        counts = self._stack_padded([each.count for each in parts])
+        totals = counts * all_reduce_sum(self._stack_padded([each.mean for each in parts]))
+        weights = self._stack_padded([each.weight for each in parts])
         # Reading the metric sums its variables over replicas, so each replica records 1/n of them. The mean that a
         # single replica would report is right, too.
-        self.total.assign_add(totals / replicas())
-        self.weighted.assign_add(weights * totals / replicas())
-        self.count.assign_add(counts / replicas())
+        self.total.assign_add(totals / num_replicas())
+        self.weighted.assign_add(weights * totals / num_replicas())
+        self.count.assign_add(counts / num_replicas())
 
-    def _padded(self, values: list[Tensor]) -> Tensor:
+    def _stack_padded(self, values: list[Tensor]) -> Tensor:
         stacked = ops.stack([ops.cast(each, "float32") for each in values])
         return ops.pad(stacked, [[0, len(self.parts) - stacked.shape[0]]])
 
@@ -107,11 +107,11 @@ class LossMean(keras.metrics.Metric):
         """Computes the loss; if parts have names, a dict of the loss and the named parts."""
         loss = ops.sum(ops.divide_no_nan(self.weighted, self.count))
         means = ops.divide_no_nan(self.total, self.count)
-        named = {name: means[place] for place, name in enumerate(self.parts) if name is not None}
+        named = {name: means[index] for index, name in enumerate(self.parts) if name is not None}
         return {self.name: loss, **named} if named else loss
 
 
-def total(parts: list[Part]) -> Tensor:
+def weighted_sum(parts: list[Part]) -> Tensor:
     """Sums the weighted parts of a loss."""
     return sum(each.weight * each.mean for each in parts)
 
@@ -163,14 +163,14 @@ class TrainingStep:
         with tf.GradientTape() as tape:
             y_pred = model(x, training=True)
             parts = model.loss_parts(x, y, y_pred, sample_weight, training=True)
-            scaled = model.optimizer.scale_loss(_of_update(model, parts, model.window_totals(x)))
+            scaled = model.optimizer.scale_loss(_update_loss(model, parts, model.window_totals(x)))
         return Gradients(tape.gradient(scaled, model.trainable_weights), parts, y_pred)
 
 
 WHOLE_BATCH = TrainingStep()
 
 
-def _of_update(model: BertTask, parts: list[Part], totals: dict[str, Tensor] | None) -> Tensor:
+def _update_loss(model: BertTask, parts: list[Part], totals: dict[str, Tensor] | None) -> Tensor:
     """Computes the loss to differentiate: that of the batch, or its share of the loss of the whole update.
 
     Args:
@@ -179,9 +179,9 @@ def _of_update(model: BertTask, parts: list[Part], totals: dict[str, Tensor] | N
         totals: the counts over all batches of the update, by unit; None if they are not known.
     """
     if totals is None:
-        return total(parts)
+        return weighted_sum(parts)
     shares = [each._replace(mean=each.mean * each.count / totals[each.unit]) for each in parts]
-    return steps_of(model.optimizer) * total(shares)  # the optimizer divides by it
+    return steps_of(model.optimizer) * weighted_sum(shares)  # the optimizer divides by it
 
 
 # -- Accumulation: the gradients of several batches make one update, equal to that of one large batch.
@@ -200,16 +200,16 @@ _COUNT = "window_count"  # the optimizer's variable that counts the window's wor
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
     """Returns the number of batches of an update."""
-    return getattr(_inner(optimizer), "gradient_accumulation_steps", None) or 1
+    return getattr(_inner_optimizer(optimizer), "gradient_accumulation_steps", None) or 1
 
 
 def build_window(optimizer: keras.optimizers.Optimizer) -> None:
     """Adds the count of a window to the optimizer's variables, so that it is saved with them."""
-    if steps_of(optimizer) > 1 and _count(optimizer) is None:
-        _inner(optimizer).add_variable((), name=_COUNT, aggregation="only_first_replica")
+    if steps_of(optimizer) > 1 and _window_count(optimizer) is None:
+        _inner_optimizer(optimizer).add_variable((), name=_COUNT, aggregation="only_first_replica")
 
 
-def weighted(
+def weight_gradients(
     optimizer: keras.optimizers.Optimizer,
     gradients: list[tf.Tensor | None],
     variables: list[keras.Variable],
@@ -223,24 +223,24 @@ def weighted(
         variables: one for each gradient.
         count: float32, the number of values that the loss is the mean of; None if the loss is a sum.
     """
-    inner, window, steps = _inner(optimizer), _count(optimizer), steps_of(optimizer)
+    inner_optimizer, window, steps = _inner_optimizer(optimizer), _window_count(optimizer), steps_of(optimizer)
     if count is None:
         return [gradient if gradient is None else steps * tf.convert_to_tensor(gradient) for gradient in gradients]
     assert window is not None  # made by `build_window`
-    is_first = undocumented.batches_seen(inner).value % steps == 0
-    so_far = tf.where(is_first, 0.0, window.value) + count
-    window.assign(so_far)
-    share = tf.math.divide_no_nan(count, so_far)
+    is_first = undocumented.batches_seen(inner_optimizer).value % steps == 0
+    window_count = tf.where(is_first, 0.0, window.value) + count
+    window.assign(window_count)
+    share = tf.math.divide_no_nan(count, window_count)
     # Accumulated gradients are unscaled, and summed over replicas; `gradients` are scaled, and of this replica.
-    scale = optimizer.scale_loss(1.0) / replicas()
+    scale = optimizer.scale_loss(1.0) / num_replicas()
 
-    def of_batch(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
+    def weight_gradient(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
         if gradient is None:
             return None
-        accumulated = undocumented.accumulated_gradient(inner, variable).value
+        accumulated = undocumented.accumulated_gradient(inner_optimizer, variable).value
         return share * (steps * tf.convert_to_tensor(gradient) - scale * accumulated)
 
-    return [of_batch(*each) for each in zip(gradients, variables, strict=True)]
+    return [weight_gradient(*each) for each in zip(gradients, variables, strict=True)]
 
 
 def fill_window(model: keras.Model) -> None:
@@ -251,15 +251,15 @@ def fill_window(model: keras.Model) -> None:
     def step() -> None:
         optimizer.apply_gradients([(tf.zeros(each.shape, each.dtype), each) for each in weights])
 
-    of_nothing = tf.function(lambda: strategy.run(step), autograph=False)
-    while undocumented.batches_seen(_inner(optimizer)).numpy() % steps:
-        of_nothing()
+    empty_update = tf.function(lambda: strategy.run(step), autograph=False)
+    while undocumented.batches_seen(_inner_optimizer(optimizer)).numpy() % steps:
+        empty_update()
 
 
-def _inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+def _inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
     """Returns the optimizer that accumulates gradients; with mixed_float16, Keras wraps it in another."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
-def _count(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
-    return next((each for each in _inner(optimizer).variables if each.name == _COUNT), None)
+def _window_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
+    return next((each for each in _inner_optimizer(optimizer).variables if each.name == _COUNT), None)

@@ -40,7 +40,7 @@ def similarities(first: ArrayLike, second: ArrayLike, similarity: str = "cosine"
         >>> similarities([[3.0, 4.0]], [[1.0, 0.0]], "dot").tolist()
         [3.0]
     """
-    return np.sum(_comparable(first, similarity) * _comparable(second, similarity), axis=1)
+    return np.sum(_scale_vectors(first, similarity) * _scale_vectors(second, similarity), axis=1)
 
 
 def retrieval(
@@ -83,7 +83,7 @@ def retrieval(
         >>> found["accuracy@1"], found["accuracy@2"], found["mrr@2"]
         (0.0, 1.0, 0.5)
     """
-    queries, corpus = _comparable(queries, similarity), _comparable(corpus, similarity)
+    queries, corpus = _scale_vectors(queries, similarity), _scale_vectors(corpus, similarity)
     if len(queries) != len(relevant) or not len(queries):
         raise ValueError(f"there are {len(queries):,} queries, but the documents of {len(relevant):,}")
     if min(at, default=0) < 1:
@@ -92,36 +92,36 @@ def retrieval(
         if not rows or min(rows) < 0 or max(rows) >= len(corpus):
             raise ValueError(f"query {number} has the documents {sorted(rows)}; the corpus has {len(corpus):,}")
     hits = np.zeros((len(queries), max(at)))  # 1 where the document of this rank is relevant
-    at_a_time = max(1, _SCORES // len(corpus))
-    for start in range(0, len(queries), at_a_time):
-        for row, scores in enumerate(queries[start : start + at_a_time] @ corpus.T, start):
-            best = _best(scores, max(at))
+    chunk_size = max(1, _SCORES // len(corpus))
+    for start in range(0, len(queries), chunk_size):
+        for row, scores in enumerate(queries[start : start + chunk_size] @ corpus.T, start):
+            best = _best_indices(scores, max(at))
             hits[row, : len(best)] = np.isin(best, list(relevant[row]))
     counts = np.array([len(set(rows)) for rows in relevant])
-    return {name: value for k in at for name, value in _of_ranks(hits[:, :k], counts, k).items()}
+    return {name: value for k in at for name, value in _measures_at(hits[:, :k], counts, k).items()}
 
 
-def _best(scores: np.ndarray, count: int) -> np.ndarray:
+def _best_indices(scores: np.ndarray, count: int) -> np.ndarray:
     """Finds the indices of the highest scores, highest first; of equal scores, the first."""
     lowest = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
-    places = np.flatnonzero(scores >= lowest)
-    return places[np.argsort(-scores[places], kind="stable")][:count]
+    candidates = np.flatnonzero(scores >= lowest)
+    return candidates[np.argsort(-scores[candidates], kind="stable")][:count]
 
 
-def _of_ranks(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
+def _measures_at(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
     """Computes the measures at `k` from the hits, `[queries, k]`, and the number of each query's relevant documents."""
     ranks = np.arange(1, k + 1)
     gains = 1 / np.log2(ranks + 1)
-    most = np.minimum(counts, k)
+    ideal_hits = np.minimum(counts, k)
     precisions = np.cumsum(hits, axis=1) / ranks
-    first = np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0)
+    reciprocal_ranks = np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0)
     measures = {
         "accuracy": hits.any(axis=1),
         "recall": hits.sum(axis=1) / counts,
         "precision": hits.sum(axis=1) / k,
-        "mrr": first,
-        "ndcg": (hits * gains).sum(axis=1) / np.cumsum(gains)[most - 1],
-        "map": (precisions * hits).sum(axis=1) / most,
+        "mrr": reciprocal_ranks,
+        "ndcg": (hits * gains).sum(axis=1) / np.cumsum(gains)[ideal_hits - 1],
+        "map": (precisions * hits).sum(axis=1) / ideal_hits,
     }
     return {f"{name}@{k}": float(values.mean()) for name, values in measures.items()}
 
@@ -153,14 +153,16 @@ def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float
     if set(labels.tolist()) != {0.0, 1.0}:
         raise ValueError(f"the labels are {sorted(set(labels.tolist()))[:5]}; expected 0 and 1, both of them")
     order = np.argsort(-scores, kind="stable")
-    ordered, alike = scores[order], labels[order]
+    ordered, is_similar = scores[order], labels[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))  # a threshold cannot divide equal scores
     thresholds = np.append((ordered[ends[:-1]] + ordered[ends[:-1] + 1]) / 2, ordered[-1])
-    found = np.cumsum(alike)[ends]  # similar pairs at or above each threshold
-    precision, recall = found / (ends + 1), found / alike.sum()
-    f1 = 2 * found / (ends + 1 + alike.sum())
-    right = np.append(len(labels) - alike.sum(), found + (len(labels) - alike.sum()) - (ends + 1 - found))
-    best, most_right = int(f1.argmax()), int(right.argmax())
+    true_positives = np.cumsum(is_similar)[ends]  # similar pairs at or above each threshold
+    precision, recall = true_positives / (ends + 1), true_positives / is_similar.sum()
+    f1 = 2 * true_positives / (ends + 1 + is_similar.sum())
+    correct = np.append(
+        len(labels) - is_similar.sum(), true_positives + (len(labels) - is_similar.sum()) - (ends + 1 - true_positives)
+    )
+    best, most_right = int(f1.argmax()), int(correct.argmax())
     above_all = np.nextafter(ordered[0], np.inf)  # with this threshold, no pair counts as similar
     average_precision = import_extra("sklearn.metrics", "scikit-learn").average_precision_score(labels, scores)
     return {
@@ -169,7 +171,7 @@ def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float
         "precision": float(precision[best]),
         "recall": float(recall[best]),
         "f1_threshold": float(thresholds[best]),
-        "accuracy": float(right[most_right] / len(labels)),
+        "accuracy": float(correct[most_right] / len(labels)),
         "accuracy_threshold": float(np.append(above_all, thresholds)[most_right]),
     }
 
@@ -191,7 +193,7 @@ def triplet_accuracy(
     return {"triplet_accuracy": float(np.mean(closer))}
 
 
-def _comparable(vectors: ArrayLike, similarity: str) -> np.ndarray:
+def _scale_vectors(vectors: ArrayLike, similarity: str) -> np.ndarray:
     """Scales vectors so that dot products are similarities: for the cosine, to length 1. float32 `[rows, size]`.
 
     Vectors of zeros stay zeros.
@@ -243,30 +245,30 @@ def measured(rows: Sequence[TextVectors], scores: Labels | None, similarity: str
     """
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
-        every = searched(rows, at=(1, 10), similarity=similarity)
-        found = {name: every[name] for name in _MEASURES}
+        search_measures = searched(rows, at=(1, 10), similarity=similarity)
+        measures = {name: search_measures[name] for name in _MEASURES}
         if len(columns) > 2:
             parts = [triplet_accuracy(columns[0], columns[1], each, similarity) for each in columns[2:]]
-            found["triplet_accuracy"] = float(np.mean([part["triplet_accuracy"] for part in parts]))
-        return found
-    wanted = scores_of(scores)
-    if are_vectors(wanted, len(columns)):
-        wanted = wanted[:, None] if wanted.ndim == 2 else wanted
-        wanted = np.broadcast_to(wanted, (*wanted.shape[:1], len(columns), *wanted.shape[2:]))
-        of_columns = [cosines(each, wanted[:, column]) for column, each in enumerate(columns)]
-        return {"cosine": float(np.mean(of_columns))}
+            measures["triplet_accuracy"] = float(np.mean([result["triplet_accuracy"] for result in parts]))
+        return measures
+    references = scores_of(scores)
+    if are_vectors(references, len(columns)):
+        references = references[:, None] if references.ndim == 2 else references
+        references = np.broadcast_to(references, (*references.shape[:1], len(columns), *references.shape[2:]))
+        column_cosines = [cosines(each, references[:, column]) for column, each in enumerate(columns)]
+        return {"cosine": float(np.mean(column_cosines))}
     if len(columns) > 2:
         products = np.sum(columns[0] * columns[1:], axis=-1).T  # [rows, columns - 1]
-        theirs, ours = (np.ravel(margins_of(each, len(columns) - 2)) for each in (wanted, products))
-        return _correlations(theirs, ours)
-    of_pairs = similarities(columns[0], columns[1], similarity)
-    if set(wanted.tolist()) == {0.0, 1.0}:
-        return pair_classification(wanted, of_pairs)
-    return _correlations(wanted, of_pairs)
+        reference_margins, margins = (np.ravel(margins_of(each, len(columns) - 2)) for each in (references, products))
+        return _correlations(reference_margins, margins)
+    pair_similarities = similarities(columns[0], columns[1], similarity)
+    if set(references.tolist()) == {0.0, 1.0}:
+        return pair_classification(references, pair_similarities)
+    return _correlations(references, pair_similarities)
 
 
-def _correlations(scores: np.ndarray, found: np.ndarray) -> dict[str, float]:
-    correlations = metrics.correlation(scores, found)
+def _correlations(scores: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
+    correlations = metrics.correlation(scores, predictions)
     return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
 
 
@@ -287,17 +289,17 @@ def searched(
     Returns:
         The measures of each `k`, such as `ndcg@10`.
     """
-    found, vectors, anchors, relevant = {}, [], {}, []
+    index, vectors, anchors, relevant = {}, [], {}, []
     for row in rows:
         anchor = anchors.setdefault(row.texts[0], len(anchors))
         if anchor == len(relevant):
             relevant.append((row.vectors[0], set()))
         for text, vector in zip(row.texts[1:], row.vectors[1:], strict=True):
-            if found.setdefault(text, len(found)) == len(vectors):
+            if index.setdefault(text, len(index)) == len(vectors):
                 vectors.append(vector)
-        relevant[anchor][1].add(found[row.texts[1]])
+        relevant[anchor][1].add(index[row.texts[1]])
     for text, vector in (corpus or {}).items():
-        if found.setdefault(text, len(found)) == len(vectors):
+        if index.setdefault(text, len(index)) == len(vectors):
             vectors.append(vector)
-    queries, wanted = zip(*relevant, strict=True)
-    return retrieval(queries, vectors, wanted, at, similarity)
+    queries, positives = zip(*relevant, strict=True)
+    return retrieval(queries, vectors, positives, at, similarity)

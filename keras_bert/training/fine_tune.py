@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
-from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
+from keras_bert.tasks.columns import columns_of, count_examples, plain, plain_labels
 from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
@@ -127,7 +127,7 @@ def split(
         if validation is not None:
             raise ValueError("validation and validation_split are both given; give only one of them")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
-    return train, validation, recipe.for_examples(count_of(train[0]))
+    return train, validation, recipe.for_examples(count_examples(train[0]))
 
 
 def train_on(

@@ -30,9 +30,9 @@ from keras_bert.recipe import (
     SecondPhase,
     split_by_kind,
 )
-from keras_bert.tasks.columns import count_of
+from keras_bert.tasks.columns import count_examples
 from keras_bert.tasks.storable import UntrainedWarning
-from keras_bert.tasks.table import Examples, FromFiles, learned_from, load_task
+from keras_bert.tasks.table import Examples, FromFiles, load_task, split_settings
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 from keras_bert.training import distribution, report
@@ -129,7 +129,7 @@ def fine_tune_files(
         >>> (folder / "my-model/report.md").exists()
         True
     """
-    source, recipe = learned_from(task, validation, settings)
+    source, recipe = split_settings(task, validation, settings)
     if (teacher is None) != (num_layers is None) or (teacher is not None and task != "classify"):
         raise ValueError("a student needs the task 'classify', teacher and num_layers")
     directory = RunDirectory(output, overwrite, (train, validation, preset if teacher is None else teacher))
@@ -156,7 +156,7 @@ def fine_tune_files(
         with run.devices.scope(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
             model, more = learner.start(preset, learned)
-        count = None if measured is None else count_of(measured[0])
+        count = None if measured is None else count_examples(measured[0])
         log(_about_examples(len(learned), count, train, validation))
         _tell_of_labels(getattr(learned, "label_counts", {}), train, log)
         if by_default and recipe.epochs > EPOCHS:

@@ -111,7 +111,7 @@ def test_tokens_without_text():
     model = lookup(["green"], ["green"])
     context = tf.constant(["a green giraffe"])
     read = read_contexts(model.preprocessor, tf.constant(["who"]), context)
-    found = model._found(*read.segments)
+    found = model._find_spans(*read.segments)
     assert int(rank_answers(read, context, found, None, 1).start[0, 0]) == 2
     ends = tf.where(read.starts.values == 2, tf.constant(2, tf.int64), read.ends.values)
     ranked = rank_answers(read._replace(ends=read.ends.with_values(ends)), context, found, None, 20)

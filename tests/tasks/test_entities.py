@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from keras_bert.tasks.entities import Entity, LabelScheme, find_entities, spans
+from keras_bert.tasks.entities import Entity, LabelScheme, find_entities, locate_entities
 
 TABLE = {
     "": [],
@@ -43,7 +43,7 @@ def test_table(labels):
 
 
 def test_parts_of_speech():
-    found = find_entities(["NOUN", "NOUN", "I-X", "I-X"], LabelScheme.of(["NOUN", "I-X"]))
+    found = find_entities(["NOUN", "NOUN", "I-X", "I-X"], LabelScheme.detect(["NOUN", "I-X"]))
     assert found == [("NOUN", 0, 1), ("NOUN", 1, 2), ("X", 2, 4)]
 
 
@@ -98,7 +98,9 @@ SCHEMES = {
 def test_each_scheme_marks_the_same_entities(scheme):
     generator = random.Random(0)
     by_length = {len(letters): letters for letters in SCHEMES[scheme]}
-    known = LabelScheme.of(["O", *(f"{letter}-{kind}" for letter in set("".join(by_length.values())) for kind in "XY")])
+    known = LabelScheme.detect(
+        ["O", *(f"{letter}-{kind}" for letter in set("".join(by_length.values())) for kind in "XY")]
+    )
     for _ in range(200):
         labels, entities = [], []
         while len(labels) < 12:
@@ -130,8 +132,8 @@ def test_bare_letters_mark_words_of_chinese_and_entities_of_one_kind():
 
 def test_the_whole_set_decides_what_a_label_means():
     last = ["L-X", "O", "U-Y"]  # of a long text, from its middle
-    assert find_entities(last, LabelScheme.of(["O", "B-X", "I-X", "L-X", "U-Y"])) == [("X", 0, 1), ("Y", 2, 3)]
-    sizes = LabelScheme.of(["O", "S-shirt", "M-shirt", "L-shirt", "L-X", "U-Y"])
+    assert find_entities(last, LabelScheme.detect(["O", "B-X", "I-X", "L-X", "U-Y"])) == [("X", 0, 1), ("Y", 2, 3)]
+    sizes = LabelScheme.detect(["O", "S-shirt", "M-shirt", "L-shirt", "L-X", "U-Y"])
     assert find_entities(last, sizes) == [("L-X", 0, 1), ("U-Y", 2, 3)]
 
 
@@ -140,7 +142,7 @@ def test_the_whole_set_decides_what_a_label_means():
     ["O L-X L-Y", "O S-X M-X L-X", "O B-cell T-cell", "O E-mail PHONE", "O vitamin-B vitamin-E", "O B_12 D_3", "DT IN"],
 )
 def test_labels_that_only_begin_like_a_scheme_are_kinds_of_their_own(labels):
-    scheme = LabelScheme.of(labels.split())
+    scheme = LabelScheme.detect(labels.split())
     assert scheme.parts == {}
     (name,) = {labels.split()[1]}
     assert find_entities([name], scheme) == [(name, 0, 1)]
@@ -165,14 +167,14 @@ def test_labels_that_only_begin_like_a_scheme_are_kinds_of_their_own(labels):
 )
 def test_labels_that_look_like_a_scheme_but_are_none_are_refused(labels, message):
     with pytest.raises(ValueError, match=message + ".*; labels of entities are O, and a letter, a dash and a kind"):
-        LabelScheme.of(labels.split())
+        LabelScheme.detect(labels.split())
 
 
 def test_text_is_cut_from_the_text():
     text = "In  New \tYork, é😀"
     labels = ("O", 1), ("B-L", 0.5), ("I-L", 0.7), ("S-X", 0.2)
     words = [{"label": label, "probability": probability} for label, probability in labels]
-    found = spans(text, [(0, 2), (4, 7), (9, 13), (15, 17)], words)
+    found = locate_entities(text, [(0, 2), (4, 7), (9, 13), (15, 17)], words)
     assert [(each["label"], each["text"]) for each in found] == [("L", "New \tYork"), ("X", "é😀")]
     assert found[0]["probability"] == pytest.approx(0.6)
     assert all(text[each["start"] : each["end"]] == each["text"] for each in found)

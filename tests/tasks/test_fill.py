@@ -124,7 +124,7 @@ def filled(tokenizer, text, tokens):
     ids = tf.constant([tokenizer.vocabulary.index(token) for token in tokens], tf.int32)[None, :, None]
     texts = TokenTexts(tokenizer)
     candidates = Candidates(ids, tf.ones(ids.shape))
-    names = [name.decode() for name in texts.of(candidates).numpy()[0, :, 0]]
+    names = [name.decode() for name in texts.decode(candidates).numpy()[0, :, 0]]
     return texts.fill(tf.constant([text]), candidates).numpy()[0].decode(), names
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.tasks.long_text import most_context, places_of_tokens
+from keras_bert.tasks.long_text import most_context, token_mask
 from keras_bert.text.packing import windows
 
 from ..support import small
@@ -33,7 +33,7 @@ def test_places_hold_the_tokens_in_order(settings, sequence_length):
     texts = ["film plot", "", "the an and or of to in on is was", " ".join(["movie", "good", "time"] * 10)]
     tokens = tokenizer.tokenize(texts)
     packed = preprocessor.pack(tokens)["input_word_ids"]
-    places = places_of_tokens(preprocessor, tokens, packed)
+    places = token_mask(preprocessor, tokens, packed)
     assert places.shape == packed.shape
     room = (sequence_length or 24) - 2
     for row, ids, here in zip(tokens.to_list(), packed.numpy(), places.numpy(), strict=True):

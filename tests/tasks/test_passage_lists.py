@@ -86,11 +86,11 @@ def test_each_can_be_compiled_saved_and_learned_from(name):
 
 def test_measures():
     scores = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]])
-    found = reranker.measured(scores, np.array([[2, 0, 1], [0, 0, 0]]))
+    found = reranker.measure_ranking(scores, np.array([[2, 0, 1], [0, 0, 0]]))
     expected = (1 / np.log2(3) + 3 / np.log2(4)) / (3 + 1 / np.log2(3))  # and 0 without an answer
     assert found == {"ndcg@10": pytest.approx(expected / 2), "mrr@10": pytest.approx(0.25)}
     for labels in ([[0.3, 1.1, 0.7], [0.5, 0.4, 0.3]], [[-0.8, -0.4], [0.1, 0.2]]):
-        found = reranker.measured(scores, np.array(labels))
+        found = reranker.measure_ranking(scores, np.array(labels))
         assert found == {"spearman": pytest.approx(1), "pearson": pytest.approx(1)}
 
 

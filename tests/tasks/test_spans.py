@@ -13,10 +13,10 @@ from keras_bert.tasks.spans import (
     Spans,
     best_of_windows,
     best_spans,
-    bytes_of,
-    characters_of,
+    byte_spans,
+    character_spans,
     read_contexts,
-    tokens_of,
+    token_spans,
 )
 
 from ..support import small
@@ -97,7 +97,7 @@ def test_bytes_to_characters(text, data):
     end = data.draw(st.integers(start, size))
     # Which character each byte is of, and which stand before the end of the text.
     owner = [number for number, character in enumerate(text) for _ in character.encode()]
-    got = [int(each[0, 0]) for each in characters_of([text], *(tf.constant([[i]], tf.int64) for i in (start, end)))]
+    got = [int(each[0, 0]) for each in character_spans([text], *(tf.constant([[i]], tf.int64) for i in (start, end)))]
     if start < end:
         assert got == [owner[start], owner[end - 1] + 1]
     else:
@@ -114,8 +114,8 @@ def test_places_of_tokens_there_and_back():
     read = read_contexts(preprocessor, tf.constant(["who"] * len(texts)), tf.constant(texts))
     _, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets(TEXT))
     begin, end = np.array([(0, 0), *places, (4, 7)]).T
-    first, last = (each.numpy() for each in tokens_of(read, begin, end))
-    covered = np.stack([each[:, 0].numpy() for each in bytes_of(read, first[:, None], last[:, None])], axis=1)
+    first, last = (each.numpy() for each in token_spans(read, begin, end))
+    covered = np.stack([each[:, 0].numpy() for each in byte_spans(read, first[:, None], last[:, None])], axis=1)
     assert first[0] > last[0]  # of a text without tokens
     assert covered[0].tolist() == [0, 0]
     assert covered[-1].tolist() == [4, 7]

@@ -247,7 +247,7 @@ def test_targets_stand_at_first_tokens(model):
 
 def test_lengths_are_those_of_tokens(model):
     by_length = model._by_length  # batches are made by them
-    assert by_length.lengths(by_length.tokenized([["the", "xylo"], []])).tolist() == [7, 2]
+    assert by_length.lengths(by_length.tokenize([["the", "xylo"], []])).tolist() == [7, 2]
 
 
 def test_in_windows_each_word_counts_once():

@@ -13,7 +13,7 @@ cpus = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.tasks.gradient_cache import MiniBatches
-from keras_bert.tasks.reranker import packed_lists
+from keras_bert.tasks.reranker import pack_lists
 from keras_bert.tasks.ranking_losses import LambdaLoss
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.tasks.training_step import WHOLE_BATCH
@@ -31,7 +31,7 @@ def encoder():
 
 def reranker():
     model = small.task(BertReranker, config={"num_layers": 1}, scale=0.1)
-    return model, packed_lists(model.preprocessor, [*columns, columns[0][::-1]])
+    return model, pack_lists(model.preprocessor, [*columns, columns[0][::-1]])
 
 def trained(strategy, make, loss, y, mini_batch_size):
     with strategy.scope():
