@@ -138,7 +138,7 @@ class ParquetCopy(TableCopy):
         problems, total = Problems(self.source, "rows"), 0
         for batch in tables.parquet_batches(self.source, size, columns):
             texts, is_good = [], []
-            for value in tables.parquet_cells(batch.column(self.column), self.column):
+            for value in tables.convert_parquet_cells(batch.column(self.column), self.column):
                 total += 1
                 try:
                     texts.append(tables.text_in(value, self.column))
@@ -164,7 +164,7 @@ class ParquetCopy(TableCopy):
         if VECTOR in schema.names:
             raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
         if self.column not in schema.names:
-            raise tables.missing_column(self.source, self.column, schema.names)
+            raise tables.missing_column_error(self.source, self.column, schema.names)
         if schema.names.count(self.column) > 1:
             raise ValueError(f"{self.source} has several columns {self.column!r}; its columns are {schema.names}")
         kind = schema.field(self.column).type

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_bert import files
-from keras_bert.data.tables import missing_column
+from keras_bert.data.tables import missing_column_error
 
 T = TypeVar("T")
 
@@ -207,7 +207,7 @@ class IndexRows:
             if all(column in row and _cell(row[column]) in values for column, values in wanted.items()):
                 found.append(number)
         if missing := [column for column in wanted if column not in columns]:
-            raise missing_column("the index", missing[0], sorted(columns))
+            raise missing_column_error("the index", missing[0], sorted(columns))
         return np.array(found, np.int64)
 
 
