@@ -288,7 +288,7 @@ def index(arguments: argparse.Namespace) -> None:
         graph.add(vectors)
         print(f"a graph of the same vectors: {time.perf_counter() - begin:.0f} s")
         searched["search, a graph"] = graph
-        asked = made["float32"]._model.queries(queries)
+        asked = made["float32"]._model.encode_queries(queries)
         exact = np.argsort(-(asked @ vectors.T), axis=1, kind="stable")[:, :10]
         for name, found in searched.items():
             begin = time.perf_counter()

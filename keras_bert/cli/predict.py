@@ -22,7 +22,7 @@ from keras_bert.cli.options import (
     text_options,
 )
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
-from keras_bert.data.examples import characters, json_object, whole_row
+from keras_bert.data.examples import check_characters, check_row, parse_json_object
 from keras_bert.data.tables import format_of, text_of, text_rows
 from keras_bert.data.texts import check_columns
 
@@ -124,11 +124,11 @@ def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any
     if not is_json:
         if len(columns) > 1:
             raise ValueError(f"this model reads {' and '.join(columns)}: give a table, or JSON lines (--format jsonl)")
-        return dict.fromkeys(columns.values(), characters(line, "the text"))
-    row = json_object(line)
+        return dict.fromkeys(columns.values(), check_characters(line, "the text"))
+    row = parse_json_object(line)
     for column in columns.values():
         text_of(row, column)
-    return whole_row(row)
+    return check_row(row)
 
 
 def _row(row: Mapping[str, object], answer: Mapping[str, object]) -> dict[str, object]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert.data.examples import Problems, WordExamples
-from keras_bert.data.texts import checked_name
-from keras_bert.files import read_text, split_lines
+from keras_bert.data.texts import check_label_name
+from keras_bert.files import split_lines, read_text
 
 _COMMENT = re.compile(r"# |#[^\t]* [^\t]*$")
 _NUMBER = re.compile(r"\d+")
@@ -52,20 +52,20 @@ def read_conll(
         >>> read_conll(path)
         WordExamples(words=[['Ada', 'sang'], ['Yes']], labels=[['B-person', 'O'], ['O']])
     """
-    sentences = _sentences(read_text(path, may_be_compressed=True))
+    sentences = _split_sentences(read_text(path, may_be_compressed=True))
     lines = [line for sentence in sentences for line in sentence]
     lengths = Counter(len(line.cells) for line in lines if not line.may_be_comment)
     if not lengths:
         raise ValueError(f"{path} has -DOCSTART- lines{' and comments' if lines else ''} and no sentences")
     width = lengths.most_common(1)[0][0]
-    word_at = _index(word_column, width, path)
-    label_at = None if label_column is None else _index(label_column, width, path)
-    if label_at == word_at:
-        raise ValueError(f"{path}: column {word_at + 1} of {width} cannot be both the word and the label")
-    sentences = _without_comments(sentences, width, width - 1 if label_at is None else label_at)
+    word_index = _find_column(word_column, width, path)
+    label_index = None if label_column is None else _find_column(label_column, width, path)
+    if label_index == word_index:
+        raise ValueError(f"{path}: column {word_index + 1} of {width} cannot be both the word and the label")
+    sentences = _remove_comments(sentences, width, width - 1 if label_index is None else label_index)
     if _are_numbered(sentences):
-        sentences = _without_ranges(sentences)
-        if word_at == 0 and any(len(sentence) > 1 for sentence in sentences):
+        sentences = _remove_ranges(sentences)
+        if word_index == 0 and any(len(sentence) > 1 for sentence in sentences):
             raise ValueError(
                 f"{path}: column 1 numbers the words of each sentence, as in CoNLL-U; the words are in column 2: read "
                 "it with word_column=2, or cut the numbers off, for instance with cut -f 2-"
@@ -73,19 +73,19 @@ def read_conll(
     problems = Problems(path, "sentences")
     words, labels, numbers = [], [], []
     for sentence in sentences:
-        faults = ((line.number, _fault(line.cells, width, word_at, label_at)) for line in sentence)
-        if bad := next(((line, fault) for line, fault in faults if fault), None):
-            problems.add(f"line {bad[0]}", bad[1])
+        faults = ((line.number, _find_fault(line.cells, width, word_index, label_index)) for line in sentence)
+        if first_fault := next(((line, fault) for line, fault in faults if fault), None):
+            problems.add(f"line {first_fault[0]}", first_fault[1])
             continue
-        words.append([line.cells[word_at] for line in sentence])
+        words.append([line.cells[word_index] for line in sentence])
         numbers.append(sentence[0].number)
-        if label_at is not None:
-            labels.append([line.cells[label_at].strip() for line in sentence])
+        if label_index is not None:
+            labels.append([line.cells[label_index].strip() for line in sentence])
     problems.settle(len(sentences), skip_bad)
-    return WordExamples(words, None if label_at is None else labels, numbers)
+    return WordExamples(words, None if label_index is None else labels, numbers)
 
 
-def _sentences(text: str) -> list[list[_Line]]:
+def _split_sentences(text: str) -> list[list[_Line]]:
     """Splits a file into sentences, each a list of lines. A blank line or a -DOCSTART- line ends a sentence."""
     sentences: list[list[_Line]] = [[]]
     for number, line in enumerate(split_lines(text), start=1):
@@ -94,21 +94,21 @@ def _sentences(text: str) -> list[list[_Line]]:
         if not line.strip() or cells[0].strip() == "-DOCSTART-":
             sentences.append([])
         else:
-            is_first = all(each.may_be_comment for each in sentences[-1])
-            sentences[-1].append(_Line(number, cells, is_first and bool(_COMMENT.match(line))))
+            is_before_words = all(each.may_be_comment for each in sentences[-1])
+            sentences[-1].append(_Line(number, cells, is_before_words and bool(_COMMENT.match(line))))
     return [sentence for sentence in sentences if sentence]
 
 
-def _without_comments(sentences: list[list[_Line]], width: int, label_at: int) -> list[list[_Line]]:
+def _remove_comments(sentences: list[list[_Line]], width: int, label_index: int) -> list[list[_Line]]:
     """Leaves out comments. `# id 1` may also be the word `#` and two columns; if so, another word has its label."""
     lines = (line for sentence in sentences for line in sentence)
-    known = {line.cells[label_at] for line in lines if not line.may_be_comment and len(line.cells) == width}
+    known_labels = {line.cells[label_index] for line in lines if not line.may_be_comment and len(line.cells) == width}
 
     def is_comment(line: _Line) -> bool:
         if not line.may_be_comment or len(line.cells) != width:
             return line.may_be_comment
         # With all columns, #NFL is a word.
-        return line.cells[0].partition(" ")[0] == "#" and line.cells[label_at] not in known
+        return line.cells[0].partition(" ")[0] == "#" and line.cells[label_index] not in known_labels
 
     kept = ([line for line in sentence if not is_comment(line)] for sentence in sentences)
     return [sentence for sentence in kept if sentence]
@@ -123,26 +123,26 @@ def _are_numbered(sentences: list[list[_Line]]) -> bool:
     return True
 
 
-def _without_ranges(sentences: list[list[_Line]]) -> list[list[_Line]]:
+def _remove_ranges(sentences: list[list[_Line]]) -> list[list[_Line]]:
     kept = ([line for line in sentence if _NUMBER.fullmatch(line.cells[0])] for sentence in sentences)
     return [sentence for sentence in kept if sentence]
 
 
-def _fault(cells: list[str], width: int, word_at: int, label_at: int | None) -> str | None:
+def _find_fault(cells: list[str], width: int, word_index: int, label_index: int | None) -> str | None:
     if len(cells) != width:
         return f"{len(cells)} column{'s' if len(cells) > 1 else ''} instead of {width}"
-    if not cells[word_at].strip():
+    if not cells[word_index].strip():
         return "word is empty"
-    if label_at is not None and not cells[label_at].strip():
+    if label_index is not None and not cells[label_index].strip():
         return "label is empty"
     try:
-        _ = label_at is None or checked_name(cells[label_at].strip())
+        _ = label_index is None or check_label_name(cells[label_index].strip())
     except ValueError as error:
         return str(error)
     return None
 
 
-def _index(column: int, width: int, path: str | Path) -> int:
+def _find_column(column: int, width: int, path: str | Path) -> int:
     if column == -1:
         return width - 1
     if not 1 <= column <= width:

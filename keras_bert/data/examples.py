@@ -33,35 +33,35 @@ class Problems:
     def __init__(self, path: str | Path, kind: str):
         self._path = path
         self._kind = kind
-        self._found: list[str] = []
+        self._faults: list[str] = []
 
     def add(self, place: str, fault: str) -> None:
         """Notes a bad row by its place, such as "line 17". Call it once for a row."""
-        self._found.append(f"{place}: {fault}")
+        self._faults.append(f"{place}: {fault}")
 
     def settle(self, total: int, skip_bad: bool) -> None:
         """Reports the bad rows when all `total` rows are read: raises ValueError, or warns if `skip_bad`.
 
         Even with `skip_bad`, it raises ValueError if all rows are bad.
         """
-        if not self._found:
+        if not self._faults:
             return
-        shown = "; ".join(self._found[:SHOWN])
-        if len(self._found) > SHOWN:
-            shown += f"; and {len(self._found) - SHOWN:,} more"
-        some = f"{self._path}: {len(self._found):,} of {total:,} {self._kind}"
-        if len(self._found) >= total:
-            raise ValueError(f"{some} cannot be used, so nothing is left: {shown}")
+        shown = "; ".join(self._faults[:SHOWN])
+        if len(self._faults) > SHOWN:
+            shown += f"; and {len(self._faults) - SHOWN:,} more"
+        summary = f"{self._path}: {len(self._faults):,} of {total:,} {self._kind}"
+        if len(self._faults) >= total:
+            raise ValueError(f"{summary} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
             advice = "Fix the file, or leave them out with skip_bad (--skip-bad)"
-            raise ValueError(f"{some} cannot be used: {shown}. {advice}")
-        warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # at the call of the reader
+            raise ValueError(f"{summary} cannot be used: {shown}. {advice}")
+        warnings.warn(f"{summary} are left out: {shown}", stacklevel=3)  # at the call of the reader
 
 
 # -- Checks the texts and the JSON lines in files of examples.
 
 
-def json_object(line: str) -> dict[str, Any]:
+def parse_json_object(line: str) -> dict[str, Any]:
     """Parses the object in a line of JSON lines. Raises ValueError if there is none."""
     try:
         row = parse_json(line)
@@ -74,14 +74,14 @@ def json_object(line: str) -> dict[str, Any]:
     return row
 
 
-def one_text(value: str, name: str) -> str:
+def check_text(value: str, name: str) -> str:
     """Checks a text, and returns it. Raises ValueError if it is blank or has half of a surrogate pair."""
     if not value.strip():
         raise ValueError(f"{name} is empty")
-    return characters(value, name)
+    return check_characters(value, name)
 
 
-def characters(value: str, name: str) -> str:
+def check_characters(value: str, name: str) -> str:
     """Checks a string, and returns it. Raises ValueError if it has half of a surrogate pair."""
     try:
         value.encode()
@@ -90,14 +90,16 @@ def characters(value: str, name: str) -> str:
     return value
 
 
-def whole_row(row: R) -> R:
+def check_row(row: R) -> R:
     """Checks a row, and returns it. Raises ValueError, with the column's name, if a cell cannot be written."""
     for name, value in row.items():
         if isinstance(value, ValueError):
             raise value
         # Half of a surrogate pair may also be deep in a JSON value.
-        characters(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), f"{name!a}")
-        characters(name, f"the name of column {name!a}")
+        check_characters(
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), f"{name!a}"
+        )
+        check_characters(name, f"the name of column {name!a}")
     return row
 
 
@@ -164,7 +166,7 @@ class TextExamples:
             {'bad': 1, 'good': 2}
         """
         labels = self.labels or []
-        return _counts(name for label in labels for name in (label if isinstance(label, tuple) else (label,)))
+        return _count_names(name for label in labels for name in (label if isinstance(label, tuple) else (label,)))
 
     def check_can_be_learned(self, path: str | Path) -> None:
         """Raises ValueError, with the file's name, if there are no labels or all are the same."""
@@ -259,14 +261,14 @@ class WordExamples:
     @property
     def label_counts(self) -> dict[str, int]:
         """The number of words with each label, by name."""
-        return _counts(name for labels in self.labels or [] for name in labels)
+        return _count_names(name for labels in self.labels or [] for name in labels)
 
     def check_can_be_learned(self, path: str | Path) -> None:
         """Raises ValueError, with the file's name, if there are no labels or all are the same."""
         _check_can_be_learned(path, "words", [name for labels in self.labels or [] for name in labels])
 
 
-def _counts(names: Iterable[object]) -> dict[str, int]:
+def _count_names(names: Iterable[object]) -> dict[str, int]:
     counts = Counter(name for name in names if isinstance(name, str))
     return {name: counts[name] for name in sorted(counts)}
 
@@ -341,12 +343,12 @@ class QuestionExamples:
             raise ValueError(f"{path}: none of its {len(self):,} questions has an answer")
 
 
-def _check_can_be_learned(path: str | Path, of: str, labels: Sequence[object]) -> None:
+def _check_can_be_learned(path: str | Path, unit: str, labels: Sequence[object]) -> None:
     """Raises ValueError if there are no labels, or all are the same."""
     if not labels:
         raise ValueError(f"{path} was read without labels, but training needs them")
     if len(set(labels)) == 1:
-        needed = "two numbers" if isinstance(labels[0], float) else "two classes"
+        minimum = "two numbers" if isinstance(labels[0], float) else "two classes"
         raise ValueError(
-            f"{path}: all {len(labels):,} labels are {labels[0]!r}; to tell {of} apart takes at least {needed}"
+            f"{path}: all {len(labels):,} labels are {labels[0]!r}; to tell {unit} apart takes at least {minimum}"
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.examples import Answer, Problems, QuestionExamples, one_text
+from keras_bert.data.examples import Answer, Problems, QuestionExamples, check_text
 from keras_bert.data.tables import Table, format_of
 from keras_bert.files import parse_json, read_lines, read_text
 
@@ -39,36 +39,36 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         [(Answer(text='Ada', start=0),)]
     """
     try:
-        asked = list(_rows(path) if _is_table(path) else _questions(_content(path)))
+        question_rows = list(_read_rows(path) if _is_table(path) else _list_questions(_read_content(path)))
     except (LookupError, TypeError) as error:
         raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
-    if not asked:
+    if not question_rows:
         raise ValueError(f"{path} has no questions")
-    answered = any(_given(question) or question.get("is_impossible") for _, question, _ in asked)
+    has_answers = any(_list_answers(question) or question.get("is_impossible") for _, question, _ in question_rows)
     problems = Problems(path, "questions")
     examples: dict[str, tuple[str, str, tuple[Answer, ...], int | None]] = {}  # by id
-    for number, (context, question, place) in enumerate(asked, start=1):
+    for number, (context, question, place) in enumerate(question_rows, start=1):
         name = f"question {question.get('id') or number}"
         try:
             if "fault" in question:
                 raise ValueError(question["fault"])
-            identity = _identity(question)
-            if identity in examples:
+            question_id = _read_id(question)
+            if question_id in examples:
                 raise ValueError("its id is not unique")
-            text = _field(question, "question")
-            _field({"context": context}, "context")
-            answers = tuple(_answers(question, context)) if answered else ()
+            text = _read_field(question, "question")
+            _read_field({"context": context}, "context")
+            answers = tuple(_parse_answers(question, context)) if has_answers else ()
         except ValueError as error:
             problems.add(name, str(error))
             continue
-        examples[identity] = (text, context, answers, place)
-    problems.settle(len(asked), skip_bad)
+        examples[question_id] = (text, context, answers, place)
+    problems.settle(len(question_rows), skip_bad)
     questions, contexts, answers, places = (list(column) for column in zip(*examples.values(), strict=True))
     places = None if None in places else places
-    return QuestionExamples(list(examples), questions, contexts, answers if answered else None, places)
+    return QuestionExamples(list(examples), questions, contexts, answers if has_answers else None, places)
 
 
-def _content(path: str | Path) -> Any:
+def _read_content(path: str | Path) -> Any:
     text = read_text(path, may_be_compressed=True)
     try:
         return parse_json(text)
@@ -76,7 +76,7 @@ def _content(path: str | Path) -> Any:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
 
 
-def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any], None]]:
+def _list_questions(content: Any) -> Iterator[tuple[str, dict[str, Any], None]]:
     """Yields each question with its context, and no place. Raises LookupError or TypeError if the format is wrong."""
     for article in content["data"]:
         for paragraph in article["paragraphs"]:
@@ -95,22 +95,22 @@ def _is_table(path: str | Path) -> bool:
     return first.startswith("{") and first.endswith("}") and '"question"' in first and '"paragraphs"' not in first
 
 
-def table_of(path: str | Path) -> Table:
+def open_table(path: str | Path) -> Table:
     """Opens a table of questions."""
     return Table(path, "jsonl" if Path(path).suffix.lower() == ".json" else None)
 
 
-def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int]]:
+def _read_rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int]]:
     """Yields the context, the question and the row number of each row of a table; for a bad row, its `fault`."""
-    for number, row in table_of(path):
+    for number, row in open_table(path):
         if not isinstance(row, dict):
             yield None, {"fault": f"line {number}: {row}"}, number
             continue
-        impossible = {} if row.get("answers") is None else {"is_impossible": not _given(row)}
+        impossible = {} if row.get("answers") is None else {"is_impossible": not _list_answers(row)}
         yield row.get("context"), {**impossible, **row}, number
 
 
-def _given(question: Mapping[str, object]) -> object:
+def _list_answers(question: Mapping[str, object]) -> object:
     """Converts the answers of a question to a list of objects. Damaged answers stay as they are."""
     answers = question.get("answers") or []
     if not isinstance(answers, dict):
@@ -121,36 +121,36 @@ def _given(question: Mapping[str, object]) -> object:
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 
-def _identity(question: Mapping[str, object]) -> str:
+def _read_id(question: Mapping[str, object]) -> str:
     """Reads the id of a question, which may be a whole number, as a str."""
-    identity = question.get("id")
-    return str(identity) if type(identity) is int else _field(question, "id")
+    question_id = question.get("id")
+    return str(question_id) if type(question_id) is int else _read_field(question, "id")
 
 
-def _field(question: Mapping[str, object], name: str) -> str:
+def _read_field(question: Mapping[str, object], name: str) -> str:
     value = question.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} is {value!r}, which is not a text")
-    return one_text(value, name)
+    return check_text(value, name)
 
 
-def _answers(question: Mapping[str, object], context: str) -> list[Answer]:
+def _parse_answers(question: Mapping[str, object], context: str) -> list[Answer]:
     """Reads a question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
-    given, impossible = _given(question), question.get("is_impossible", False)
-    if impossible and given:
+    answers, impossible = _list_answers(question), question.get("is_impossible", False)
+    if impossible and answers:
         raise ValueError("is_impossible, but has answers")
-    if not impossible and not given:
+    if not impossible and not answers:
         raise ValueError("no answers, and is not is_impossible")
-    if not isinstance(given, list):
-        what = "an object" if isinstance(given, dict) else f"a {type(given).__name__}"
+    if not isinstance(answers, list):
+        what = "an object" if isinstance(answers, dict) else f"a {type(answers).__name__}"
         raise ValueError(f"answers are {what}; expected a list, or an object of two equal lists, text and answer_start")
-    return [_answer(each, context) for each in given]
+    return [_parse_answer(each, context) for each in answers]
 
 
-def _answer(given: object, context: str) -> Answer:
-    if not isinstance(given, dict):
-        raise ValueError(f"an answer is {given!r:.60} instead of an object with text and answer_start")
-    text, start = _field(given, "text"), given.get("answer_start")
+def _parse_answer(answer: object, context: str) -> Answer:
+    if not isinstance(answer, dict):
+        raise ValueError(f"an answer is {answer!r:.60} instead of an object with text and answer_start")
+    text, start = _read_field(answer, "text"), answer.get("answer_start")
     if isinstance(start, float) and start.is_integer():
         start = int(start)
     if type(start) is not int:  # True is an int as well
@@ -158,7 +158,7 @@ def _answer(given: object, context: str) -> Answer:
     if not 0 <= start < len(context):
         raise ValueError(f"answer_start of {text!r:.60} is {start}, but its context has {len(context):,} characters")
     if not context.startswith(text, start):
-        found = context.find(text)
-        where = "nowhere in its context" if found < 0 else f"first at {found}, counted in characters"
+        position = context.find(text)
+        where = "nowhere in its context" if position < 0 else f"first at {position}, counted in characters"
         raise ValueError(f"answer {text!r:.60} is not at its answer_start {start}, but {where}")
     return Answer(text, start)

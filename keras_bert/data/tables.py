@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from keras_bert.data.examples import Problems, json_object, one_text, whole_row
+from keras_bert.data.examples import Problems, check_row, check_text, parse_json_object
 from keras_bert.extras import import_extra
 from keras_bert.files import open_bytes, read_lines
 
@@ -38,7 +38,7 @@ NAMES = tuple(dict.fromkeys(FORMATS.values()))
 # The first bytes of a file -> its format, for formats that mark their files.
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\xd0\xcf\x11\xe0": "xls"}
 _DELIMITERS = (",", ";", "\t")  # that are recognised in a CSV file
-_LOOKED_AT = 20  # the rows of a CSV file that decide its delimiter
+_SAMPLED_ROWS = 20  # the rows of a CSV file that decide its delimiter
 _CELL_LIMIT = threading.Lock()
 PARQUET_ROWS = 16384  # to read at a time
 _PARQUET_BUFFER = 2**20  # bytes of a column to read at a time, instead of whole row groups
@@ -81,17 +81,17 @@ def format_of(path: str | Path, format: str | None = None) -> str | None:
     if Path(path).exists() and stat.S_ISFIFO(Path(path).stat().st_mode):
         raise ValueError(f"{path} is a pipe, and tables are read more than once; write it into a file first")
     with open_bytes(path) as file:
-        begin = file.read(4)
-    seen = _MAGIC.get(begin)
-    if seen == "xls":
+        first_bytes = file.read(4)
+    format_in_file = _MAGIC.get(first_bytes)
+    if format_in_file == "xls":
         raise ValueError(f"{path} is an Excel file of the old kind, .xls; save it as .xlsx or CSV")
     suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
-    stated = format or FORMATS.get(suffixes[-1] if suffixes else "")
-    if seen and format not in (None, seen):
-        raise ValueError(f"format is {format!r}, but {path} is {seen}; leave format out")
-    if stated in _MAGIC.values() and not seen:
-        raise ValueError(f"{path} is not a {stated} file: it begins with {begin!r}")
-    return seen or stated
+    expected_format = format or FORMATS.get(suffixes[-1] if suffixes else "")
+    if format_in_file and format not in (None, format_in_file):
+        raise ValueError(f"format is {format!r}, but {path} is {format_in_file}; leave format out")
+    if expected_format in _MAGIC.values() and not format_in_file:
+        raise ValueError(f"{path} is not a {expected_format} file: it begins with {first_bytes!r}")
+    return format_in_file or expected_format
 
 
 def known_format(path: str | Path, format: str | None) -> str:
@@ -114,13 +114,13 @@ def read_rows(
     table = Table(path, format, header, delimiter)
     rows, names = list(itertools.islice(table, first)), table.names
     if not rows:
-        raise table.empty()
+        raise table.empty_error()
     if names is None and table.format == "jsonl":
         names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
     if names is not None:
         return Rows(names, len(names), rows, table.unit)
-    width = _width(cells for _, cells in rows)
-    return Rows(None, width, [(number, _of_width(cells, width)) for number, cells in rows], table.unit)
+    width = _count_usual_cells(cells for _, cells in rows)
+    return Rows(None, width, [(number, _check_width(cells, width)) for number, cells in rows], table.unit)
 
 
 class Table:
@@ -145,14 +145,14 @@ class Table:
         self.delimiter = "\t" if self.format == "tsv" else delimiter
         self._skipped = 0  # lines before the table
         if self.format == "csv" and delimiter is None:
-            self.delimiter, self._skipped = _recognised(path, header)
+            self.delimiter, self._skipped = _recognise_delimiter(path, header)
         self.names: list[str] | None = None
         if self.format == "parquet":
-            self.names = _parquet_names(path)
+            self.names = _read_parquet_names(path)
         elif self.format != "jsonl" and header:
-            self.names = self._names(next(self._cells(), None))
+            self.names = self._read_names(next(self._read_cells(), None))
 
-    def empty(self) -> ValueError:
+    def empty_error(self) -> ValueError:
         """Makes the error for a table without rows."""
         has_header = self.names is not None and self.format != "parquet"
         return ValueError(f"{self.path} {'has a header line and no rows' if has_header else 'is empty'}")
@@ -163,30 +163,30 @@ class Table:
         elif self.format == "parquet":
             numbers, names = itertools.count(1), self.names or []
             for batch in parquet_batches(self.path, PARQUET_ROWS):
-                columns = (parquet_cells(*each) for each in zip(batch.columns, names, strict=True))
+                columns = (convert_parquet_cells(*each) for each in zip(batch.columns, names, strict=True))
                 for cells in zip(*columns, strict=True):
                     yield next(numbers), dict(zip(names, cells, strict=True))
         else:
-            yield from self._checked(_without_last_blanks(self._cells()))
+            yield from self._check_rows(_drop_last_blanks(self._read_cells()))
 
-    def _cells(self) -> Iterator[tuple[int, list[str] | str]]:
+    def _read_cells(self) -> Iterator[tuple[int, list[str] | str]]:
         """Yields the cells of each row: an empty list for a blank row, a message for a malformed one."""
         if self.format == "xlsx":
-            return _excel_cells(self.path)
+            return _read_excel(self.path)
         if self.format == "tsv":
-            return ((number, line.split("\t") if line else []) for number, line in _numbered(self.path))
-        return _csv_cells(self.path, self.delimiter or ",", self._skipped)
+            return ((number, line.split("\t") if line else []) for number, line in _number_lines(self.path))
+        return _read_csv(self.path, self.delimiter or ",", self._skipped)
 
-    def _names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
+    def _read_names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
         number, cells = first or (1, [])
         if isinstance(cells, str) or not "".join(cells).strip():
-            if not any(True for _ in _without_last_blanks(self._cells())):
-                raise self.empty()
+            if not any(True for _ in _drop_last_blanks(self._read_cells())):
+                raise self.empty_error()
             what = cells if isinstance(cells, str) else "blank"
             raise ValueError(f"{self.path}: {self.unit} {number}, which should name the columns, is {what}")
         return [name.strip() for name in cells]
 
-    def _checked(self, rows: Iterator[tuple[int, list[str] | str]]) -> Iterator[tuple[int, list[str] | str]]:
+    def _check_rows(self, rows: Iterator[tuple[int, list[str] | str]]) -> Iterator[tuple[int, list[str] | str]]:
         """Yields the rows without the header and its repetitions; for a row of another width, a message."""
         if self.names is None:
             yield from ((number, cells or "blank") for number, cells in rows)
@@ -197,7 +197,7 @@ class Table:
             if isinstance(cells, list) and len(self.names) > 1 and [cell.strip() for cell in cells] == self.names:
                 repeated.append(number)
             else:
-                yield number, _of_width(cells, len(self.names))
+                yield number, _check_width(cells, len(self.names))
         if repeated:
             warnings.warn(
                 f"{self.path} repeats its header in {self.unit} {', '.join(map(str, repeated[:10]))}"
@@ -222,24 +222,24 @@ def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | i
     Raises:
         ValueError: a cell cannot be written.
     """
-    names = None if table.names is None else _unique(table.names)
-    wanted, rows = set(numbers), []
+    names = None if table.names is None else _make_unique(table.names)
+    wanted_numbers, rows = set(numbers), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reader of the examples has warned already
         for number, row in table:
-            if number not in wanted:
+            if number not in wanted_numbers:
                 continue
             keys = names or [str(number) for number in range(1, len(row) + 1)]
             try:
-                rows.append(whole_row(row if isinstance(row, dict) else dict(zip(keys, row, strict=True))))
+                rows.append(check_row(row if isinstance(row, dict) else dict(zip(keys, row, strict=True))))
             except ValueError as error:
                 raise ValueError(f"{table.path}, {table.unit} {number}: {error}") from None
     names = names or list(dict.fromkeys(name for row in rows for name in row))
-    left_out = {each if each in names else names[int(each) - 1] for each in without}
-    return [{name: row.get(name) for name in names if name not in left_out} for row in rows]
+    excluded = {each if each in names else names[int(each) - 1] for each in without}
+    return [{name: row.get(name) for name in names if name not in excluded} for row in rows]
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def _make_unique(names: Sequence[str]) -> list[str]:
     """Makes names unique: adds the number of the column to a repeated name."""
     unique: list[str] = []
     for number, name in enumerate(names, start=1):
@@ -249,13 +249,13 @@ def _unique(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def _width(rows: Iterable[Row]) -> int:
+def _count_usual_cells(rows: Iterable[Row]) -> int:
     """Counts the cells that most rows have: without a header, the first row may be bad."""
     lengths = Counter(len(cells) for cells in rows if isinstance(cells, list))
     return lengths.most_common(1)[0][0] if lengths else 0
 
 
-def _of_width(cells: R, width: int) -> R | str:
+def _check_width(cells: R, width: int) -> R | str:
     """Checks the number of cells of a row, and returns the cells, or a message if there are too few or too many."""
     if not cells:
         return "blank"
@@ -264,7 +264,7 @@ def _of_width(cells: R, width: int) -> R | str:
     return cells
 
 
-def _without_last_blanks(rows: Iterable[tuple[int, C]]) -> Iterator[tuple[int, C]]:
+def _drop_last_blanks(rows: Iterable[tuple[int, C]]) -> Iterator[tuple[int, C]]:
     """Leaves out the blank rows at the end."""
     blanks: list[tuple[int, C]] = []
     for number, row in rows:
@@ -278,10 +278,10 @@ def _without_last_blanks(rows: Iterable[tuple[int, C]]) -> Iterator[tuple[int, C
 
 def json_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yields the lines of a file with their numbers, without the blank ones at the end."""
-    return _without_last_blanks(_numbered(path))
+    return _drop_last_blanks(_number_lines(path))
 
 
-def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
+def _number_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yields each line with its number, without its end."""
     for number, line in enumerate(read_lines(path), start=1):
         yield number, line.removesuffix("\n").removesuffix("\r")
@@ -290,12 +290,14 @@ def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
 def json_row(line: str) -> dict[str, Any] | str:
     """Parses the object in a line. If there is none, returns a message with the reason."""
     try:
-        return json_object(line)
+        return parse_json_object(line)
     except ValueError as error:
         return str(error)
 
 
-def missing_column(path: str | Path, column: str | int, names: list[str], may_be_example: bool = False) -> ValueError:
+def missing_column_error(
+    path: str | Path, column: str | int, names: list[str], may_be_example: bool = False
+) -> ValueError:
     """Makes the error for a column that a table lacks, with the name that was probably meant.
 
     Args:
@@ -304,21 +306,21 @@ def missing_column(path: str | Path, column: str | int, names: list[str], may_be
         names: the columns of the table.
         may_be_example: whether the names come from a first line that may be an example instead.
     """
-    listed = ", ".join(repr(shortened(name)) for name in names)
-    meant = [name for name in names if _folded(name) == _folded(str(column))]
-    meant = meant or difflib.get_close_matches(str(column), names, 1, 0.8)
-    advice = f"; did you mean {meant[0]!r}?" if meant else ""
-    looks_so = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
-    if may_be_example and not meant and (looks_so or len(set(names)) < len(names)):
+    quoted_names = ", ".join(repr(shorten(name)) for name in names)
+    similar = [name for name in names if _fold(name) == _fold(str(column))]
+    similar = similar or difflib.get_close_matches(str(column), names, 1, 0.8)
+    advice = f"; did you mean {similar[0]!r}?" if similar else ""
+    looks_like_data = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
+    if may_be_example and not similar and (looks_like_data or len(set(names)) < len(names)):
         advice = "; if its first line is an example already, read it without a header, by number"
-    return ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
+    return ValueError(f"{path} has no column {column!r}; its columns are {quoted_names}{advice}")
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return re.sub(r"[\W_]+", "", name).casefold()
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Shortens a text to at most 40 characters, for a message."""
     return text if len(text) <= 40 else f"{text[:37]}..."
 
@@ -365,29 +367,32 @@ def text_rows(
     table = Table(path, format, header, delimiter)
     names = table.names
     if names is None and table.format != "jsonl":
-        names = [str(number) for number in range(1, 1 + _width(row for _, row in itertools.islice(table, _LOOKED_AT)))]
+        names = [
+            str(number)
+            for number in range(1, 1 + _count_usual_cells(row for _, row in itertools.islice(table, _SAMPLED_ROWS)))
+        ]
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
         raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
     names = names or []  # unknown for JSON lines
     for column in columns if names else ():
         if column not in names:
-            raise missing_column(path, column, names, header and table.format in ("csv", "tsv", "xlsx"))
+            raise missing_column_error(path, column, names, header and table.format in ("csv", "tsv", "xlsx"))
     problems, number_of_rows = Problems(path, "rows"), 0
     for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
         try:
             if isinstance(cells, str):
                 raise ValueError(cells)
-            if isinstance(cells, list) and isinstance(cells := _of_width(cells, len(names)), str):
+            if isinstance(cells, list) and isinstance(cells := _check_width(cells, len(names)), str):
                 raise ValueError(cells)
             row = cells if isinstance(cells, dict) else dict(zip(names, cells, strict=True))
             for column in columns:
                 text_of(row, column)
-            yield number, whole_row(row)
+            yield number, check_row(row)
         except ValueError as error:
             problems.add(f"{table.unit} {number}", str(error))
     if not number_of_rows and not may_be_empty:
-        raise table.empty()
+        raise table.empty_error()
     problems.settle(number_of_rows, skip_bad)
 
 
@@ -422,8 +427,8 @@ def text_in(value: object, name: str) -> str:
     if value is None:
         raise ValueError(f"{name} is empty")
     if not isinstance(value, str):
-        raise ValueError(f"{name} is {shortened(repr(value))}, which is not a text")
-    return one_text(value, name)
+        raise ValueError(f"{name} is {shorten(repr(value))}, which is not a text")
+    return check_text(value, name)
 
 
 def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = False) -> list[CorpusRow]:
@@ -451,9 +456,9 @@ def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = Fa
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if format_of(path) is not None:
-        found = text_rows(path, [text_column], skip_bad=skip_bad)
-        return [CorpusRow(number, row, row[text_column]) for number, row in found]
-    texts = [CorpusRow(number, {text_column: text}, text) for number, text in _numbered(path) if text.strip()]
+        numbered_rows = text_rows(path, [text_column], skip_bad=skip_bad)
+        return [CorpusRow(number, row, row[text_column]) for number, row in numbered_rows]
+    texts = [CorpusRow(number, {text_column: text}, text) for number, text in _number_lines(path) if text.strip()]
     if not texts:
         raise ValueError(f"{path} is empty")
     return texts
@@ -462,7 +467,7 @@ def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = Fa
 # -- CSV, quoted as in RFC 4180.
 
 
-def _csv_cells(path: str | Path, delimiter: str, skipped: int = 0) -> Iterator[tuple[int, list[str] | str]]:
+def _read_csv(path: str | Path, delimiter: str, skipped: int = 0) -> Iterator[tuple[int, list[str] | str]]:
     # Lines end with \n or \r\n: as in an editor, a \r in a quoted cell does not end a line.
     lines = itertools.islice(read_lines(path), skipped, None)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -494,7 +499,7 @@ def _cells_of_any_length() -> Iterator[None]:
             csv.field_size_limit(before)
 
 
-def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
+def _recognise_delimiter(path: str | Path, header: bool) -> tuple[str, int]:
     """Recognises the delimiter of a CSV file, and counts the lines before the table.
 
     The delimiter is the one that gives all of the first rows the same number of cells, two or more. Excel may write it
@@ -503,29 +508,31 @@ def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
     Raises:
         ValueError: commas and another character divide the rows equally well, and there is no header to decide.
     """
-    first = next(read_lines(path), "")
-    if stated := re.fullmatch(r"sep=(.)\r?\n", first):
-        return stated[1], 1
+    first_line = next(read_lines(path), "")
+    if declared := re.fullmatch(r"sep=(.)\r?\n", first_line):
+        return declared[1], 1
     widths = {}
     for delimiter in _DELIMITERS:
         try:
-            rows = [cells for _, cells in itertools.islice(_csv_cells(path, delimiter), _LOOKED_AT)]
+            rows = [cells for _, cells in itertools.islice(_read_csv(path, delimiter), _SAMPLED_ROWS)]
         except ValueError:  # a quote that is never closed, or bad UTF-8: reading the table raises the same
             rows = []
         widths[delimiter] = [len(cells) for cells in rows if cells and isinstance(cells, list)]
-    even = [each for each, found in widths.items() if found and found[0] > 1 and len(set(found)) == 1]
-    others = [each for each in even if each != ","]
-    if "," in even and others and not header:
+    regular = [each for each, lengths in widths.items() if lengths and lengths[0] > 1 and len(set(lengths)) == 1]
+    others = [each for each in regular if each != ","]
+    if "," in regular and others and not header:
         raise ValueError(f"{path} may have cells divided by ',' or {others[0]!r}; choose the delimiter")
-    if not even and header and widths[","] and widths[","][0] == 1:  # rows that differ, under a header without a comma
+    if (
+        not regular and header and widths[","] and widths[","][0] == 1
+    ):  # rows that differ, under a header without a comma
         others = [each for each in _DELIMITERS if widths[each] and widths[each][0] > 1]
-    return (others[0] if len(others) == 1 and "," not in even else ","), 0
+    return (others[0] if len(others) == 1 and "," not in regular else ","), 0
 
 
 # -- Excel.
 
 
-def _excel_cells(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+def _read_excel(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of the first sheet as texts, as in a CSV file."""
     openpyxl = import_extra("openpyxl", "openpyxl", "xlsx")
     with open_bytes(path) as file, _reading_excel(path):
@@ -536,14 +543,14 @@ def _excel_cells(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             warnings.warn(f"{path}: the sheet {sheet.title!r} is read, and not {names}", stacklevel=6)
         width = 0
         for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-            cells = [_excel_cell(value) for value in values]
+            cells = [_format_excel_cell(value) for value in values]
             while len(cells) > width and not cells[-1]:
                 cells.pop()
             width = width or len(cells)
             yield number, cells if any(cells) else []
 
 
-def _excel_cell(value: object) -> str:
+def _format_excel_cell(value: object) -> str:
     """Converts a cell to a text: a whole number without a point, a date as in ISO 8601, an empty cell to ""."""
     if value is None:
         return ""
@@ -593,7 +600,7 @@ def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
 
 
-def _parquet_names(path: str | Path) -> list[str]:
+def _read_parquet_names(path: str | Path) -> list[str]:
     with open_parquet(path) as file:
         names = file.schema_arrow.names
     name, times = Counter(names).most_common(1)[0] if names else ("", 0)
@@ -602,7 +609,7 @@ def _parquet_names(path: str | Path) -> list[str]:
     return names
 
 
-def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[object]:
+def convert_parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[object]:
     """Converts a column of Parquet to Python values.
 
     A value that Python cannot hold, such as the date 12000-01-01, becomes a text. If that fails, it becomes a
@@ -611,10 +618,10 @@ def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[object]
     try:
         return column.to_pylist()
     except _NO_VALUE:
-        return [_parquet_cell(each, name) for each in column]
+        return [_convert_parquet_cell(each, name) for each in column]
 
 
-def _parquet_cell(cell: pa.Scalar, name: str) -> object:
+def _convert_parquet_cell(cell: pa.Scalar, name: str) -> object:
     try:
         return cell.as_py()
     except UnicodeDecodeError as error:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from keras_bert.data.examples import ColumnExamples, Problems, TextExamples, characters, one_text
-from keras_bert.data.tables import Rows, missing_column, read_rows, text_in
+from keras_bert.data.examples import ColumnExamples, Problems, TextExamples, check_characters, check_text
+from keras_bert.data.tables import Rows, missing_column_error, read_rows, text_in
 from keras_bert.files import read_text
 
 # -- Parses the labels in the cells of a table.
@@ -39,15 +39,15 @@ def parse_label(value: object, kind: str, separator: str = "|") -> str | float |
         ('good', 4.5, ('war', 'love'))
     """
     if kind != "multi_label":
-        return _number(value) if kind == "number" else _name(value)
+        return _parse_number(value) if kind == "number" else _parse_name(value)
     if isinstance(value, str):
         value = value.split(separator) if value.strip() else []
     if not isinstance(value, list):
         raise ValueError(f"label is {value!r:.60}; expected a list of names")
-    return tuple(dict.fromkeys(_name(name) for name in value))
+    return tuple(dict.fromkeys(_parse_name(name) for name in value))
 
 
-def _name(value: object) -> str:
+def _parse_name(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -56,17 +56,17 @@ def _name(value: object) -> str:
         raise ValueError("label is empty")
     if not isinstance(value, str):
         raise ValueError(f"label is {value!r:.60}, which is not the name of a class")
-    return checked_name(value.strip())
+    return check_label_name(value.strip())
 
 
-def checked_name(label: str) -> str:
+def check_label_name(label: str) -> str:
     """Checks a label, and returns it. Raises ValueError if the tables of labels and measures cannot hold it."""
     if re.search(r"[\t\n\r]", label):
         raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures cannot hold")
-    return characters(label, "label")
+    return check_characters(label, "label")
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise ValueError("label is empty")
     try:
@@ -137,9 +137,10 @@ def read_table(
         raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
     rows = read_rows(path, format, header, delimiter)
     problems = Problems(path, "rows")
-    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
+    any_good_row = any(not isinstance(row, str) for _, row in rows.rows)
     text_key, pair_key, label_key = (
-        _key(rows, column, path) if one_is_good else None for column in (text_column, text_pair_column, label_column)
+        _find_column(rows, column, path) if any_good_row else None
+        for column in (text_column, text_pair_column, label_column)
     )
     has_pairs, has_labels = text_pair_column is not None, label_column is not None
     texts, pairs, labels, places = [], [], [], []
@@ -147,9 +148,9 @@ def read_table(
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            text = _text(row, text_key, text_column)
-            pair = _text(row, pair_key, text_pair_column) if has_pairs else None
-            label = parse_label(_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
+            text = _read_text_cell(row, text_key, text_column)
+            pair = _read_text_cell(row, pair_key, text_pair_column) if has_pairs else None
+            label = parse_label(_read_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
         except ValueError as error:
             problems.add(f"{rows.unit} {line}", str(error))
         else:
@@ -193,28 +194,28 @@ def read_columns(
     """
     if len(text_columns) < 2:
         raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
-    is_one = isinstance(score_column, str | int)
-    score_columns = [score_column] if is_one else list(score_column or [])
+    has_one_score = isinstance(score_column, str | int)
+    score_columns = [score_column] if has_one_score else list(score_column or [])
     rows = read_rows(path, format, header, delimiter)
     problems = Problems(path, "rows")
-    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
+    any_good_row = any(not isinstance(row, str) for _, row in rows.rows)
     columns = [*text_columns, *score_columns]
-    keys = [_key(rows, column, path) if one_is_good else None for column in columns]
-    found, scores = [], []
+    keys = [_find_column(rows, column, path) if any_good_row else None for column in columns]
+    text_rows, scores = [], []
     for line, row in rows.rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
             cells = list(zip(keys, columns, strict=True))
-            texts = [_text(row, *each) for each in cells[: len(text_columns)]]
-            of_row = tuple(parse_label(_cell(row, *each), "number") for each in cells[len(text_columns) :])
+            texts = [_read_text_cell(row, *each) for each in cells[: len(text_columns)]]
+            row_scores = tuple(parse_label(_read_cell(row, *each), "number") for each in cells[len(text_columns) :])
         except ValueError as error:
             problems.add(f"{rows.unit} {line}", str(error))
         else:
-            found.append(texts)
-            scores.append(of_row[0] if is_one else of_row)
+            text_rows.append(texts)
+            scores.append(row_scores[0] if has_one_score else row_scores)
     problems.settle(len(rows.rows), skip_bad)
-    return ColumnExamples(tuple(map(list, zip(*found, strict=True))), scores if score_columns else None)
+    return ColumnExamples(tuple(map(list, zip(*text_rows, strict=True))), scores if score_columns else None)
 
 
 def check_columns(path: str | Path, columns: Sequence[str | int | None], **settings: Any) -> None:
@@ -243,24 +244,24 @@ def check_columns(path: str | Path, columns: Sequence[str | int | None], **setti
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reading itself warns
         try:
-            _check_keys(read_rows(path, first=_FIRST_ROWS, **settings), columns, path)
+            _find_all_columns(read_rows(path, first=_FIRST_ROWS, **settings), columns, path)
         except ValueError:
-            _check_keys(read_rows(path, **settings), columns, path)
+            _find_all_columns(read_rows(path, **settings), columns, path)
 
 
-def _check_keys(rows: Rows, columns: Sequence[str | int | None], path: str | Path) -> None:
+def _find_all_columns(rows: Rows, columns: Sequence[str | int | None], path: str | Path) -> None:
     if any(not isinstance(row, str) for _, row in rows.rows):
         for column in columns:
-            _key(rows, column, path)
+            _find_column(rows, column, path)
 
 
-def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
+def _find_column(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
     """Finds the index of a column in rows that are lists, or its key in dicts. Raises ValueError if it is missing."""
     if column is None:
         return None
-    as_json = any(isinstance(row, dict) for _, row in rows.rows)
-    places = [place for place, name in enumerate(rows.names or []) if name == column]
-    if not places and not as_json and str(column).isdecimal():
+    is_json = any(isinstance(row, dict) for _, row in rows.rows)
+    indices = [index for index, name in enumerate(rows.names or []) if name == column]
+    if not indices and not is_json and str(column).isdecimal():
         if 1 <= int(column) <= rows.width:
             return int(column) - 1
         raise ValueError(f"{path} has no column {column}; its columns are 1 to {rows.width}")
@@ -268,15 +269,15 @@ def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | 
         raise ValueError(
             f"{path} is read without a header: choose columns by number, 1 to {rows.width}, not {column!r}"
         )
-    if not places:
-        raise missing_column(path, column, rows.names, not as_json)
-    if len(places) > 1:
-        numbers = " and ".join(str(place + 1) for place in places)
+    if not indices:
+        raise missing_column_error(path, column, rows.names, not is_json)
+    if len(indices) > 1:
+        numbers = " and ".join(str(index + 1) for index in indices)
         raise ValueError(f"{path} has several columns {column!r}; choose one by number, {numbers}")
-    return column if as_json else places[0]
+    return column if is_json else indices[0]
 
 
-def _cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> object:
+def _read_cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> object:
     if isinstance(row, dict) and key not in row:
         raise ValueError(f"no {column}")
     cell = cast("dict[Key, object]", row)[key]  # or of a list, by index
@@ -285,9 +286,9 @@ def _cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> object:
     return cell
 
 
-def _text(row: list[str] | dict[str, Any], key: Key, column: Key) -> str:
+def _read_text_cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> str:
     """Reads the text in a cell. Raises ValueError if there is none."""
-    return text_in(_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
+    return text_in(_read_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
 
 
 def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
@@ -321,7 +322,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
     texts, labels, places, total = [], [], [], 0
     for folder in classes:
         try:
-            checked_name(folder.name)
+            check_label_name(folder.name)
         except ValueError as error:
             raise ValueError(f"{path}: of a directory, the {error}") from None
         files = sorted(file for file in folder.glob("*.txt") if file.is_file() or not file.exists())
@@ -333,7 +334,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
             try:
                 if not file.exists():
                     raise ValueError(f"is a link to {file.readlink()}, which does not exist")
-                texts.append(one_text(read_text(file, may_be_compressed=True), name))
+                texts.append(check_text(read_text(file, may_be_compressed=True), name))
                 labels.append(folder.name)
                 places.append(name)
             except ValueError as error:

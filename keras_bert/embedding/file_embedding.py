@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from keras_bert.embedding.vector_files import TableCopy, copy_of, name_of_copy
+from keras_bert.embedding.vector_files import TableCopy, choose_copy, name_of_copy
 from keras_bert.parts import Parts, check_processes
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _loaded: dict[str, BertSentenceEncoder] = {}
-_loading = threading.Lock()
+_loading_lock = threading.Lock()
 
 
 def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
@@ -37,7 +37,7 @@ def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
 
     make = BertSentenceEncoder.to_compare if to_compare else BertSentenceEncoder.from_preset
     model = make(preset, **settings)
-    digest = _digest(model)
+    digest = _compute_digest(model)
     _loaded.clear()
     _loaded[digest] = model
     return digest
@@ -45,19 +45,19 @@ def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
 
 def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEncoder:
     """Returns the model with this digest, loaded if necessary. Raises ValueError if the preset holds another model."""
-    with _loading:
+    with _loading_lock:
         if digest not in _loaded and load(preset, **settings) != digest:
             raise ValueError(f"{preset} no longer holds the model of the earlier vectors")
         return _loaded[digest]
 
 
-def _digest(model: BertSentenceEncoder) -> str:
+def _compute_digest(model: BertSentenceEncoder) -> str:
     """Computes a digest of everything that the vectors depend on: weights, settings and vocabulary."""
     from keras import ops
 
     preprocessor, encoder = model.preprocessor, model.encoder
-    of_vectors = {name: value for name, value in model.settings().items() if name != "similarity"}
-    settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, of_vectors]
+    vector_settings = {name: value for name, value in model.settings().items() if name != "similarity"}
+    settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, vector_settings]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
     for weight in model.weights:
@@ -139,18 +139,18 @@ def embed_files(
     if pipeline_options is not None:  # workers may have another working directory
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
-    copies = [copy_of(path, text_column, skip_bad, format) for path in _checked(sources)]
+    copies = [choose_copy(path, text_column, skip_bad, format) for path in _check_sources(sources)]
     names = names_of_copies(sources, directory, format)
     settings = {"precision": precision, "default_prompt": prompt}
     digest = load(preset, **settings)
     model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is less than 1
     embedder = FileEmbedder(copies, preset, digest, batch_tokens, settings)
-    noted = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
-    noted |= {"skip_bad": True} if skip_bad else {}
-    parts = Parts(directory, NOTES, "vectors", noted, names, embedder.write)
+    notes = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
+    notes |= {"skip_bad": True} if skip_bad else {}
+    parts = Parts(directory, NOTES, "vectors", notes, names, embedder.write)
     for path, name in zip(sources, names, strict=True):
-        noted = parts.notes.get(name)
-        if noted and not _stamp(path).items() <= noted.items():
+        notes = parts.notes.get(name)
+        if notes and not _read_stamp(path).items() <= notes.items():
             raise ValueError(
                 f"{path} has changed since {directory / name} was written; remove that, or choose another directory"
             )
@@ -183,19 +183,19 @@ class FileEmbedder:
     def write(self, number: int, output: Path) -> Iterator[dict[str, int]]:
         """Writes the copy of a file. Yields the file's size and time first, then counts of `rows` and `cut` texts."""
         copy = self.copies[number]
-        read = _stamp(copy.source)
+        stamp = _read_stamp(copy.source)
         model = model_of(self.preset, self.digest, **self.settings)
-        yield {**read, "rows": 0, "cut": 0}
+        yield {**stamp, "rows": 0, "cut": 0}
         with copy.writer(output, model.vector_size) as write:
             for rows, texts in copy.parts(_ROWS_AT_A_TIME):
-                vectors, cut = model.encode_counted(texts, self.batch_tokens)
+                vectors, truncated = model.encode_counted(texts, self.batch_tokens)
                 write(rows, vectors)
-                yield {"rows": len(texts), "cut": cut}
-        if _stamp(copy.source) != read:
+                yield {"rows": len(texts), "cut": truncated}
+        if _read_stamp(copy.source) != stamp:
             raise ValueError(f"{copy.source} was changed while it was read")
 
 
-def _checked(sources: Sequence[Path]) -> Sequence[Path]:
+def _check_sources(sources: Sequence[Path]) -> Sequence[Path]:
     if not sources:
         raise ValueError("there are no files to embed")
     for path in sources:
@@ -217,7 +217,7 @@ def names_of_copies(sources: Sequence[Path], directory: Path, format: str | None
     return names
 
 
-def _stamp(path: Path) -> dict[str, int]:
+def _read_stamp(path: Path) -> dict[str, int]:
     """Reads the size and time of a file, to detect changes."""
     stat = path.stat()
     return {"bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}

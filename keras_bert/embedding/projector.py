@@ -20,7 +20,7 @@ _CONFIG_TEXT = f"""embeddings {{
   metadata_path: "{METADATA}"
 }}
 """
-_NOTHING = "(empty)"  # the projector skips empty lines, and would shift all later texts
+_EMPTY_TEXT = "(empty)"  # the projector skips empty lines, and would shift all later texts
 
 
 def write_projector(
@@ -58,7 +58,7 @@ def write_projector(
         with open(unfinished / VECTORS, "wb") as vectors, open(unfinished / METADATA, "wb") as metadata:
             for texts, rows in blocks:
                 vectors.writelines(("\t".join(files.decimals(row)) + "\n").encode() for row in rows)
-                metadata.writelines(f"{' '.join(text.split()) or _NOTHING}\n".encode() for text in texts)
+                metadata.writelines(f"{' '.join(text.split()) or _EMPTY_TEXT}\n".encode() for text in texts)
                 count += len(texts)
         if not count:
             raise ValueError("there are no texts")

@@ -31,8 +31,8 @@ Write = Callable[[Any, np.ndarray], None]
 class TableCopy:
     """The copy of a CSV or TSV, or the copy of a CSV, TSV, JSON lines or Excel file as Parquet.
 
-    Each class of copies has the same methods, and `copy_of` chooses the class. All methods raise ValueError, with the
-    numbers of the bad rows, if the source cannot be used. A row is bad if it has no text to embed.
+    Each class of copies has the same methods, and `choose_copy` chooses the class. All methods raise ValueError, with
+    the numbers of the bad rows, if the source cannot be used. A row is bad if it has no text to embed.
 
     Attributes:
         source: the table.
@@ -54,8 +54,8 @@ class TableCopy:
         """Yields rows and their texts, up to `size` at a time."""
         if VECTOR in (tables.Table(self.source).names or ()):
             raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
-        found = tables.text_rows(self.source, [self.column], skip_bad=self.skip_bad, may_be_empty=True)
-        for part in _batched((row for _, row in found), size):
+        numbered_rows = tables.text_rows(self.source, [self.column], skip_bad=self.skip_bad, may_be_empty=True)
+        for part in _make_batches((row for _, row in numbered_rows), size):
             yield part, [row[self.column] for row in part]
 
     @contextmanager
@@ -71,29 +71,26 @@ class TableCopy:
             cells = csv.writer(file, delimiter=table.delimiter or ",", lineterminator="\n", **quoted)
             cells.writerow([*(table.names or ()), VECTOR])
 
-            def write(some: list[dict[str, Any]], vectors: np.ndarray) -> None:
-                for row, vector in zip(some, vectors, strict=True):
+            def write(rows: list[dict[str, Any]], vectors: np.ndarray) -> None:
+                for row, vector in zip(rows, vectors, strict=True):
                     cells.writerow([*row.values(), f"[{', '.join(files.decimals(vector))}]"])
 
             yield write
 
     @contextmanager
     def _parquet_writer(self, path: Path, width: int) -> Iterator[Write]:
-        pa, parquet = (
-            import_extra("pyarrow", "pyarrow", "parquet"),
-            import_extra("pyarrow.parquet", "pyarrow", "parquet"),
-        )
-        schemas = [_table(part, self.source).schema for part, _ in self.parts(4096)]
+        pa, parquet = import_extra("pyarrow", "pyarrow", "parquet"), import_extra("pyarrow.parquet", "pyarrow", "parquet")
+        schemas = [_convert_to_table(part, self.source).schema for part, _ in self.parts(4096)]
         try:
-            plain = pa.unify_schemas(schemas, promote_options="permissive")
+            plain_schema = pa.unify_schemas(schemas, promote_options="permissive")
         except pa.ArrowException as error:
             raise ValueError(f"{self.source} has values that one column of Parquet cannot hold: {error}") from None
-        schema = plain.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
+        schema = plain_schema.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
         with parquet.ParquetWriter(path, schema) as writer:
 
-            def write(some: list[dict[str, Any]], vectors: np.ndarray) -> None:
-                batch = pa.RecordBatch.from_pylist(some, schema=plain)
-                writer.write_batch(_with_vectors(batch, vectors, schema))
+            def write(rows: list[dict[str, Any]], vectors: np.ndarray) -> None:
+                batch = pa.RecordBatch.from_pylist(rows, schema=plain_schema)
+                writer.write_batch(_add_vectors(batch, vectors, schema))
 
             yield write
 
@@ -104,7 +101,7 @@ class JsonLinesCopy(TableCopy):
     def parts(self, size: int) -> Iterator[tuple[list[str], list[str]]]:
         problems, total = Problems(self.source, "rows"), 0
 
-        def read() -> Iterator[tuple[str, str]]:
+        def read_lines() -> Iterator[tuple[str, str]]:
             nonlocal total
             for total, (number, line) in enumerate(tables.json_lines(self.source), start=1):  # noqa: B007
                 try:
@@ -117,7 +114,7 @@ class JsonLinesCopy(TableCopy):
                 except ValueError as error:
                     problems.add(f"line {number}", str(error))
 
-        for part in _batched(read(), size):
+        for part in _make_batches(read_lines(), size):
             lines, texts = zip(*part, strict=True)
             yield list(lines), list(texts)
         problems.settle(total, self.skip_bad)
@@ -140,16 +137,16 @@ class ParquetCopy(TableCopy):
         self._check_columns()
         problems, total = Problems(self.source, "rows"), 0
         for batch in tables.parquet_batches(self.source, size, columns):
-            texts, good = [], []
-            for value in tables.parquet_cells(batch.column(self.column), self.column):
+            texts, is_good = [], []
+            for value in tables.convert_parquet_cells(batch.column(self.column), self.column):
                 total += 1
                 try:
                     texts.append(tables.text_in(value, self.column))
-                    good.append(True)
+                    is_good.append(True)
                 except ValueError as error:
                     problems.add(f"row {total}", str(error))
-                    good.append(False)
-            yield batch if all(good) else batch.filter(import_extra("pyarrow", "pyarrow", "parquet").array(good)), texts
+                    is_good.append(False)
+            yield batch if all(is_good) else batch.filter(import_extra("pyarrow", "pyarrow", "parquet").array(is_good)), texts
         problems.settle(total, self.skip_bad)
 
     @contextmanager
@@ -161,7 +158,7 @@ class ParquetCopy(TableCopy):
         with tables.open_parquet(self.source) as file:
             schema = file.schema_arrow.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
         with parquet.ParquetWriter(path, schema) as writer:
-            yield lambda batch, vectors: writer.write_batch(_with_vectors(batch, vectors, schema))
+            yield lambda batch, vectors: writer.write_batch(_add_vectors(batch, vectors, schema))
 
     def _check_columns(self) -> None:
         """Raises ValueError unless the file has exactly one text column of this name, and no vectors yet."""
@@ -170,7 +167,7 @@ class ParquetCopy(TableCopy):
         if VECTOR in schema.names:
             raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
         if self.column not in schema.names:
-            raise tables.missing_column(self.source, self.column, schema.names)
+            raise tables.missing_column_error(self.source, self.column, schema.names)
         if schema.names.count(self.column) > 1:
             raise ValueError(f"{self.source} has several columns {self.column!r}; its columns are {schema.names}")
         kind = schema.field(self.column).type
@@ -178,7 +175,7 @@ class ParquetCopy(TableCopy):
             raise ValueError(f"{self.source}: the column {self.column!r} is of {kind}, which is not text")
 
 
-def copy_of(source: Path, column: str, skip_bad: bool = False, format: str | None = None) -> TableCopy:
+def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str | None = None) -> TableCopy:
     """Chooses the class of a file's copy: as Parquet if `format` is "parquet", or else in the format of the file.
 
     Raises:
@@ -214,21 +211,21 @@ def with_vector(line: str, vector: np.ndarray) -> str:
     return f'{line[:-1].rstrip()}, "{VECTOR}": [{", ".join(files.decimals(vector))}]}}'
 
 
-def _batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def _make_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     items = iter(items)
     while part := list(itertools.islice(items, size)):
         yield part
 
 
-def _table(some: list[dict[str, Any]], source: Path) -> pa.Table:
+def _convert_to_table(rows: list[dict[str, Any]], source: Path) -> pa.Table:
     pa = import_extra("pyarrow", "pyarrow", "parquet")
     try:
-        return pa.Table.from_pylist(some)
+        return pa.Table.from_pylist(rows)
     except pa.ArrowException as error:
         raise ValueError(f"{source} has values that one column of Parquet cannot hold: {error}") from None
 
 
-def _with_vectors(batch: pa.RecordBatch, vectors: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
+def _add_vectors(batch: pa.RecordBatch, vectors: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
     pa = import_extra("pyarrow", "pyarrow", "parquet")
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
     return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)

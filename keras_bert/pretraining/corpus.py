@@ -57,10 +57,10 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
         with path.open("rb") as file:
-            begin = file.read(_LONGEST_FIRST_LINE)
-        if b"\0" in begin[:4096]:
+            head = file.read(_LONGEST_FIRST_LINE)
+        if b"\0" in head[:4096]:
             raise ValueError(f"{path} is not text: it has bytes of value 0")
-        if b"\r" in begin and b"\n" not in begin:
+        if b"\r" in head and b"\n" not in head:
             raise ValueError(f"{path}: its lines end in \\r, as of old Macs; convert them first: tr '\\r' '\\n'")
     size = sum(path.stat().st_size for path in paths)
     if not size:
@@ -74,8 +74,8 @@ def check_documents(files: Sequence[str | Path], layout: str, objective: str) ->
     """Raises ValueError for a corpus of one document if the objective needs two. Reads at most two documents."""
     if objective != "next_sentence":
         return
-    (whole,) = parts_of(files, part_bytes=sys.maxsize)
-    if len(list(itertools.islice(documents(whole, layout), 2))) == 1:
+    (whole_corpus,) = parts_of(files, part_bytes=sys.maxsize)
+    if len(list(itertools.islice(documents(whole_corpus, layout), 2))) == 1:
         raise ValueError(
             f"{', '.join(map(str, files))}: there is only one document, but next_sentence needs several; add text, "
             "separate documents by blank lines (layout 'sentences'), or use 'sentence_order'"
@@ -110,13 +110,13 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
         if start >= end:
             continue
         with path.open("rb") as file:
-            start, end = _next_block(file, start), _next_block(file, end)
+            start, end = _find_block_start(file, start), _find_block_start(file, end)
             file.seek(start)
-            blocks = _blocks(file, end, path)
-            yield from blocks if layout == "sentences" else _documents_of_prose(blocks)
+            blocks = _read_blocks(file, end, path)
+            yield from blocks if layout == "sentences" else _split_prose(blocks)
 
 
-def _next_block(file: BinaryIO, offset: int) -> int:
+def _find_block_start(file: BinaryIO, offset: int) -> int:
     """Finds the offset after the first blank line past `offset`, or the end of the file; 0 stays 0."""
     if offset == 0:
         return 0
@@ -128,7 +128,7 @@ def _next_block(file: BinaryIO, offset: int) -> int:
     return file.tell()
 
 
-def _blocks(file: BinaryIO, end: int, path: Path) -> Iterator[list[str]]:
+def _read_blocks(file: BinaryIO, end: int, path: Path) -> Iterator[list[str]]:
     """Yields the blocks that begin before `end`: stripped lines between two blank ones."""
     block: list[str] = []
     position = file.tell()
@@ -153,7 +153,7 @@ def _blocks(file: BinaryIO, end: int, path: Path) -> Iterator[list[str]]:
         yield block
 
 
-def _documents_of_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
+def _split_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
     document: list[str] = []
     size = 0
     for lines in paragraphs:
@@ -177,10 +177,10 @@ def sentences(text: str) -> list[str]:
         >>> sentences('Mr. A. Bell came. "Why?" she asked. At 3.30 he left!')
         ['Mr. A. Bell came.', '"Why?" she asked.', 'At 3.30 he left!']
     """
-    text, found, start = text.strip(), [], 0
-    for end in _SENTENCE_END.finditer(text):
-        before = text[start : end.end(end.lastindex or 0)]
-        if not _ABBREVIATION.search(before[-10:]):
-            found.append(before)
-            start = end.end()
-    return [*found, text[start:]] if start < len(text) else found
+    text, finished, start = text.strip(), [], 0
+    for match in _SENTENCE_END.finditer(text):
+        candidate = text[start : match.end(match.lastindex or 0)]
+        if not _ABBREVIATION.search(candidate[-10:]):
+            finished.append(candidate)
+            start = match.end()
+    return [*finished, text[start:]] if start < len(text) else finished

@@ -55,44 +55,44 @@ def make_examples(
     if objective not in OBJECTIVES:
         raise ValueError(f"objective is {objective!r}; expected one of {', '.join(OBJECTIVES)}")
     generator = np.random.default_rng(seed)
-    documents = _sentence_ends(tokens, document_lengths, room)
+    documents = _find_sentence_borders(tokens, document_lengths, room)
     if objective == "next_sentence" and len(documents) == 1:
         raise ValueError("there is only one document, but next_sentence needs several; add text")
     if objective == "sentences":
-        found = np.array([span for ends in documents for span in _whole_sentences(ends, room)], np.int64)
-        spans, labels, cut = found.reshape(-1, 1, 2), None, 0
+        sentence_spans = np.array([span for ends in documents for span in _group_whole_sentences(ends, room)], np.int64)
+        spans, labels, cut = sentence_spans.reshape(-1, 1, 2), None, 0
     else:
-        make = _next_sentence if objective == "next_sentence" else _sentence_order
-        rows = [row for i in range(len(documents)) for row in make(documents, i, room, shorter, generator)]
+        make_rows = _make_next_sentence_rows if objective == "next_sentence" else _make_sentence_order_rows
+        rows = [row for i in range(len(documents)) for row in make_rows(documents, i, room, shorter, generator)]
         spans = np.array([row[:4] for row in rows], np.int64).reshape(-1, 2, 2)
         labels = np.array([row[4] for row in rows], np.int32)
-        spans, cut = _fitting(spans, room, generator)
+        spans, cut = _shorten_pairs(spans, room, generator)
         if objective == "sentence_order":  # a document may end with a single token
             cut = len(tokens.values) - int(np.sum(spans[:, :, 1] - spans[:, :, 0]))
     order = generator.permutation(len(spans))
-    segments = tuple(_ranges(tokens.values, *each) for each in spans[order].transpose(1, 2, 0))
+    segments = tuple(_gather_ranges(tokens.values, *each) for each in spans[order].transpose(1, 2, 0))
     return MaskedExamples(segments, None if labels is None else labels[order], cut)
 
 
-def _sentence_ends(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
+def _find_sentence_borders(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
     """Finds the borders of the sentences in each document with tokens: the first start and all ends, among all tokens.
 
     A sentence longer than a sequence is split into several.
     """
     splits = tokens.row_splits.numpy()
-    ends = np.concatenate([[0], np.cumsum(document_lengths)])
+    document_ends = np.concatenate([[0], np.cumsum(document_lengths)])
     documents = []
-    for first, last in itertools.pairwise(ends):
-        found = np.unique(splits[first : last + 1])  # no sentence is empty
-        too_long = np.flatnonzero(np.diff(found) > room)
-        pieces = (np.arange(int(found[i]), int(found[i + 1]), room) for i in too_long)
-        found = np.unique(np.concatenate([found, *pieces]))
-        if len(found) > 1:
-            documents.append(found)
+    for first, last in itertools.pairwise(document_ends):
+        borders = np.unique(splits[first : last + 1])  # no sentence is empty
+        too_long = np.flatnonzero(np.diff(borders) > room)
+        pieces = (np.arange(int(borders[i]), int(borders[i + 1]), room) for i in too_long)
+        borders = np.unique(np.concatenate([borders, *pieces]))
+        if len(borders) > 1:
+            documents.append(borders)
     return documents
 
 
-def _whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
+def _group_whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
     i = 0
     while i < len(ends) - 1:
         j = int(np.searchsorted(ends, ends[i] + room, side="right")) - 1
@@ -100,43 +100,43 @@ def _whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
         i = j
 
 
-def _chunk(ends: np.ndarray, i: int, target: int) -> int:
+def _find_chunk_end(ends: np.ndarray, i: int, target: int) -> int:
     """Finds the end of a chunk: it begins with sentence `i`, and has at least `target` tokens or all that are left."""
     return min(int(np.searchsorted(ends, ends[i] + target)), len(ends) - 1)
 
 
-def _target(room: int, shorter: float, generator: np.random.Generator) -> int:
+def _draw_target_length(room: int, shorter: float, generator: np.random.Generator) -> int:
     return int(generator.integers(2, room + 1)) if generator.random() < shorter else room
 
 
-def _next_sentence(
+def _make_next_sentence_rows(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
     """Yields rows `(start, end, second start, second end, label)` of one document, as Google's code makes them."""
     ends, i = documents[number], 0
     while i < len(ends) - 1:
-        target = _target(room, shorter, generator)
-        last = _chunk(ends, i, target)
+        target = _draw_target_length(room, shorter, generator)
+        last = _find_chunk_end(ends, i, target)
         middle = i + 1 if last - i < 2 else i + int(generator.integers(1, last - i))
         if last - i > 1 and generator.random() < 0.5:
             yield ends[i], ends[middle], ends[middle], ends[last], 0
             i = last
         else:
             other = (number + int(generator.integers(1, len(documents)))) % len(documents)
-            theirs = documents[other]
-            start = int(generator.integers(len(theirs) - 1))
-            stop = _chunk(theirs, start, max(target - int(ends[middle] - ends[i]), 1))
-            yield ends[i], ends[middle], theirs[start], theirs[stop], 1
+            other_ends = documents[other]
+            start = int(generator.integers(len(other_ends) - 1))
+            stop = _find_chunk_end(other_ends, start, max(target - int(ends[middle] - ends[i]), 1))
+            yield ends[i], ends[middle], other_ends[start], other_ends[stop], 1
             i = middle  # the next chunk begins with the unused sentences
 
 
-def _sentence_order(
+def _make_sentence_order_rows(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
-    """Yields rows as `_next_sentence` does. A chunk of one sentence is split inside the sentence."""
+    """Yields rows as `_make_next_sentence_rows` does. A chunk of one sentence is split inside the sentence."""
     ends, i = documents[number], 0
     while i < len(ends) - 1:
-        last = _chunk(ends, i, _target(room, shorter, generator))
+        last = _find_chunk_end(ends, i, _draw_target_length(room, shorter, generator))
         inside = np.arange(ends[i] + 1, ends[last]) if last - i < 2 else ends[i + 1 : last]
         if len(inside):  # not for a single token
             middle = generator.choice(inside)
@@ -145,7 +145,7 @@ def _sentence_order(
         i = last
 
 
-def _fitting(spans: np.ndarray, room: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
+def _shorten_pairs(spans: np.ndarray, room: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
     """Shortens long pairs token by token, at a random end of the longer segment. Also returns the number of cut tokens.
 
     Args:
@@ -154,12 +154,12 @@ def _fitting(spans: np.ndarray, room: int, generator: np.random.Generator) -> tu
     lengths = spans[:, :, 1] - spans[:, :, 0]  # [examples, 2]
     first = np.clip(room - lengths[:, 1], (room + 1) // 2, None)  # at least half; more if the second is short
     kept = np.minimum(lengths, np.stack([first, room - np.minimum(lengths[:, 0], first)], axis=1))
-    over = lengths - kept
-    at_start = generator.binomial(over, 0.5)
-    return np.stack([spans[:, :, 0] + at_start, spans[:, :, 1] - (over - at_start)], axis=2), int(over.sum())
+    excess = lengths - kept
+    head_cut = generator.binomial(excess, 0.5)
+    return np.stack([spans[:, :, 0] + head_cut, spans[:, :, 1] - (excess - head_cut)], axis=2), int(excess.sum())
 
 
-def _ranges(values: tf.Tensor, starts: np.ndarray, ends: np.ndarray) -> tf.RaggedTensor:
+def _gather_ranges(values: tf.Tensor, starts: np.ndarray, ends: np.ndarray) -> tf.RaggedTensor:
     lengths = ends - starts
     splits = np.concatenate([[0], np.cumsum(lengths)])
     index = np.arange(splits[-1]) + np.repeat(starts - splits[:-1], lengths)
@@ -168,10 +168,10 @@ def _ranges(values: tf.Tensor, starts: np.ndarray, ends: np.ndarray) -> tf.Ragge
 
 # -- Packs several short texts into each sequence.
 
-_OPEN = 64  # the largest number of unfilled sequences at a time
+_MAX_UNFILLED = 64  # the largest number of unfilled sequences at a time
 
 
-def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
+def group_into_sequences(lengths: np.ndarray, room: int) -> list[list[int]]:
     """Lists the texts of each sequence, by index. A text goes into the fullest sequence that has room for it.
 
     Args:
@@ -179,7 +179,7 @@ def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
         room: the number of tokens in a sequence.
 
     Example:
-        >>> sequences_of(np.array([5, 7, 3, 2, 4]), room=10)
+        >>> group_into_sequences(np.array([5, 7, 3, 2, 4]), room=10)
         [[0, 3], [1, 2], [4]]
     """
     full: list[list[int]] = []
@@ -191,14 +191,14 @@ def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
             unfilled.remove(best)
         best[1].append(number)
         unfilled.append((best[0] - int(length), best[1]))
-        if len(unfilled) > _OPEN:
+        if len(unfilled) > _MAX_UNFILLED:
             fullest = min(unfilled, key=lambda each: each[0])
             unfilled.remove(fullest)
             full.append(fullest[1])
     return sorted(full + [texts for _, texts in unfilled])
 
 
-def joined(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) -> dict[str, tf.Tensor]:
+def join_rows(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) -> dict[str, tf.Tensor]:
     """Joins rows with one text each into rows with several texts.
 
     Args:
@@ -213,16 +213,16 @@ def joined(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) -> 
     Example:
         >>> from keras_bert import BertPreprocessor
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=8)
-        >>> together = joined(preprocessor(["a cat", "it rains"]), tf.constant([2], tf.int64))
+        >>> together = join_rows(preprocessor(["a cat", "it rains"]), tf.constant([2], tf.int64))
         >>> together["input_document_ids"].numpy()
         array([[1, 1, 1, 1, 2, 2, 2, 2]], dtype=int32)
     """
     lengths = tf.reduce_sum(packed["input_mask"], axis=1)
-    number = tf.ragged.range(1, counts + 1).values  # [rows]
-    numbers = tf.cast(number[:, None], tf.int32) * packed["input_mask"]
-    found = {}
-    for name, value in {**packed, "input_document_ids": numbers}.items():
+    row_ids = tf.ragged.range(1, counts + 1).values  # [rows]
+    document_ids = tf.cast(row_ids[:, None], tf.int32) * packed["input_mask"]
+    joined_rows = {}
+    for name, value in {**packed, "input_document_ids": document_ids}.items():
         texts = tf.RaggedTensor.from_row_lengths(tf.RaggedTensor.from_tensor(value, lengths), counts)
         padding = pad_id if name == "input_word_ids" else 0
-        found[name] = texts.merge_dims(1, 2).to_tensor(padding, shape=[None, value.shape[1]])
-    return found
+        joined_rows[name] = texts.merge_dims(1, 2).to_tensor(padding, shape=[None, value.shape[1]])
+    return joined_rows

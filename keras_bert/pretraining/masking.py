@@ -60,35 +60,35 @@ class MaskedLMMasking:
         self.rate = rate
         self.masked_unit = masked_unit
         special = {tokenizer.vocabulary.index(token) for token in tokenizer.special_tokens.values()}
-        self._can_be_chosen = np.array([i not in special for i in range(tokenizer.vocabulary_size)])
-        self._ordinary_ids = np.flatnonzero(self._can_be_chosen).astype(np.int32)
+        self._is_maskable = np.array([i not in special for i in range(tokenizer.vocabulary_size)])
+        self._ordinary_ids = np.flatnonzero(self._is_maskable).astype(np.int32)
         self._begins_word = tokenizer.begins_word
         self._mask_id = tokenizer.mask_token_id
 
     def __call__(self, packed: dict[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
         ids = packed["input_word_ids"]
         seeds = tf.unstack(tf.random.split(seed, 3))
-        chosen = self._chosen(ids, seeds[0])  # bool [batch, seq_length]
-        replaced = tf.where(chosen, self._replaced(ids, seeds[1], seeds[2]), ids)
-        return {**packed, "input_word_ids": replaced, **self._predictions(ids, chosen)}
+        chosen = self._choose(ids, seeds[0])  # bool [batch, seq_length]
+        replaced = tf.where(chosen, self._draw_replacements(ids, seeds[1], seeds[2]), ids)
+        return {**packed, "input_word_ids": replaced, **self._make_predictions(ids, chosen)}
 
-    def _chosen(self, ids: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    def _choose(self, ids: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Chooses units in a random order while they fit, bool `[batch, seq_length]`."""
-        can_be = tf.gather(self._can_be_chosen, ids)
-        budget = tf.round(self.rate * tf.reduce_sum(tf.cast(can_be, tf.float32), axis=1, keepdims=True))
+        maskable = tf.gather(self._is_maskable, ids)
+        budget = tf.round(self.rate * tf.reduce_sum(tf.cast(maskable, tf.float32), axis=1, keepdims=True))
         budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, self.predictions)
         # Tokens of one unit (of one word, for spans) have the same number. Special tokens have the largest number.
-        order = tf.where(can_be, self._order(ids, can_be, seed), tf.float32.max)
+        order = tf.where(maskable, self._draw_order(ids, maskable, seed), tf.float32.max)
         tokens_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # including the token's unit
-        return can_be & (tokens_so_far <= budget)
+        return maskable & (tokens_so_far <= budget)
 
-    def _order(self, ids: tf.Tensor, can_be: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    def _draw_order(self, ids: tf.Tensor, maskable: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draws the random rank of each token's unit, float32 `[batch, seq_length]`."""
         random = tf.random.stateless_uniform(tf.shape(ids), seed)
         if self.masked_unit == "token":
             return random
-        after_special = tf.pad(~can_be[:, :-1], [[0, 0], [1, 0]], constant_values=True)
-        begins = tf.gather(self._begins_word, ids) | after_special | ~can_be
+        after_special = tf.pad(~maskable[:, :-1], [[0, 0], [1, 0]], constant_values=True)
+        begins = tf.gather(self._begins_word, ids) | after_special | ~maskable
         word = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1  # [batch, seq_length]: each token's word, from 0
         if self.masked_unit == "word":
             return tf.gather(random, word, batch_dims=1)
@@ -97,31 +97,31 @@ class MaskedLMMasking:
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
         # Words keep their order within a span, so the limit cuts off only the end of the last span.
         in_span = tf.cast(word, tf.float32) / tf.cast(tf.shape(ids)[1], tf.float32)
-        turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # the rank of each span
-        return tf.cast(tf.gather(turn, span, batch_dims=1), tf.float32) + in_span
+        span_rank = tf.argsort(tf.argsort(random, axis=1), axis=1)  # the rank of each span
+        return tf.cast(tf.gather(span_rank, span, batch_dims=1), tf.float32) + in_span
 
-    def _replaced(self, ids: tf.Tensor, kind_seed: tf.Tensor, token_seed: tf.Tensor) -> tf.Tensor:
+    def _draw_replacements(self, ids: tf.Tensor, kind_seed: tf.Tensor, token_seed: tf.Tensor) -> tf.Tensor:
         """Draws the replacement of each token, used if it is chosen: the mask, a random token, or the token itself."""
         kind = tf.random.stateless_uniform(tf.shape(ids), kind_seed)
         ordinary = tf.random.stateless_uniform(tf.shape(ids), token_seed, 0, len(self._ordinary_ids), tf.int32)
         other = tf.gather(self._ordinary_ids, ordinary)
         return tf.where(kind < 0.8, self._mask_id, tf.where(kind < 0.9, other, ids))
 
-    def _predictions(self, ids: tf.Tensor, chosen: tf.Tensor) -> dict[str, tf.Tensor]:
-        found = tf.RaggedTensor.from_value_rowids(
+    def _make_predictions(self, ids: tf.Tensor, chosen: tf.Tensor) -> dict[str, tf.Tensor]:
+        chosen_positions = tf.RaggedTensor.from_value_rowids(
             tf.cast(tf.where(chosen), tf.int32)[:, 1], tf.where(chosen)[:, 0], tf.shape(ids, tf.int64)[0]
         )
-        positions = found.to_tensor(shape=[None, self.predictions])
-        weights = tf.ones_like(found, tf.float32).to_tensor(shape=[None, self.predictions])
-        there = tf.gather(ids, positions, batch_dims=1) * tf.cast(weights, ids.dtype)
-        return {"masked_lm_positions": positions, "masked_lm_ids": there, "masked_lm_weights": weights}
+        positions = chosen_positions.to_tensor(shape=[None, self.predictions])
+        weights = tf.ones_like(chosen_positions, tf.float32).to_tensor(shape=[None, self.predictions])
+        original_ids = tf.gather(ids, positions, batch_dims=1) * tf.cast(weights, ids.dtype)
+        return {"masked_lm_positions": positions, "masked_lm_ids": original_ids, "masked_lm_weights": weights}
 
 
 def unmasked(masked: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Undoes `MaskedLMMasking`, so that records can be masked anew: restores the tokens, drops the added entries."""
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-    rest = {name: value for name, value in masked.items() if name not in names}
-    ids, (positions, there, weights) = masked["input_word_ids"], (masked[name] for name in names)
-    places = tf.cast(tf.where(weights > 0), tf.int32)  # [n, 2]: row, prediction
-    tokens = tf.stack([places[:, 0], tf.cast(tf.gather_nd(positions, places), tf.int32)], axis=1)
-    return {**rest, "input_word_ids": tf.tensor_scatter_nd_update(ids, tokens, tf.gather_nd(there, places))}
+    kept = {name: value for name, value in masked.items() if name not in names}
+    ids, (positions, original_ids, weights) = masked["input_word_ids"], (masked[name] for name in names)
+    chosen = tf.cast(tf.where(weights > 0), tf.int32)  # [n, 2]: row, prediction
+    indices = tf.stack([chosen[:, 0], tf.cast(tf.gather_nd(positions, chosen), tf.int32)], axis=1)
+    return {**kept, "input_word_ids": tf.tensor_scatter_nd_update(ids, indices, tf.gather_nd(original_ids, chosen))}

@@ -81,8 +81,8 @@ MASKED_TOKENS, PAIRS, TOKENS = UNITS = ("masked_tokens", "pairs", "tokens")
 WINDOW_TOTALS = "window_totals"
 
 # DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, scaled to sum to 1, so that gradients do not grow.
-_LABELS, _ANSWERS, _HIDDEN = 2 / 8, 5 / 8, 1 / 8
-_LENGTH = 128
+_LABEL_WEIGHT, _LOGIT_WEIGHT, _HIDDEN_WEIGHT = 2 / 8, 5 / 8, 1 / 8
+_DEFAULT_LENGTH = 128
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -135,12 +135,12 @@ class BertPretrainer(BertTask):
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
         packed = {name: value for name, value in inputs.items() if name not in (POSITIONS, WINDOW_TOTALS)}
-        outputs = self.encoder(packed, training=training)
-        hidden = outputs["sequence_output"]
-        found = {MASKED_LM: self.masked_lm.logits(hidden, inputs[POSITIONS]), SEQUENCE_OUTPUT: hidden}
+        encoded = self.encoder(packed, training=training)
+        hidden = encoded["sequence_output"]
+        outputs = {MASKED_LM: self.masked_lm.logits(hidden, inputs[POSITIONS]), SEQUENCE_OUTPUT: hidden}
         if self.next_sentence is not None:
-            found[NEXT_SENTENCE] = self.next_sentence(outputs["pooled_output"], training=training)
-        return {name: ops.cast(value, "float32") for name, value in found.items()}
+            outputs[NEXT_SENTENCE] = self.next_sentence(encoded["pooled_output"], training=training)
+        return {name: ops.cast(value, "float32") for name, value in outputs.items()}
 
     def compile(self, *args: Any, loss_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
         """Compiles as Keras does, and keeps `loss_weights` for `label_parts`."""
@@ -170,7 +170,7 @@ class BertPretrainer(BertTask):
         if WINDOW_TOTALS not in x:
             return None
         totals = ops.maximum(ops.max(x[WINDOW_TOTALS], axis=0), 1.0)  # each row has the same
-        return {unit: totals[place] for place, unit in enumerate(UNITS)}
+        return {unit: totals[index] for index, unit in enumerate(UNITS)}
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Keras needs a target for every output, and `sequence_output` has none.
@@ -203,16 +203,16 @@ class BertPretrainer(BertTask):
         self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
     ) -> list[Part]:
         """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
-        theirs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
-        apart = divergence(theirs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
-        directions = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (theirs, y_pred)]
-        cosine = ops.sum(directions[0] * directions[1], axis=-1)  # [batch, seq_length]
-        of_answers = weighted_mean(apart, sample_weight[MASKED_LM])
-        of_hidden = weighted_mean(1.0 - cosine, x["input_mask"])
+        teacher_outputs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
+        divergences = divergence(teacher_outputs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
+        unit_vectors = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (teacher_outputs, y_pred)]
+        cosine = ops.sum(unit_vectors[0] * unit_vectors[1], axis=-1)  # [batch, seq_length]
+        logit_part = weighted_mean(divergences, sample_weight[MASKED_LM])
+        hidden_part = weighted_mean(1.0 - cosine, x["input_mask"])
         return [
-            *(each._replace(weight=_LABELS * each.weight) for each in parts),
-            of_answers._replace(weight=_ANSWERS, unit=MASKED_TOKENS),
-            of_hidden._replace(weight=_HIDDEN, unit=TOKENS),
+            *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in parts),
+            logit_part._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
+            hidden_part._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
         ]
 
     @classmethod
@@ -221,7 +221,7 @@ class BertPretrainer(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        length = rows.sequence_length or preset.preprocessor.get("sequence_length") or _LENGTH
+        length = rows.sequence_length or preset.preprocessor.get("sequence_length") or _DEFAULT_LENGTH
         return super()._read_preprocessor(preset, encoder, rows._replace(sequence_length=length))
 
     def _convert_labels(self, y: Any) -> Any:

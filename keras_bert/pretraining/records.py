@@ -22,7 +22,7 @@ from keras_bert import undocumented
 from keras_bert.parts import Parts, check_processes
 from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.pretraining.corpus import CorpusPart, check_documents, documents, parts_of
-from keras_bert.pretraining.masked_examples import MaskedExamples, joined, make_examples, sequences_of
+from keras_bert.pretraining.masked_examples import MaskedExamples, group_into_sequences, join_rows, make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking
 from keras_bert.text import BertPreprocessor
 
@@ -35,7 +35,7 @@ LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
 _OPTIONAL = (LABELS, DOCUMENTS)
 # The name of a feature here -> its name in Google's records, which have no document ids. Newer files of Model Garden
 # have the names on the left, those of TF Hub.
-GOOGLE = {
+GOOGLE_NAMES = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
     "input_type_ids": "segment_ids",
@@ -46,7 +46,7 @@ GOOGLE = {
     DOCUMENTS: DOCUMENTS,
 }
 _ROWS_AT_A_TIME = 4096
-_SHUFFLED = 10_000  # records in the shuffle buffer, some megabytes
+_SHUFFLE_BUFFER = 10_000  # records in the shuffle buffer, some megabytes
 
 
 class Records:
@@ -65,12 +65,12 @@ class Records:
     """
 
     def __init__(self, files: str | Path | Sequence[str | Path]) -> None:
-        self.files = _files_of(files)
-        counts = {path: _count(path) for path in self.files}
+        self.files = _find_files(files)
+        counts = {path: _count_records(path) for path in self.files}
         self.count = sum(counts.values())
         if not self.count:
             raise ValueError(f"{self.files[0]} has no records")
-        self._features = _features(next(path for path in self.files if counts[path]))
+        self._features = _read_features(next(path for path in self.files if counts[path]))
 
     def in_order(self, batch_size: int) -> tf.data.Dataset:
         """Batches all records, in the order of the files, for instance to evaluate.
@@ -99,14 +99,14 @@ class Records:
             order = undocumented.shuffle_by_seed(tf.constant(self.files), [seed, number])
             files_in_order = tf.data.Dataset.from_tensor_slices(order)
             records = files_in_order.interleave(tf.data.TFRecordDataset, cycle_length=min(8, len(self.files)))
-            windows = records.batch(_SHUFFLED)
+            windows = records.batch(_SHUFFLE_BUFFER)
             return windows.map(lambda each: undocumented.shuffle_by_seed(each, [seed, number])).unbatch()
 
         epochs = tf.data.Dataset.range(start * batch_size // self.count, 2**31 - 1)
         return self._batches(epochs.flat_map(as_written(epoch)).skip(start * batch_size % self.count), batch_size)
 
     def _batches(self, records: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-        parse = as_written(functools.partial(_parsed, features=self._features))
+        parse = as_written(functools.partial(_parse, features=self._features))
         return records.batch(batch_size).map(parse, num_parallel_calls=2, deterministic=True).with_options(UNTUNED)
 
 
@@ -138,20 +138,20 @@ def baselines(records: Records) -> dict[str, float]:
         tokens = counts + np.pad(tokens, (0, len(counts) - len(tokens)))
         if LABELS in batch:
             labels += np.bincount(batch[LABELS].numpy(), minlength=2)
-    loss, accuracy = _of_frequencies(tokens)
+    loss, accuracy = _compute_entropy_and_accuracy(tokens)
     measures = {"masked_lm_loss": loss, "masked_lm_accuracy": accuracy, "masked_lm_perplexity": math.exp(loss)}
     if labels.any():
-        measures["next_sentence_loss"], measures["next_sentence_accuracy"] = _of_frequencies(labels)
+        measures["next_sentence_loss"], measures["next_sentence_accuracy"] = _compute_entropy_and_accuracy(labels)
     return measures
 
 
-def _of_frequencies(counts: np.ndarray) -> tuple[float, float]:
+def _compute_entropy_and_accuracy(counts: np.ndarray) -> tuple[float, float]:
     """Computes the entropy and the largest of the shares of counts."""
     shares = counts[counts > 0] / counts.sum()
     return float(-np.sum(shares * np.log(shares))), float(np.max(shares, initial=0.0))
 
 
-def _files_of(records: str | Path | Sequence[str | Path]) -> list[str]:
+def _find_files(records: str | Path | Sequence[str | Path]) -> list[str]:
     if not isinstance(records, str | Path):
         paths = [Path(path) for path in records]
     else:
@@ -165,45 +165,48 @@ def _files_of(records: str | Path | Sequence[str | Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def _count(path: str) -> int:
+def _count_records(path: str) -> int:
     try:
         return int(sum(tf.size(batch) for batch in tf.data.TFRecordDataset(path).batch(_ROWS_AT_A_TIME)))
     except tf.errors.DataLossError as error:
         raise ValueError(f"{path} is damaged: {error.message}; write it again") from None
 
 
-def _features(path: str) -> dict[str, tf.io.FixedLenFeature]:
+def _read_features(path: str) -> dict[str, tf.io.FixedLenFeature]:
     first = next(iter(tf.data.TFRecordDataset(path)))
     try:
         feature = tf.train.Example.FromString(first.numpy()).features.feature
     except DecodeError:
         raise ValueError(f"{path}: its first record is not a tf.train.Example") from None
-    found = {}
-    for ours, theirs in GOOGLE.items():
-        name = ours if ours in feature else theirs
+    features = {}
+    for feature_name, google_name in GOOGLE_NAMES.items():
+        name = feature_name if feature_name in feature else google_name
         if name not in feature:
-            if ours in _OPTIONAL:
+            if feature_name in _OPTIONAL:
                 continue
             names = ", ".join(sorted(feature)) or "nothing"
-            raise ValueError(f"{path}: its first record has no {theirs}; it has {names}")
+            raise ValueError(f"{path}: its first record has no {google_name}; it has {names}")
         values = feature[name]
         is_float = bool(values.float_list.value)
         length = len(values.float_list.value or values.int64_list.value)
-        found[name] = tf.io.FixedLenFeature([length], tf.float32 if is_float else tf.int64)
-    return found
+        features[name] = tf.io.FixedLenFeature([length], tf.float32 if is_float else tf.int64)
+    return features
 
 
-def _parsed(serialized: tf.Tensor, features: dict[str, tf.io.FixedLenFeature]) -> dict[str, tf.Tensor]:
+def _parse(serialized: tf.Tensor, features: dict[str, tf.io.FixedLenFeature]) -> dict[str, tf.Tensor]:
     examples = tf.io.parse_example(serialized, features)
-    values = {ours: examples.get(ours, examples.get(theirs)) for ours, theirs in GOOGLE.items()}
-    found = {
+    values = {
+        feature_name: examples.get(feature_name, examples.get(google_name))
+        for feature_name, google_name in GOOGLE_NAMES.items()
+    }
+    batch = {
         name: value if value.dtype == tf.float32 else tf.cast(value, tf.int32)
         for name, value in values.items()
         if value is not None
     }
-    if LABELS in found:
-        found[LABELS] = found[LABELS][:, 0]
-    return found
+    if LABELS in batch:
+        batch[LABELS] = batch[LABELS][:, 0]
+    return batch
 
 
 # -- Writes a corpus as files of records, one for each part of the corpus.
@@ -234,37 +237,41 @@ class ShardWriter:
         self._room = preprocessor.sequence_length - tokenizer.pair_format.special_tokens(segments)
         segment = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
 
-        def masked(segments: tuple[tf.RaggedTensor, ...], counts: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        def pack_and_mask(
+            segments: tuple[tf.RaggedTensor, ...], counts: tf.Tensor, seed: tf.Tensor
+        ) -> dict[str, tf.Tensor]:
             packed = preprocessor.pack(segments)
             if pack:
-                packed = joined(packed, counts, tokenizer.pad_token_id)
+                packed = join_rows(packed, counts, tokenizer.pad_token_id)
             return masking(packed, seed)
 
         signature = [(segment,) * segments, tf.TensorSpec([None], tf.int64), tf.TensorSpec([2], tf.int32)]
-        self._masked = tf.function(masked, input_signature=signature, autograph=False)
+        self._pack_and_mask = tf.function(pack_and_mask, input_signature=signature, autograph=False)
 
     def __reduce__(self) -> tuple[Callable, tuple]:
         settings = (self.objective, self.layout, self.predictions, self.masked_unit, self.pack)
-        return _restored, (keras.saving.serialize_keras_object(self.preprocessor), *settings)
+        return _restore_writer, (keras.saving.serialize_keras_object(self.preprocessor), *settings)
 
     def __call__(self, part: CorpusPart, seed: list[int], path: Path) -> dict[str, int]:
-        found = list(documents(part, self.layout))
-        lengths = np.array([len(document) for document in found], np.int64)
+        part_documents = list(documents(part, self.layout))
+        lengths = np.array([len(document) for document in part_documents], np.int64)
         with tf.device("CPU"):  # the same random numbers on every machine
-            tokens = self.preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
-            examples = self._examples(tokens, lengths, seed)
-            texts = self._texts(examples)
+            tokens = self.preprocessor.tokenizer.tokenize(
+                [sentence for document in part_documents for sentence in document]
+            )
+            examples = self._make_examples(tokens, lengths, seed)
+            texts = self._group_texts(examples)
             count = len(texts)
             records = (
                 record
                 for start in range(0, count, _ROWS_AT_A_TIME)
-                for record in self._records(examples, texts[start : start + _ROWS_AT_A_TIME], [*seed, start])
+                for record in self._make_records(examples, texts[start : start + _ROWS_AT_A_TIME], [*seed, start])
             )
-            _write(records, path)
-        counts = (len(found), int(lengths.sum()), len(tokens.values), count, examples.cut)
+            _write_file(records, path)
+        counts = (len(part_documents), int(lengths.sum()), len(tokens.values), count, examples.cut)
         return dict(zip(COUNTS, counts, strict=True))
 
-    def _examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> MaskedExamples:
+    def _make_examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> MaskedExamples:
         document_tokens = np.diff(tokens.row_splits.numpy()[np.cumsum([0, *lengths])])
         if self.objective == "next_sentence" and np.count_nonzero(document_tokens) == 1:
             # No other document in this part has a sentence for the second segment of a pair.
@@ -272,30 +279,32 @@ class ShardWriter:
             return none._replace(cut=len(tokens.values))
         return make_examples(tokens, lengths, self._room, self.objective, seed)
 
-    def _texts(self, examples: MaskedExamples) -> list[list[int]]:
+    def _group_texts(self, examples: MaskedExamples) -> list[list[int]]:
         """Lists the examples of each sequence, by index."""
         if not self.pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
         special_tokens = self.preprocessor.tokenizer.pair_format.special_tokens(1)
         lengths = examples.segments[0].row_lengths().numpy() + special_tokens
-        return sequences_of(lengths, self.preprocessor.sequence_length)
+        return group_into_sequences(lengths, self.preprocessor.sequence_length)
 
-    def _records(self, examples: MaskedExamples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
-        masks = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
+    def _make_records(self, examples: MaskedExamples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
+        mask_seed = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
         rows = np.concatenate(texts)
         counts = np.array([len(each) for each in texts], np.int64)
-        masked = self._masked(tuple(tf.gather(segment, rows) for segment in examples.segments), counts, masks)
+        masked = self._pack_and_mask(
+            tuple(tf.gather(segment, rows) for segment in examples.segments), counts, mask_seed
+        )
         batch = {name: value.numpy() for name, value in masked.items()}
         if examples.labels is not None:
             batch[LABELS] = examples.labels[rows, None]
-        return _serialized(batch)
+        return _serialize(batch)
 
 
-def _restored(preprocessor: dict[str, Any], *settings: Any) -> ShardWriter:
+def _restore_writer(preprocessor: dict[str, Any], *settings: Any) -> ShardWriter:
     return ShardWriter(keras.saving.deserialize_keras_object(preprocessor), *settings)
 
 
-def _write(records: Iterable[bytes], path: Path) -> None:
+def _write_file(records: Iterable[bytes], path: Path) -> None:
     try:
         with tf.io.TFRecordWriter(str(path)) as writer:
             for record in records:
@@ -304,12 +313,12 @@ def _write(records: Iterable[bytes], path: Path) -> None:
         raise OSError(errno.EIO, error.message.removeprefix(f"{path}; "), str(path)) from None
 
 
-def _serialized(batch: dict[str, np.ndarray]) -> list[bytes]:
+def _serialize(batch: dict[str, np.ndarray]) -> list[bytes]:
     records = []
     for i in range(len(batch["input_word_ids"])):
         example = tf.train.Example()
         for name, values in batch.items():
-            feature = example.features.feature[GOOGLE[name]]
+            feature = example.features.feature[GOOGLE_NAMES[name]]
             kind = feature.float_list if values.dtype == np.float32 else feature.int64_list
             kind.value.extend(values[i].tolist())
         records.append(example.SerializeToString(deterministic=True))  # the same order in every process
@@ -392,7 +401,7 @@ def write_records(
     writer = ShardWriter(preprocessor, objective, layout, predictions, masked_unit, pack)
     corpus_parts = parts_of(texts, part_bytes)
     settings = {
-        "files": [[path.name, path.stat().st_size] for path in texts], "vocabulary": _digest(preprocessor),
+        "files": [[path.name, path.stat().st_size] for path in texts], "vocabulary": _compute_digest(preprocessor),
         "sequence_length": preprocessor.sequence_length, "objective": objective, "layout": layout, "copies": copies,
         "predictions": predictions, "masked_unit": masked_unit, "pack": pack, "seed": seed, "part_bytes": part_bytes,
     }  # fmt: skip
@@ -412,10 +421,10 @@ def write_records(
                 parts.write(left, processes, lambda counts: bar.update())
     counts = parts.totals(*COUNTS)
     if not counts["examples"]:
-        alone = "; each document is alone in its part of the corpus; use a larger part_bytes, or 'sentence_order'"
-        reason = alone if objective == "next_sentence" and counts["tokens"] else ""
-        found = f"{counts['documents']:,} documents, {counts['tokens']:,} tokens"
-        raise ValueError(f"the corpus gives no examples: {found}{reason}")
+        hint = "; each document is alone in its part of the corpus; use a larger part_bytes, or 'sentence_order'"
+        reason = hint if objective == "next_sentence" and counts["tokens"] else ""
+        summary = f"{counts['documents']:,} documents, {counts['tokens']:,} tokens"
+        raise ValueError(f"the corpus gives no examples: {summary}{reason}")
     return counts
 
 
@@ -426,6 +435,6 @@ def _write_shard(
     yield writer(parts[part], [seed, copy, part], path)
 
 
-def _digest(preprocessor: BertPreprocessor) -> str:
+def _compute_digest(preprocessor: BertPreprocessor) -> str:
     config = preprocessor.tokenizer.get_config()
     return hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode()).hexdigest()

@@ -24,7 +24,7 @@ _KEY_BYTES = 16
 TEXTS_AT_A_TIME = 2048  # texts to encode before their vectors are written: the most that an interruption loses
 
 
-def key_of(content: bytes) -> bytes:
+def compute_key(content: bytes) -> bytes:
     """Computes a short digest that stands for a text or a row."""
     return hashlib.blake2b(content, digest_size=_KEY_BYTES).digest()
 
@@ -39,11 +39,11 @@ class EncodedTexts:
 
     def __init__(self, path: Path, width: int) -> None:
         self.path, self.width = path, width
-        of_vector = [("key", f"V{_KEY_BYTES}"), ("vector", "<f4", (width,))]
-        self._type = np.dtype([("checked", of_vector), ("checksum", "<u4")])
+        key_and_vector = [("key", f"V{_KEY_BYTES}"), ("vector", "<f4", (width,))]
+        self._record_type = np.dtype([("checked", key_and_vector), ("checksum", "<u4")])
         self._file = open(path, "ab")  # noqa: SIM115  stays open with the object
-        self._file.truncate(self._file.tell() // self._type.itemsize * self._type.itemsize)
-        self._count = self._file.tell() // self._type.itemsize
+        self._file.truncate(self._file.tell() // self._record_type.itemsize * self._record_type.itemsize)
+        self._count = self._file.tell() // self._record_type.itemsize
         self._numbers: dict[bytes, int] = {}  # key -> number of the record
         for number, record in enumerate(self._records() if self._count else ()):
             if zlib.crc32(record["checked"].tobytes()) == record["checksum"]:
@@ -57,7 +57,7 @@ class EncodedTexts:
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Adds vectors, float32 `[keys, width]`, and writes them to the file at once."""
-        records = np.empty(len(keys), self._type)
+        records = np.empty(len(keys), self._record_type)
         records["checked"]["key"] = np.frombuffer(b"".join(keys), f"V{_KEY_BYTES}")
         records["checked"]["vector"] = vectors
         records["checksum"] = [zlib.crc32(each.tobytes()) for each in records["checked"]]
@@ -82,17 +82,17 @@ class EncodedTexts:
         Returns:
             Counts: `encoded`, the texts that this call encoded; and `cut`, the truncated ones among them.
         """
-        left = [key for key in texts if key not in self]
-        cut, disable = 0, None if progress is None else not progress
-        done = len(texts) - len(left)
+        new_keys = [key for key in texts if key not in self]
+        total_truncated, disable = 0, None if progress is None else not progress
+        done = len(texts) - len(new_keys)
         with tqdm(total=len(texts), initial=done, unit=" texts", delay=1, disable=disable) as bar:
-            for first in range(0, len(left), TEXTS_AT_A_TIME):
-                keys = left[first : first + TEXTS_AT_A_TIME]
-                vectors, cut_here = encode([texts[key] for key in keys])
+            for first in range(0, len(new_keys), TEXTS_AT_A_TIME):
+                keys = new_keys[first : first + TEXTS_AT_A_TIME]
+                vectors, truncated = encode([texts[key] for key in keys])
                 self.add(keys, vectors)
-                cut += cut_here
+                total_truncated += truncated
                 bar.update(len(keys))
-        return {"encoded": len(left), "cut": cut}
+        return {"encoded": len(new_keys), "cut": total_truncated}
 
     def vectors(self, keys: Iterable[bytes]) -> np.ndarray:
         """Reads the vectors of texts by their keys, float32 `[keys, width]`."""
@@ -102,7 +102,7 @@ class EncodedTexts:
         self._file.close()
 
     def _records(self) -> np.memmap:
-        return np.memmap(self.path, self._type, "r")
+        return np.memmap(self.path, self._record_type, "r")
 
 
 _UNFINISHED = "encoded-*.bin"
@@ -164,31 +164,33 @@ def build_index(
     rows = read_corpus(corpus, text_column, skip_bad)
     if not rows:
         raise ValueError(f"{corpus} has no texts")
-    texts = {_line(row.columns): row.text for row in rows}  # each row once
+    texts = {_convert_to_line(row.columns): row.text for row in rows}  # each row once
     read_index(directory, lambda record: None)  # raises before the model is loaded
     digest = search_model.load(preset)
     model = SearchModel(preset, digest)
-    model.documents([], batch_tokens)  # raises if batch_tokens is less than 1
+    model.encode_documents([], batch_tokens)  # raises if batch_tokens is less than 1
     with files.only_writer(directory):
         record = read_index(directory, lambda record: record)
-        _check(record, directory, str(preset), digest, text_column if add else None, stored)
+        _check_record(record, directory, str(preset), digest, text_column if add else None, stored)
         old = record and _OldIndex(directory, record)
         if old and add:
             texts = {**{line: json.loads(line)[text_column] for line in old.rows.lines()}, **texts}
-        keys = [key_of(text.encode()) for text in texts.values()]
+        keys = [compute_key(text.encode()) for text in texts.values()]
         encoded = EncodedTexts(directory / f"encoded-{digest[:16]}.bin", model.width)
         try:
-            new = {
+            new_texts = {
                 key: text for key, text in zip(keys, texts.values(), strict=True) if not (old and key in old.numbers)
             }
-            counts = encoded.encode(new, lambda some: model.documents(some, batch_tokens), progress)
+            counts = encoded.encode(new_texts, lambda some: model.encode_documents(some, batch_tokens), progress)
             stored = stored or (record.stored if record else "float32")
             version = record.version + 1 if record else 1
-            made = IndexRecord(_lasting(preset), digest, text_column, stored, len(texts), version, model.similarity)
-            _write(directory, made, list(texts), keys, model.width, old, encoded)
+            new_record = IndexRecord(
+                _make_absolute(preset), digest, text_column, stored, len(texts), version, model.similarity
+            )
+            _write_index(directory, new_record, list(texts), keys, model.width, old, encoded)
         finally:
             encoded.close()
-        write_record(directory, made)
+        write_record(directory, new_record)
         for path in directory.glob(_UNFINISHED):
             path.unlink()
     return {"texts": len(texts), **counts}
@@ -229,10 +231,10 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         if not lines:
             raise ValueError(f"all {len(removed):,} rows of {directory} match; remove the directory instead")
         if removed:
-            keys = [key_of(json.loads(line)[record.text_column].encode()) for line in lines]
-            made = replace(record, texts=len(lines), version=record.version + 1, bytes={}, checksums={})
-            _write(directory, made, lines, keys, old.neighbours.width, old, None)
-            write_record(directory, made)
+            keys = [compute_key(json.loads(line)[record.text_column].encode()) for line in lines]
+            new_record = replace(record, texts=len(lines), version=record.version + 1, bytes={}, checksums={})
+            _write_index(directory, new_record, lines, keys, old.neighbours.width, old, None)
+            write_record(directory, new_record)
     return len(removed)
 
 
@@ -244,23 +246,23 @@ class _OldIndex:
         self.path = directory / record.vectors
         self.neighbours = Neighbours.open(self.path)
         texts = (json.loads(line)[record.text_column] for line in self.rows.lines())
-        self.numbers = {key_of(text.encode()): number for number, text in enumerate(texts)}
+        self.numbers = {compute_key(text.encode()): number for number, text in enumerate(texts)}
 
     def begins(self, lines: Sequence[bytes]) -> bool:
         """Checks whether these rows begin with the rows of the index."""
         return len(self.rows) <= len(lines) and all(map(bytes.__eq__, self.rows.lines(), lines))
 
 
-def _line(columns: dict[str, object]) -> bytes:
+def _convert_to_line(columns: dict[str, object]) -> bytes:
     return f"{json.dumps(columns, ensure_ascii=False, default=str)}\n".encode()
 
 
-def _lasting(preset: str | Path) -> str:
+def _make_absolute(preset: str | Path) -> str:
     """Makes the path of a preset absolute, so that it does not depend on the working directory."""
     return str(Path(preset).absolute()) if Path(preset).is_dir() else str(preset)
 
 
-def _check(
+def _check_record(
     record: IndexRecord | None, directory: Path, preset: str, model: str, text_column: str | None, stored: str | None
 ) -> None:
     if record is None:
@@ -275,7 +277,7 @@ def _check(
         raise ValueError(f"{directory} stores vectors as {record.stored}, not as {stored}; choose another directory")
 
 
-def _write(
+def _write_index(
     directory: Path,
     record: IndexRecord,
     lines: list[bytes],
@@ -291,14 +293,15 @@ def _write(
 
     def blocks(first: int) -> Iterator[np.ndarray]:
         for start in range(first, len(keys), TEXTS_AT_A_TIME):
-            yield _vectors(keys[start : start + TEXTS_AT_A_TIME], width, old, encoded)
+            yield _collect_vectors(keys[start : start + TEXTS_AT_A_TIME], width, old, encoded)
 
     is_exact = len(keys) <= neighbours.EXACT_UP_TO
-    same = old if old and old.neighbours.is_exact == is_exact and old.begins(lines) else None  # the index to add to
-    first = len(same.rows) if same else 0
-    extremes = _extremes(blocks(first), width) if record.stored == "int8" else None
-    if same and (extremes is None or same.neighbours.holds(extremes)):
-        index = Neighbours.open(same.path, mapped=False)
+    # The index to add to.
+    base_index = old if old and old.neighbours.is_exact == is_exact and old.begins(lines) else None
+    first = len(base_index.rows) if base_index else 0
+    extremes = _compute_extremes(blocks(first), width) if record.stored == "int8" else None
+    if base_index and (extremes is None or base_index.neighbours.holds(extremes)):
+        index = Neighbours.open(base_index.path, mapped=False)
     else:
         index, first = Neighbours.empty(width, len(keys), record.stored, extremes, old and old.neighbours), 0
     for vectors in blocks(first):
@@ -312,7 +315,7 @@ def _write(
         write_rows(lines, rows, starts)
 
 
-def _extremes(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
+def _compute_extremes(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
     """Computes the lowest and the highest value of each coordinate, float32 `[2, width]`."""
     extremes = np.stack([np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)])
     for vectors in blocks:
@@ -321,14 +324,14 @@ def _extremes(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
     return extremes
 
 
-def _vectors(keys: list[bytes], width: int, old: _OldIndex | None, encoded: EncodedTexts | None) -> np.ndarray:
+def _collect_vectors(keys: list[bytes], width: int, old: _OldIndex | None, encoded: EncodedTexts | None) -> np.ndarray:
     """Collects the vectors of texts by their keys from both files, float32 `[keys, width]`."""
-    known = np.array([bool(old and key in old.numbers) for key in keys])
+    in_old = np.array([bool(old and key in old.numbers) for key in keys])
     vectors = np.empty((len(keys), width), np.float32)
-    if old is not None and known.any():
-        numbers = [old.numbers[key] for key, is_known in zip(keys, known, strict=True) if is_known]
-        vectors[known] = old.neighbours.vectors(np.array(numbers))
-    if not known.all():
+    if old is not None and in_old.any():
+        numbers = [old.numbers[key] for key, is_in_old in zip(keys, in_old, strict=True) if is_in_old]
+        vectors[in_old] = old.neighbours.vectors(np.array(numbers))
+    if not in_old.all():
         assert encoded is not None  # it has the vectors that the old index lacks
-        vectors[~known] = encoded.vectors(key for key, is_known in zip(keys, known, strict=True) if not is_known)
+        vectors[~in_old] = encoded.vectors(key for key, is_in_old in zip(keys, in_old, strict=True) if not is_in_old)
     return vectors

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_bert import files
-from keras_bert.data.tables import missing_column
+from keras_bert.data.tables import missing_column_error
 
 T = TypeVar("T")
 
@@ -104,8 +104,8 @@ def _read_record(directory: Path) -> IndexRecord | None:
         values = files.read_json(directory / RECORD, {**_SHAPE, "checksum": int})
     except FileNotFoundError:
         return None
-    if values.pop("checksum") != _checksum_of_record(values):
-        raise _damaged(directory, RECORD, "has changed")
+    if values.pop("checksum") != _compute_record_checksum(values):
+        raise _damaged_error(directory, RECORD, "has changed")
     return IndexRecord(**{name: values[name] for name in _SHAPE})
 
 
@@ -113,22 +113,22 @@ def _check_files(directory: Path, record: IndexRecord) -> None:
     for name in record.names:
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
         if size is None or size != record.bytes.get(name):
-            found = "is missing" if size is None else f"has {size:,} bytes, not {record.bytes.get(name, 0):,}"
-            raise _damaged(directory, name, found)
-        if _checksum(directory / name) != record.checksums.get(name):
-            raise _damaged(directory, name, "has changed")
+            problem = "is missing" if size is None else f"has {size:,} bytes, not {record.bytes.get(name, 0):,}"
+            raise _damaged_error(directory, name, problem)
+        if _compute_checksum(directory / name) != record.checksums.get(name):
+            raise _damaged_error(directory, name, "has changed")
 
 
-def _damaged(directory: Path, name: str, found: str) -> ValueError:
-    return ValueError(f"{directory} is damaged: {name} {found}; remove the directory and index the corpus again")
+def _damaged_error(directory: Path, name: str, problem: str) -> ValueError:
+    return ValueError(f"{directory} is damaged: {name} {problem}; remove the directory and index the corpus again")
 
 
 def write_record(directory: Path, record: IndexRecord) -> None:
     """Writes the record and removes the files of older versions. Call it when the new files are complete."""
     values = asdict(record)
     values["bytes"] = {name: (directory / name).stat().st_size for name in record.names}
-    values["checksums"] = {name: _checksum(directory / name) for name in record.names}
-    values["checksum"] = _checksum_of_record(values)
+    values["checksums"] = {name: _compute_checksum(directory / name) for name in record.names}
+    values["checksum"] = _compute_record_checksum(values)
     files.write_texts(directory, {RECORD: files.to_json(values)})
     for pattern in ("vectors-*.faiss", "rows-*.jsonl", "rows-*.npy"):
         for path in directory.glob(pattern):
@@ -136,18 +136,18 @@ def write_record(directory: Path, record: IndexRecord) -> None:
                 path.unlink()
 
 
-def _checksum_of_record(values: dict[str, object]) -> int:
+def _compute_record_checksum(values: dict[str, object]) -> int:
     """Computes the CRC-32 of the values of a record, without the checksum itself."""
     return zlib.crc32(files.to_json(values).encode())
 
 
-def _checksum(path: Path) -> int:
+def _compute_checksum(path: Path) -> int:
     """Computes the CRC-32 of a file, at one or two gigabytes per second."""
-    found = 0
+    checksum = 0
     with open(path, "rb") as file:
         while part := file.read(_READ_BYTES):
-            found = zlib.crc32(part, found)
-    return found
+            checksum = zlib.crc32(part, checksum)
+    return checksum
 
 
 # -- The rows of an index: a file of JSON lines, and a file with the start of each row.
@@ -197,35 +197,35 @@ class IndexRows:
         Raises:
             ValueError: `where` is empty, or no row has one of the columns.
         """
-        wanted = {column: {_cell(each) for each in _several(values)} for column, values in where.items()}
+        wanted = {column: {_convert_cell(each) for each in _list_values(values)} for column, values in where.items()}
         if not wanted:
             raise ValueError("where is empty; expected a column and its value, such as {'id': '7'}")
-        found, columns = [], set()
+        numbers, columns = [], set()
         for number, line in enumerate(self.lines()):
             row = json.loads(line)
             columns |= row.keys()
-            if all(column in row and _cell(row[column]) in values for column, values in wanted.items()):
-                found.append(number)
+            if all(column in row and _convert_cell(row[column]) in values for column, values in wanted.items()):
+                numbers.append(number)
         if missing := [column for column in wanted if column not in columns]:
-            raise missing_column("the index", missing[0], sorted(columns))
-        return np.array(found, np.int64)
+            raise missing_column_error("the index", missing[0], sorted(columns))
+        return np.array(numbers, np.int64)
 
 
-def _several(values: object) -> list[object]:
+def _list_values(values: object) -> list[object]:
     return list(values) if isinstance(values, list | tuple | set) else [values]
 
 
-def _cell(value: object) -> str:
+def _convert_cell(value: object) -> str:
     """Converts a cell to a text, so that 7 in JSON lines equals "7" in CSV."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def write_rows(lines: Iterable[bytes], rows: Path, starts: Path) -> None:
     """Writes the files for `IndexRows`."""
-    places = [0]
+    offsets = [0]
     with open(rows, "wb") as file:
         for line in lines:
-            places.append(places[-1] + file.write(line))
+            offsets.append(offsets[-1] + file.write(line))
     content = io.BytesIO()  # not the file itself: NumPy's error for a full disk gives no reason
-    np.save(content, np.array(places, np.int64), allow_pickle=False)
+    np.save(content, np.array(offsets, np.int64), allow_pickle=False)
     starts.write_bytes(content.getbuffer())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from keras_bert.search import neighbours, search_model
-from keras_bert.search.building import EncodedTexts, key_of
+from keras_bert.search.building import EncodedTexts, compute_key
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
 
 
-_MORE = 10  # candidates per negative, as rules may leave out many
+_CANDIDATES_PER_NEGATIVE = 10  # candidates per negative, as rules may leave out many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class NegativeRules:
         if self.range_max is not None:
             return self.range_max
         margins = (self.absolute_margin, self.relative_margin, self.max_score)
-        per_negative = 1 if all(each is None for each in margins) else _MORE
+        per_negative = 1 if all(each is None for each in margins) else _CANDIDATES_PER_NEGATIVE
         return self.range_min + per_negative * self.negatives + positives
 
     def choose(self, scores: np.ndarray, of_positives: np.ndarray, positives: int = 1) -> list[np.ndarray]:
@@ -178,60 +178,63 @@ def mine_negatives(
     with contextlib.ExitStack() as stack:
         path = Path(encoded or stack.enter_context(tempfile.TemporaryDirectory()) + "/encoded.bin")
         vectors = stack.enter_context(contextlib.closing(EncodedTexts(path, model.width)))
-        by_role = {"document": texts, "query": list(positives_of)}
-        by_key = {
-            role: {key_of(f"{digest} {role} {text}".encode()): text for text in some} for role, some in by_role.items()
+        texts_by_role = {"document": texts, "query": list(positives_of)}
+        texts_by_key = {
+            role: {compute_key(f"{digest} {role} {text}".encode()): text for text in some}
+            for role, some in texts_by_role.items()
         }
-        vectors.encode(by_key["document"], lambda some: model.documents(some, batch_tokens), progress)
-        vectors.encode(by_key["query"], lambda some: model.queries_counted(some, batch_tokens), progress)
-        of_texts, of_queries = (vectors.vectors(keys) for keys in by_key.values())
-    yield from _mined(positives_of, texts, of_queries, of_texts, rules, reranker)
+        vectors.encode(texts_by_key["document"], lambda some: model.encode_documents(some, batch_tokens), progress)
+        vectors.encode(texts_by_key["query"], lambda some: model.encode_queries_counted(some, batch_tokens), progress)
+        text_vectors, query_vectors = (vectors.vectors(keys) for keys in texts_by_key.values())
+    yield from _mine(positives_of, texts, query_vectors, text_vectors, rules, reranker)
 
 
-def _mined(
+def _mine(
     positives_of: dict[str, list[str]],
     texts: list[str],
-    of_queries: np.ndarray,
-    of_texts: np.ndarray,
+    query_vectors: np.ndarray,
+    text_vectors: np.ndarray,
     rules: NegativeRules,
     reranker: BertReranker | None,
 ) -> Iterator[Triplet]:
-    index = Neighbours.empty(of_texts.shape[1], len(texts))
-    index.add(of_texts)
+    index = Neighbours.empty(text_vectors.shape[1], len(texts))
+    index.add(text_vectors)
     numbers = {text: number for number, text in enumerate(texts)}
-    most = max(map(len, positives_of.values()))
+    max_positives = max(map(len, positives_of.values()))
     queries = list(positives_of)
     for first in range(0, len(queries), _QUERIES_AT_A_TIME):
-        some = queries[first : first + _QUERIES_AT_A_TIME]
-        vectors = of_queries[first : first + len(some)]
-        wanted = rules.looked_at(most) + most
-        scores, found = index.nearest(vectors, wanted + 1)  # one more, as the query itself may be in the corpus
-        own = [[numbers[text] for text in positives_of[query]] for query in some]
-        of_own = [of_texts[places] @ vector for places, vector in zip(own, vectors, strict=True)]
+        batch = queries[first : first + _QUERIES_AT_A_TIME]
+        vectors = query_vectors[first : first + len(batch)]
+        wanted = rules.looked_at(max_positives) + max_positives
+        scores, nearest = index.nearest(vectors, wanted + 1)  # one more, as the query itself may be in the corpus
+        positive_numbers = [[numbers[text] for text in positives_of[query]] for query in batch]
+        positive_scores = [
+            text_vectors[places] @ vector for places, vector in zip(positive_numbers, vectors, strict=True)
+        ]
         if reranker is not None:
-            candidates = [[texts[number] for number in row if number >= 0] for row in found]
+            candidates = [[texts[number] for number in row if number >= 0] for row in nearest]
             scores = np.full_like(scores, -np.inf)
-            for row, given in enumerate(_scores(reranker, some, candidates)):
-                scores[row, : len(given)] = given
-            of_own = _scores(reranker, some, [positives_of[query] for query in some])
-        for row, query in enumerate(some):
-            left_out = [*own[row], numbers.get(query, -1), -1]
-            scores[row, np.isin(found[row], left_out)] = -np.inf
+            for row, row_scores in enumerate(_score(reranker, batch, candidates)):
+                scores[row, : len(row_scores)] = row_scores
+            positive_scores = _score(reranker, batch, [positives_of[query] for query in batch])
+        for row, query in enumerate(batch):
+            excluded = [*positive_numbers[row], numbers.get(query, -1), -1]
+            scores[row, np.isin(nearest[row], excluded)] = -np.inf
             if query not in numbers:
                 scores[row, wanted:] = -np.inf
-        lowest = np.array([each.min() for each in of_own], np.float32)
-        for row, places in enumerate(rules.choose(scores, lowest, most)):
-            for positive, score in zip(positives_of[some[row]], of_own[row].tolist(), strict=True):
+        lowest_scores = np.array([each.min() for each in positive_scores], np.float32)
+        for row, places in enumerate(rules.choose(scores, lowest_scores, max_positives)):
+            for positive, score in zip(positives_of[batch[row]], positive_scores[row].tolist(), strict=True):
                 for place in places:
-                    negative = texts[found[row, place]]
-                    yield Triplet(some[row], positive, negative, score, float(scores[row, place]))
+                    negative = texts[nearest[row, place]]
+                    yield Triplet(batch[row], positive, negative, score, float(scores[row, place]))
 
 
-def _scores(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
+def _score(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
     """Scores the texts of each query."""
     from keras_bert.tasks.heads import check_finite
 
-    repeated = [query for query, some in zip(queries, texts, strict=True) for _ in some]
-    scores = reranker.score(repeated, [text for some in texts for text in some], progress=False)
+    repeated = [query for query, query_texts in zip(queries, texts, strict=True) for _ in query_texts]
+    scores = reranker.score(repeated, [text for query_texts in texts for text in query_texts], progress=False)
     check_finite(scores, "score", "pair")
-    return np.split(scores, np.cumsum([len(some) for some in texts])[:-1])
+    return np.split(scores, np.cumsum([len(query_texts) for query_texts in texts])[:-1])

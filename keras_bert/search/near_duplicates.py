@@ -66,24 +66,24 @@ def near_duplicates(
     firsts: dict[str, CorpusRow] = {}
     for row in rows:
         firsts.setdefault(row.text, row)
-    different = list(firsts.values())
-    if len(different) > neighbours.EXACT_UP_TO:
+    distinct = list(firsts.values())
+    if len(distinct) > neighbours.EXACT_UP_TO:
         neighbours.check_installed()
     model = file_embedding.model_of(preset, file_embedding.load(preset, to_compare=True), to_compare=True)
-    threshold = _checked(threshold, model.similarity)
+    threshold = _check_threshold(threshold, model.similarity)
     vectors = model.encode(list(firsts), batch_tokens, progress)
-    most = 1.0 if model.similarity == "cosine" else np.inf
-    own = dict(zip(firsts, np.sum(vectors * vectors, axis=1).tolist(), strict=True))
+    max_similarity = 1.0 if model.similarity == "cosine" else np.inf
+    self_products = dict(zip(firsts, np.sum(vectors * vectors, axis=1).tolist(), strict=True))
     for row in rows:
         if firsts[row.text] is not row:
-            yield DuplicatePair(firsts[row.text], row, min(own[row.text], most))
-    exact = len(different) <= neighbours.EXACT_UP_TO
-    pairs = similar_pairs(vectors, threshold=threshold) if exact else _by_search(vectors, threshold)
+            yield DuplicatePair(firsts[row.text], row, min(self_products[row.text], max_similarity))
+    is_exact = len(distinct) <= neighbours.EXACT_UP_TO
+    pairs = similar_pairs(vectors, threshold=threshold) if is_exact else _search_pairs(vectors, threshold)
     for first, second, similarity in pairs:
-        yield DuplicatePair(different[first], different[second], min(similarity, most))
+        yield DuplicatePair(distinct[first], distinct[second], min(similarity, max_similarity))
 
 
-def _checked(threshold: float | None, similarity: str) -> float:
+def _check_threshold(threshold: float | None, similarity: str) -> float:
     if similarity != "cosine":
         if threshold is None:
             raise ValueError(
@@ -97,17 +97,17 @@ def _checked(threshold: float | None, similarity: str) -> float:
     return threshold
 
 
-def _by_search(vectors: np.ndarray, threshold: float) -> Iterator[tuple[int, int, float]]:
+def _search_pairs(vectors: np.ndarray, threshold: float) -> Iterator[tuple[int, int, float]]:
     """Yields the pairs of `similar_pairs`, found by an approximate search of each vector's neighbours."""
     index = Neighbours.empty(vectors.shape[1], len(vectors))
     index.add(vectors)
-    found: dict[tuple[int, int], float] = {}
+    products_by_pair: dict[tuple[int, int], float] = {}
     for start in range(0, len(vectors), _ROWS):
         products, numbers = index.nearest(vectors[start : start + _ROWS], _NEIGHBOURS)
         rows, places = np.nonzero((products >= threshold) & (numbers >= 0))
         for row, place in zip(rows.tolist(), places.tolist(), strict=True):
             first, second = sorted((start + row, int(numbers[row, place])))
             if first != second:
-                found[first, second] = float(products[row, place])
-    for (first, second), product in sorted(found.items()):
+                products_by_pair[first, second] = float(products[row, place])
+    for (first, second), product in sorted(products_by_pair.items()):
         yield first, second, product

@@ -15,7 +15,7 @@ from keras_bert.extras import import_extra
 # a graph of neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
 EXACT_UP_TO = 100_000
 _LINKS = 32  # links per vector in the graph
-_LOOKED_AT = 200  # candidates in a search of the graph
+_SEARCHED_CANDIDATES = 200  # candidates in a search of the graph
 _ROWS = 16384  # vectors to compare at a time
 _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 
@@ -54,18 +54,18 @@ class Neighbours:
         Raises:
             ImportError: Faiss is not installed.
         """
-        faiss = _faiss()
-        product, eight_bits = faiss.METRIC_INNER_PRODUCT, faiss.ScalarQuantizer.QT_8bit
+        faiss = _import_faiss()
+        metric, eight_bits = faiss.METRIC_INNER_PRODUCT, faiss.ScalarQuantizer.QT_8bit
         is_exact = size <= EXACT_UP_TO
         if stored == "float32":
-            return cls(faiss.IndexFlatIP(width) if is_exact else faiss.IndexHNSWFlat(width, _LINKS, product))
+            return cls(faiss.IndexFlatIP(width) if is_exact else faiss.IndexHNSWFlat(width, _LINKS, metric))
         index = (
-            faiss.IndexScalarQuantizer(width, eight_bits, product)
+            faiss.IndexScalarQuantizer(width, eight_bits, metric)
             if is_exact
-            else faiss.IndexHNSWSQ(width, eight_bits, _LINKS, product)
+            else faiss.IndexHNSWSQ(width, eight_bits, _LINKS, metric)
         )
         assert extremes is not None  # for int8
-        index.train(_with_margin(extremes, like._range() if like else None))
+        index.train(_compute_range(extremes, like._read_range() if like else None))
         return cls(index)
 
     @classmethod
@@ -80,7 +80,7 @@ class Neighbours:
             ImportError: Faiss is not installed.
             ValueError: the file is damaged.
         """
-        faiss = _faiss()
+        faiss = _import_faiss()
         try:
             return cls(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0))
         except RuntimeError:
@@ -89,7 +89,7 @@ class Neighbours:
     def write(self, path: Path) -> None:
         """Writes the file for `open`. Raises OSError if it cannot be written."""
         with open(path, "wb") as file:  # Faiss's own errors give no reason
-            _faiss().write_index(self._index, _faiss().PyCallbackIOWriter(file.write))
+            _import_faiss().write_index(self._index, _import_faiss().PyCallbackIOWriter(file.write))
 
     def __len__(self) -> int:
         return self._index.ntotal
@@ -106,12 +106,12 @@ class Neighbours:
         """Checks whether vectors with these extremes, as for `empty`, can be added without clipping."""
         if _is_float32(self._index):
             return True
-        (low, high), (lowest, highest) = extremes, self._range()
+        (low, high), (lowest, highest) = extremes, self._read_range()
         return bool((low >= lowest).all() and (high <= highest).all())
 
-    def _range(self) -> np.ndarray:
+    def _read_range(self) -> np.ndarray:
         """Reads the int8 range of each coordinate, float32 `[2, width]`."""
-        lowest, size = _faiss().vector_to_array(_codes(self._index).sq.trained).reshape(2, self.width)
+        lowest, size = _import_faiss().vector_to_array(_get_storage(self._index).sq.trained).reshape(2, self.width)
         return np.stack([lowest, lowest + size])
 
     def add(self, vectors: np.ndarray) -> None:
@@ -135,24 +135,24 @@ class Neighbours:
         queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
         settings = {}
         if not self.is_exact:
-            settings["params"] = _faiss().SearchParametersHNSW(efSearch=max(_LOOKED_AT, 2 * count))
+            settings["params"] = _import_faiss().SearchParametersHNSW(efSearch=max(_SEARCHED_CANDIDATES, 2 * count))
         products, numbers = self._index.search(queries, count, **settings)
         order = np.lexsort((numbers, -products), axis=-1)  # on a tie, the first
         return np.take_along_axis(products, order, axis=-1), np.take_along_axis(numbers, order, axis=-1)
 
-    def nearest_among(self, among: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest_among(self, candidates: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Finds the highest dot products among some vectors, exactly.
 
         Args:
-            among: the numbers of these vectors, int64 `[n]`.
+            candidates: the numbers of these vectors, int64 `[n]`.
             queries, count: see `nearest`.
 
         Returns:
             The dot products and the numbers of the vectors, `[queries, count]` each, or fewer if `n` is less.
         """
         best = np.full((len(queries), 0), 0, np.float32), np.full((len(queries), 0), 0, np.int64)
-        for start in range(0, len(among), _ROWS):
-            numbers = among[start : start + _ROWS]
+        for start in range(0, len(candidates), _ROWS):
+            numbers = candidates[start : start + _ROWS]
             products = np.concatenate([best[0], queries @ self.vectors(numbers).T], axis=1)
             numbers = np.concatenate([best[1], np.broadcast_to(numbers, (len(queries), len(numbers)))], axis=1)
             order = np.lexsort((numbers, -products), axis=-1)[:, :count]
@@ -162,14 +162,14 @@ class Neighbours:
 
 def check_installed() -> None:
     """Raises ImportError, with the command to install Faiss, if Faiss is missing."""
-    _faiss()
+    _import_faiss()
 
 
-def _faiss() -> ModuleType:
+def _import_faiss() -> ModuleType:
     return import_extra("faiss", "faiss-cpu", "search")
 
 
-def _with_margin(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+def _compute_range(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
     """Computes an int8 range for these extremes, float32 `[2, width]`.
 
     Args:
@@ -186,12 +186,12 @@ def _with_margin(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
 
 
 def _is_float32(index: Any) -> bool:
-    return not hasattr(_codes(index), "sq")
+    return not hasattr(_get_storage(index), "sq")
 
 
-def _codes(index: Any) -> Any:
+def _get_storage(index: Any) -> Any:
     """Returns the part of a Faiss index that holds the vectors."""
-    return _faiss().downcast_index(index.storage) if hasattr(index, "hnsw") else index
+    return _import_faiss().downcast_index(index.storage) if hasattr(index, "hnsw") else index
 
 
 # -- Finds the most similar pairs of many vectors, without a matrix of all pairs.
@@ -223,16 +223,16 @@ def similar_pairs(
         values = products[first, second]
         pairs = np.stack([first, second], axis=1) + start
         if top is None:
-            yield from _pairs_in(pairs, values)
+            yield from _list_pairs(pairs, values)
             continue
         pairs, values = np.concatenate([best[0], pairs]), np.concatenate([best[1], values])
         chosen = np.argsort(-values, kind="stable")[:top]
         best = pairs[chosen], values[chosen]
         if len(chosen) == top:
             threshold = max(threshold, float(best[1][-1]))
-    yield from _pairs_in(*best)
+    yield from _list_pairs(*best)
 
 
-def _pairs_in(pairs: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, int, float]]:
+def _list_pairs(pairs: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, int, float]]:
     for (first, second), value in zip(pairs.tolist(), values.tolist(), strict=True):
         yield first, second, value

@@ -10,8 +10,8 @@ import numpy as np
 from keras_bert.embedding import file_embedding
 
 # Names of prompts, as sentence-transformers' `encode_query` and `encode_document` look for them.
-_QUERY = ("query",)
-_DOCUMENT = ("document", "passage", "corpus")
+_QUERY_PROMPTS = ("query",)
+_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 def load(preset: str | Path) -> str:
@@ -35,18 +35,18 @@ class SearchModel:
         self.width = self._model.vector_size
         self.similarity = self._model.similarity
 
-    def queries(self, texts: Iterable[str]) -> np.ndarray:
+    def encode_queries(self, texts: Iterable[str]) -> np.ndarray:
         """Encodes queries, float32 `[texts, width]`."""
-        return self._model.encode(texts, progress=False, prompt=self._prompt(_QUERY))
+        return self._model.encode(texts, progress=False, prompt=self._find_prompt(_QUERY_PROMPTS))
 
-    def queries_counted(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
+    def encode_queries_counted(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
         """Encodes queries, and counts the truncated ones. Raises ValueError if `batch_tokens` is less than 1."""
-        return self._model.encode_counted(texts, batch_tokens, self._prompt(_QUERY))
+        return self._model.encode_counted(texts, batch_tokens, self._find_prompt(_QUERY_PROMPTS))
 
-    def documents(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
-        """Encodes documents, float32 `[texts, width]`, and counts the truncated ones. Raises as `queries_counted`."""
-        return self._model.encode_counted(texts, batch_tokens, self._prompt(_DOCUMENT))
+    def encode_documents(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
+        """Encodes documents, float32 `[texts, width]`; counts truncated ones. Raises as `encode_queries_counted`."""
+        return self._model.encode_counted(texts, batch_tokens, self._find_prompt(_DOCUMENT_PROMPTS))
 
-    def _prompt(self, names: Sequence[str]) -> str | None:
+    def _find_prompt(self, names: Sequence[str]) -> str | None:
         """Returns the name of the first of these prompts that the model has; else None, the default prompt."""
         return next((name for name in names if name in self._model.prompts), None)

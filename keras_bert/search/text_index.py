@@ -59,7 +59,7 @@ class TextIndex:
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
         directory = Path(directory)
         find_record(directory)  # raises if there is none
-        opened = read_index(directory, lambda record: (record, *_opened(directory, record)))
+        opened = read_index(directory, lambda record: (record, *_open_files(directory, record)))
         assert opened is not None  # there is a record
         record, self._rows, self._neighbours = opened
         self.text_column = record.text_column
@@ -70,7 +70,7 @@ class TextIndex:
                 "index the corpus again in another directory"
             )
         self._model = SearchModel(preset, record.model)
-        self._filtered: tuple[str, np.ndarray] = "", np.empty(0, np.int64)
+        self._last_filter: tuple[str, np.ndarray] = "", np.empty(0, np.int64)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -136,29 +136,29 @@ class TextIndex:
         if blank := [number for number, each in enumerate(queries, start=1) if not each.strip()]:
             raise ValueError("query is empty" if is_one else f"query {blank[0]} is empty")
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
-        vectors = self._model.queries(queries)
+        vectors = self._model.encode_queries(queries)
         if where is None:
             products, numbers = self._neighbours.nearest(vectors, count)
         else:
-            products, numbers = self._neighbours.nearest_among(self._matching(where), vectors, count)
-        hits: list[list[Hit]] = [self._hits(*each) for each in zip(products, numbers, strict=True)]
+            products, numbers = self._neighbours.nearest_among(self._find_matching(where), vectors, count)
+        hits: list[list[Hit]] = [self._make_hits(*each) for each in zip(products, numbers, strict=True)]
         if reranker is not None:
-            texts = [[hit["text"] for hit in found] for found in hits]
+            texts = [[hit["text"] for hit in query_hits] for query_hits in hits]
             ranked = reranker.rank(queries, texts, top_k, progress=False)
             hits = [
-                [RankedHit(score=each["score"], **found[each["index"]]) for each in order]
-                for found, order in zip(hits, ranked, strict=True)
+                [RankedHit(score=each["score"], **query_hits[each["index"]]) for each in ranking]
+                for query_hits, ranking in zip(hits, ranked, strict=True)
             ]
         return hits[0] if is_one else hits
 
-    def _matching(self, where: Mapping[str, object]) -> np.ndarray:
+    def _find_matching(self, where: Mapping[str, object]) -> np.ndarray:
         """Finds the rows that match a filter, and returns their numbers. The result for the last filter is cached."""
         key = repr(sorted(where.items(), key=repr))
-        if self._filtered[0] != key:
-            self._filtered = key, self._rows.matching(where)
-        return self._filtered[1]
+        if self._last_filter[0] != key:
+            self._last_filter = key, self._rows.matching(where)
+        return self._last_filter[1]
 
-    def _hits(self, products: np.ndarray, numbers: np.ndarray) -> list[Hit]:
+    def _make_hits(self, products: np.ndarray, numbers: np.ndarray) -> list[Hit]:
         hits: list[Hit] = []
         for product, number in zip(products.tolist(), numbers.tolist(), strict=True):
             if number >= 0:
@@ -167,9 +167,9 @@ class TextIndex:
         return hits
 
 
-def _opened(directory: Path, record: IndexRecord) -> tuple[IndexRows, Neighbours]:
+def _open_files(directory: Path, record: IndexRecord) -> tuple[IndexRows, Neighbours]:
     rows = IndexRows(directory / record.rows, directory / record.starts)
-    found = Neighbours.open(directory / record.vectors)
-    if not len(rows) == len(found) == record.texts:
+    neighbours = Neighbours.open(directory / record.vectors)
+    if not len(rows) == len(neighbours) == record.texts:
         raise ValueError(f"{directory} is damaged: its files differ in length; index the corpus again")
-    return rows, found
+    return rows, neighbours

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.data.examples import characters
+from keras_bert.data.examples import check_characters
 from keras_bert.data.texts import parse_label
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.tensors import Tensor
@@ -252,7 +252,7 @@ def checked_labels(labels: Iterable[str], min_count: int = 1) -> list[str]:
     if len(labels) < min_count:
         raise ValueError(f"labels are {labels}; a classifier needs at least {min_count}")
     for label in labels:
-        characters(label, f"label {label!a}")  # raises here; otherwise saving the model would fail
+        check_characters(label, f"label {label!a}")  # raises here; otherwise saving the model would fail
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if repeated:
         raise ValueError(f"labels occur twice: {', '.join(repeated)}")

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.data.examples import characters
+from keras_bert.data.examples import check_characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES
@@ -511,7 +511,7 @@ def _checked_prompts(prompts: Mapping[str, str]) -> dict[str, str]:
     for name, text in prompts.items():
         if not isinstance(name, str | int) or not isinstance(text, str):
             raise TypeError(f"prompts have {name!r:.60}: {text!r:.60}; expected a name and a text, both str")
-        characters(text, f"the prompt {name!r}")  # raises for half a surrogate pair, which cannot be saved
+        check_characters(text, f"the prompt {name!r}")  # raises for half a surrogate pair, which cannot be saved
     return {str(name): text for name, text in prompts.items()}
 
 

@@ -96,7 +96,7 @@ class ArrayPreprocessor:
             count = len(special.ids)
             raise ValueError(f"rows of {self.longest} tokens have no room for a pair, whose special tokens are {count}")
         encoded = [self.tokenizer.encode_batch(column, add_special_tokens=False) for column in columns]
-        rows = [_pack([each.ids for each in row], room, special) for row in zip(*encoded, strict=True)]
+        rows = [_pack_row([each.ids for each in row], room, special) for row in zip(*encoded, strict=True)]
         length = self.sequence_length
         if length is None:
             multiple = self.pad_to_multiple_of
@@ -124,7 +124,7 @@ class ArrayPreprocessor:
         """
         preset = Preset(handle)
         config = preset.config
-        content, pad_token = _read(preset.tokenizer_files)
+        content, pad_token = _read_tokenizer_json(preset.tokenizer_files)
         tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -134,7 +134,7 @@ class ArrayPreprocessor:
         return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
 
 
-def _pack(segments: list[list[int]], room: int, special: Encoding) -> tuple[list[int], list[int]]:
+def _pack_row(segments: list[list[int]], room: int, special: Encoding) -> tuple[list[int], list[int]]:
     """Truncates one or two segments, puts them between the special tokens, and returns a row's ids and type ids."""
     first, second = (*segments, [])[:2]
     kept = min(len(first), max(room - len(second), (room + 1) // 2))
@@ -143,7 +143,7 @@ def _pack(segments: list[list[int]], room: int, special: Encoding) -> tuple[list
     return ids, [0] * (1 + kept) + special.type_ids[1:-1] + [special.type_ids[-1]] * (len(second) + 1)
 
 
-def _read(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
+def _read_tokenizer_json(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
     """Reads or makes a preset's `tokenizer.json`, without special tokens to match in texts, and reads its pad token."""
     kind = preset_files.type if preset_files.tokenizer_json_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):

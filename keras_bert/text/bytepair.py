@@ -21,8 +21,8 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.strings import normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, KnownStrings, Tokenizer, Tokens, tokenize_around
-from keras_bert.text.vocabulary import byte_symbols, check_merges, read_ids, read_merges, source_of
-from keras_bert.text.words import SPLITS, begins_run, first_of_runs, split_words
+from keras_bert.text.vocabulary import byte_symbols, check_merges, describe_source, read_ids, read_merges
+from keras_bert.text.words import SPLITS, begins_run, find_run_starts, split_words
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -124,7 +124,7 @@ class BytePairTokenizer(Tokenizer):
         ids = read_ids(vocabulary, special_tokens, [*more_special_tokens, *added_tokens])
         tokens = sorted(ids, key=ids.__getitem__)
         self.merges = read_merges(merges)
-        check_merges(self.merges, ids, source_of(vocabulary))
+        check_merges(self.merges, ids, describe_source(vocabulary))
         special = {*special_tokens.values(), *more_special_tokens}
         added = {token: ids[token] for token in added_tokens}
         spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # the last three in added tokens, which are written as text
@@ -139,24 +139,27 @@ class BytePairTokenizer(Tokenizer):
         self._added = {unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added}
 
         byte_of = {symbol: byte for byte, symbol in enumerate(symbols)}
-        text = [token.encode() if token in added or token in special else _text(token, byte_of) for token in tokens]
+        token_bytes = [
+            token.encode() if token in added or token in special else _convert_to_bytes(token, byte_of)
+            for token in tokens
+        ]
         # Bytes without a token never occur in UTF-8, and the text is checked to be UTF-8.
         rules = MergeRules(self.merges, ids, [ids.get(symbol, self.unk_token_id) for symbol in symbols])
         with tf.init_scope(), tf.device("CPU"):
-            self._text = tf.constant(text)  # the bytes of each token
-            self._lengths = tf.strings.length(self._text)
+            self._token_bytes = tf.constant(token_bytes)  # the bytes of each token
+            self._lengths = tf.strings.length(self._token_bytes)
             # The length of the space before a word in each token: 0 or 1 byte.
-            skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in text]
+            skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in token_bytes]
             self._skipped = tf.constant(skipped, tf.int64)
             # Most words are one token: a hash finds them without merging.
             if ignore_merges:
                 is_whole = tf.constant([token not in added and token not in special for token in tokens])
             else:
-                merged = rules(self._text)  # [tokens, (tokens)]
+                merged = rules(self._token_bytes)  # [tokens, (tokens)]
                 first = tf.gather(merged.values, merged.row_starts())
-                is_whole = (merged.row_lengths() == 1) & (first == tf.range(len(text)))
+                is_whole = (merged.row_lengths() == 1) & (first == tf.range(len(token_bytes)))
             whole = tf.where(is_whole)[:, 0]
-            self._whole = KnownStrings(tf.gather(self._text, whole))
+            self._whole = KnownStrings(tf.gather(self._token_bytes, whole))
             self._whole_ids = tf.cast(whole, tf.int32)
         self._rules = rules
 
@@ -169,7 +172,7 @@ class BytePairTokenizer(Tokenizer):
                 self._added,
                 None,
                 text,
-                lambda parts, of: self._tokenize_part(parts, of if rows is None else tf.gather(rows, of)),
+                lambda parts, row: self._tokenize_part(parts, row if rows is None else tf.gather(rows, row)),
             )
         if not self.normalization or not with_offsets:
             return tokens
@@ -198,24 +201,24 @@ class BytePairTokenizer(Tokenizer):
         return ids, ids.with_values(tf.maximum(starts - origin, 0)), ids.with_values(ends - origin)
 
     def _with_space(self, strings: tf.Tensor) -> tf.Tensor:
-        lacks = (tf.strings.length(strings) > 0) & (tf.strings.substr(strings, 0, 1) != " ")
-        return tf.where(lacks, tf.strings.join([" ", strings]), strings)
+        lacks_space = (tf.strings.length(strings) > 0) & (tf.strings.substr(strings, 0, 1) != " ")
+        return tf.where(lacks_space, tf.strings.join([" ", strings]), strings)
 
     def _split_into_tokens(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Turns string `[words]` into int32 `[words, (tokens)]`. Each distinct word is merged once."""
-        different, index = tf.unique(words)
-        place = self._whole(different)
+        distinct, index = tf.unique(words)
+        place = self._whole(distinct)
         whole = place >= 0
-        merged = self._rules(tf.boolean_mask(different, ~whole))
+        merged = self._rules(tf.boolean_mask(distinct, ~whole))
         count = tf.reduce_sum(tf.cast(whole, tf.int32))
-        alone = tf.gather(self._whole_ids, tf.boolean_mask(place, whole))
-        alone = tf.RaggedTensor.from_row_lengths(alone, tf.ones([count], tf.int64))
+        whole_ids = tf.gather(self._whole_ids, tf.boolean_mask(place, whole))
+        whole_ids = tf.RaggedTensor.from_row_lengths(whole_ids, tf.ones([count], tf.int64))
         order = tf.where(whole, tf.cumsum(tf.cast(whole, tf.int32)), count + tf.cumsum(tf.cast(~whole, tf.int32))) - 1
-        return tf.gather(tf.concat([alone, merged], 0), tf.gather(order, index))
+        return tf.gather(tf.concat([whole_ids, merged], 0), tf.gather(order, index))
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins the bytes of the tokens, even if they are not valid UTF-8."""
-        return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
+        return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._token_bytes, ids.flat_values)), axis=-1)
 
     @classmethod
     def _from_files(cls, preset_files: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
@@ -247,7 +250,7 @@ class BytePairTokenizer(Tokenizer):
         }
 
 
-def _text(token: str, byte_of: Mapping[str, int]) -> bytes:
+def _convert_to_bytes(token: str, byte_of: Mapping[str, int]) -> bytes:
     """Turns a token's symbols into bytes. A special token may be written as plain text."""
     try:
         return bytes(map(byte_of.__getitem__, token))
@@ -297,20 +300,20 @@ def uncomposed_offsets(
         places = tf.ragged.range(tf.cast(tf.strings.length(texts), tf.int64) + 1)  # [changed rows, (bytes + 1)]
         source = tf_text.find_source_offsets(maps, places).values  # within a composed character, its end
         outside = tf.concat([source[1:] != source[:-1], [True]], 0)  # [bytes of the changed rows]
-        begin = first_of_runs(outside)
-        some = tf.where(tf.gather(changed, rows))  # [spans in changed rows, 1]
-        row = tf.gather(tf.cumsum(tf.cast(changed, tf.int64)) - 1, tf.gather_nd(rows, some))
+        begin = find_run_starts(outside)
+        moved = tf.where(tf.gather(changed, rows))  # [spans in changed rows, 1]
+        row = tf.gather(tf.cumsum(tf.cast(changed, tf.int64)) - 1, tf.gather_nd(rows, moved))
         origin = tf.gather(places.row_starts(), row)
-        first = tf.gather(source, tf.gather(begin, origin + tf.gather_nd(starts, some)))
-        last = tf.gather(source, origin + tf.gather_nd(ends, some))
-        return tuple(tf.tensor_scatter_nd_update(old, some, new) for old, new in ((starts, first), (ends, last)))
+        first = tf.gather(source, tf.gather(begin, origin + tf.gather_nd(starts, moved)))
+        last = tf.gather(source, origin + tf.gather_nd(ends, moved))
+        return tuple(tf.tensor_scatter_nd_update(old, moved, new) for old, new in ((starts, first), (ends, last)))
 
     return tf.cond(tf.reduce_any(changed), map_back, lambda: (starts, ends))
 
 
 # -- Merges byte pairs (Sennrich et al. 2016), many words at a time.
 
-_NEVER = np.int32(2**31 - 1)  # the rank of a pair that no rule merges
+_NO_RANK = np.int32(2**31 - 1)  # the rank of a pair that no rule merges
 
 # Words of more bytes are merged in windows, so that fewer rounds are needed.
 _WINDOW = 64
@@ -347,17 +350,17 @@ class MergeRules:
         with tf.init_scope(), tf.device("CPU"):
             # One more key, so that a search past the end finds a key that does not match.
             self._keys = tf.constant(np.append(keys, np.iinfo(np.int64).max))
-            self._ranks = tf.constant(np.append(ranks, _NEVER).astype(np.int32))
+            self._ranks = tf.constant(np.append(ranks, _NO_RANK).astype(np.int32))
             self._results = tf.constant(results)
             self._byte_ids = tf.constant(np.asarray(byte_ids, np.int32))
         # Traced once for all functions that use it.
-        self._apply = tf.function(
+        self._merge_graph = tf.function(
             self._merge_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
         )
 
     def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Merges the bytes of words, string `[words]`, into tokens, int32 `[words, (tokens)]`."""
-        return self._apply(words)
+        return self._merge_graph(words)
 
     def _merge_words(self, words: tf.Tensor) -> tf.RaggedTensor:
         lengths = tf.strings.length(words)  # int32 [words]
@@ -373,27 +376,29 @@ class MergeRules:
         """Merges words of any length. If the two cuts of a word never agree, its windows grow."""
         starts = tf.cumsum(lengths, exclusive=True)  # [words]
 
-        def attempt(heads: tf.Tensor, pending: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def merge_pending(
+            heads: tf.Tensor, pending: tf.Tensor, window: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             half = window // 2
             count = tf.gather(lengths, pending)
             word = tf.repeat(tf.range(tf.size(pending)), count)  # [bytes of the pending words]
-            inside = tf.ragged.range(count).values  # a byte's position in its word
-            source = tf.repeat(tf.gather(starts, pending), count) + inside  # its position in `symbols`
-            first, second = self._merge_two_ways(tf.gather(symbols, source), word, inside, count, window)
+            offset = tf.ragged.range(count).values  # a byte's position in its word
+            source = tf.repeat(tf.gather(starts, pending), count) + offset  # its position in `symbols`
+            first, second = self._merge_two_ways(tf.gather(symbols, source), word, offset, count, window)
             agree = (first >= 0) & (first == second)
             # Window k covers the halves k and k + 1 of a word. In each half but the first and the last, the result
             # switches from the window that ends there to the one that begins there, at the first token of both.
-            half_of = inside // half
-            begins_half = inside % half == 0
+            half_index = offset // half
+            begins_half = offset % half == 0
             segment = tf.cumsum(tf.cast(begins_half, tf.int32)) - 1  # numbers the halves of all words
-            index = tf.range(tf.size(inside))
-            switch = tf.gather(tf.math.segment_min(tf.where(agree, index, _NEVER), segment), segment)
-            is_last = half_of == (tf.gather(count, word) - 1) // half
-            switch = tf.where((half_of == 0) | is_last, _NEVER, switch)
-            by_window = half_of - tf.cast(index <= switch, tf.int32)  # the window that decides, -1 in the first half
+            index = tf.range(tf.size(offset))
+            switch = tf.gather(tf.math.segment_min(tf.where(agree, index, _NO_RANK), segment), segment)
+            is_last = half_index == (tf.gather(count, word) - 1) // half
+            switch = tf.where((half_index == 0) | is_last, _NO_RANK, switch)
+            decider = half_index - tf.cast(index <= switch, tf.int32)  # the window that decides, -1 in the first half
             # The first half of a word is in window 0 only.
-            merged = tf.where((half_of == 0) | (by_window % 2 == 0), first, second)
-            stuck_bytes = (switch == _NEVER) & (half_of > 0) & ~is_last
+            merged = tf.where((half_index == 0) | (decider % 2 == 0), first, second)
+            stuck_bytes = (switch == _NO_RANK) & (half_index > 0) & ~is_last
             stuck = tf.math.segment_max(tf.cast(stuck_bytes, tf.int32), word) > 0  # [pending]
             heads = tf.tensor_scatter_nd_update(heads, source[:, None], merged)
             return heads, tf.boolean_mask(pending, stuck), window * 4
@@ -401,24 +406,24 @@ class MergeRules:
         # A window over the whole word has no halves that must agree, so the loop ends before `window` exceeds int32.
         heads, _, _ = tf.while_loop(
             lambda heads, pending, window: tf.size(pending) > 0,
-            attempt,
+            merge_pending,
             (tf.fill(tf.shape(symbols), -1), tf.where(lengths > 0)[:, 0], tf.constant(_WINDOW)),
             shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None]), tf.TensorShape([])),
         )
         return heads
 
     def _merge_two_ways(
-        self, symbols: tf.Tensor, word: tf.Tensor, inside: tf.Tensor, count: tf.Tensor, window: tf.Tensor
+        self, symbols: tf.Tensor, word: tf.Tensor, offset: tf.Tensor, count: tf.Tensor, window: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Merges in windows that begin at 0 and, in words longer than one, also in windows that begin at half of it."""
         half = window // 2
-        again = tf.where((tf.gather(count, word) > window) & (inside >= half))[:, 0]
-        windows = tf.concat([inside // window, tf.gather(inside - half, again) // window], 0)
-        words = tf.concat([word, tf.gather(word, again) + tf.size(count)], 0)
+        repeated = tf.where((tf.gather(count, word) > window) & (offset >= half))[:, 0]
+        windows = tf.concat([offset // window, tf.gather(offset - half, repeated) // window], 0)
+        words = tf.concat([word, tf.gather(word, repeated) + tf.size(count)], 0)
         groups = tf.cumsum(tf.cast(begins_run(words) | begins_run(windows), tf.int32)) - 1
-        heads = self._merge(tf.concat([symbols, tf.gather(symbols, again)], 0), groups)
+        heads = self._merge(tf.concat([symbols, tf.gather(symbols, repeated)], 0), groups)
         size = tf.size(symbols)
-        second = tf.tensor_scatter_nd_update(tf.fill([size], -1), again[:, None], heads[size:])
+        second = tf.tensor_scatter_nd_update(tf.fill([size], -1), repeated[:, None], heads[size:])
         return heads[:size], second
 
     def _merge(self, symbols: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
@@ -433,9 +438,9 @@ class MergeRules:
             heads: tf.Tensor, symbols: tf.Tensor, groups: tf.Tensor, places: tf.Tensor, ranks: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
             best = tf.gather(tf.math.segment_min(ranks, groups), groups)
-            active = best != _NEVER  # words without a fitting rule are done
+            active = best != _NO_RANK  # words without a fitting rule are done
             left = tf.where((ranks == best) & active)[:, 0]
-            left = _first_of_groups(left, groups) if self._one_at_a_time else _every_other_of_runs(left)
+            left = _pick_first_of_groups(left, groups) if self._one_at_a_time else _pick_every_other(left)
             merged = tf.gather(self._results, tf.gather(ranks, left))
             keep = tf.tensor_scatter_nd_update(active, left[:, None] + 1, tf.zeros_like(left, tf.bool))
             heads = tf.tensor_scatter_nd_update(heads, tf.gather(places, left)[:, None], merged)
@@ -455,7 +460,7 @@ class MergeRules:
         ranks = self._pair_ranks(symbols, groups, places)
         vector = tf.TensorShape([None])
         return tf.while_loop(
-            lambda heads, symbols, groups, places, ranks: tf.reduce_any(ranks != _NEVER),
+            lambda heads, symbols, groups, places, ranks: tf.reduce_any(ranks != _NO_RANK),
             merge_round,
             (symbols, symbols, groups, places, ranks),
             shape_invariants=(vector,) * 5,
@@ -469,25 +474,25 @@ class MergeRules:
         key = left * self._base + right
         place = tf.searchsorted(self._keys, key)
         known = in_word & (tf.gather(self._keys, place) == key)
-        return tf.where(known, tf.gather(self._ranks, place), _NEVER)
+        return tf.where(known, tf.gather(self._ranks, place), _NO_RANK)
 
 
-def _every_other_of_runs(index: tf.Tensor) -> tf.Tensor:
+def _pick_every_other(index: tf.Tensor) -> tf.Tensor:
     """Picks the first, third, ... of each run of consecutive numbers, int64: in aaa, only the first aa is merged."""
-    first = tf.gather(index, first_of_runs(begins_run(index - tf.range(tf.size(index, tf.int64)))))
+    first = tf.gather(index, find_run_starts(begins_run(index - tf.range(tf.size(index, tf.int64)))))
     return tf.boolean_mask(index, (index - first) % 2 == 0)
 
 
-def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
+def _pick_first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
     """Picks the first place of each group, int64, ascending."""
     return tf.boolean_mask(index, begins_run(tf.gather(groups, index)))
 
 
 def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:
     """Checks that each token has one rule, whose parts are bytes or come from earlier rules; ids are below `size`."""
-    made = np.full(size, _NEVER)  # the rule that makes a token; -1: none makes a byte
-    made[byte_ids] = -1
-    if np.any(made[results] == -1) or len(np.unique(results)) < len(results):
+    rule_of_token = np.full(size, _NO_RANK)  # the rule that makes a token; -1: none makes a byte
+    rule_of_token[byte_ids] = -1
+    if np.any(rule_of_token[results] == -1) or len(np.unique(results)) < len(results):
         return False
-    made[results] = np.arange(len(results))
-    return bool(np.all(made[pairs] < made[results][:, None]))
+    rule_of_token[results] = np.arange(len(results))
+    return bool(np.all(rule_of_token[pairs] < rule_of_token[results][:, None]))

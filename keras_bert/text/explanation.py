@@ -53,52 +53,52 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
     special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     longest = int(tf.reduce_max(ids.row_lengths())) + tokenizer.pair_format.special_tokens(1)
     type_ids = pack([ids], longest, *special, tokenizer.pair_format)["input_type_ids"].numpy().tolist()
-    meant = ids.with_values(tokenizer.detokenize(ids.values[:, None]))  # the text of each token
-    rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, meant)), type_ids, strict=True)
-    return [_explained(tokenizer, text, list(zip(*tokens, strict=True)), types) for text, *tokens, types in rows]
+    token_texts = ids.with_values(tokenizer.detokenize(ids.values[:, None]))  # the text of each token
+    rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, token_texts)), type_ids, strict=True)
+    return [_explain_text(tokenizer, text, list(zip(*tokens, strict=True)), types) for text, *tokens, types in rows]
 
 
-def _explained(
+def _explain_text(
     tokenizer: Tokenizer, text: str, parts: list[tuple[int, int, int, bytes]], type_ids: list[int]
 ) -> list[ExplainedToken]:
     """Explains one text; `parts` has the id, start, end and own text of each token."""
     data = text.encode()
     begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # byte offset of each character
     tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
-    done = 0  # the characters before this one are explained
-    for position, (id_, start, end, own) in enumerate(parts, start=1):
+    first_unexplained = 0  # the characters before this one are explained
+    for position, (id_, start, end, token_text) in enumerate(parts, start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
         last = max(first, last)  # if the span is empty
-        tokens += _dropped(text, begins, done, first)
-        done = max(done, last)
+        tokens += _list_dropped(text, begins, first_unexplained, first)
+        first_unexplained = max(first_unexplained, last)
         changes = ()
         if id_ == tokenizer.unk_token_id:
             changes = ("not in the vocabulary",)
-        elif end > start and own.strip() not in (b"", data[start:end].strip()):
-            changes = _changes(text[first:last], own.decode(errors="replace").strip())
+        elif end > start and token_text.strip() not in (b"", data[start:end].strip()):
+            changes = _list_changes(text[first:last], token_text.decode(errors="replace").strip())
         token, type_id, spans = tokenizer.vocabulary[id_], type_ids[position], ((start, end), (first, last))
         tokens.append(ExplainedToken(token, id_, position, type_id, *spans, text[first:last], changes))
-    tokens += _dropped(text, begins, done, len(text))
+    tokens += _list_dropped(text, begins, first_unexplained, len(text))
     sep = tokenizer.sep_token_id
     return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(parts), type_ids[1 + len(parts)])]
 
 
-def _changes(text: str, result: str) -> tuple[str, ...]:
+def _list_changes(text: str, result: str) -> tuple[str, ...]:
     """Lists the changes by which normalization turned `text` into `result`."""
     kept = [each for each in text if each in result or unicodedata.category(each) not in ("Cc", "Cf")]
     changes = [_describe_drop(each) for each in text if each not in kept]
-    letters = _letters(kept)
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, letters, list(result), autojunk=False).get_opcodes():
-        if kind == "replace" and b - a == d - c:
-            changes += [f"{old} -> {new}" for old, new in zip(letters[a:b], result[c:d], strict=True)]
+    letters = _join_marks(kept)
+    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, letters, list(result), autojunk=False).get_opcodes():
+        if kind == "replace" and i2 - i1 == j2 - j1:
+            changes += [f"{old} -> {new}" for old, new in zip(letters[i1:i2], result[j1:j2], strict=True)]
         elif kind == "delete":
-            changes += [_describe_drop(each) for each in "".join(letters[a:b])]
+            changes += [_describe_drop(each) for each in "".join(letters[i1:i2])]
         elif kind != "equal":
-            changes.append(f"{''.join(letters[a:b])} -> {result[c:d]}".lstrip())
+            changes.append(f"{''.join(letters[i1:i2])} -> {result[j1:j2]}".lstrip())
     return tuple(changes)
 
 
-def _letters(characters: Sequence[str]) -> list[str]:
+def _join_marks(characters: Sequence[str]) -> list[str]:
     """Joins each character with the marks after it."""
     letters: list[str] = []
     for each in characters:
@@ -113,7 +113,7 @@ def _describe_drop(character: str) -> str:
     return f"U+{ord(character):04X} dropped"
 
 
-def _dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedToken]:
+def _list_dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedToken]:
     """Lists the characters from `first` up to `last`, without white space."""
     return [
         ExplainedToken(

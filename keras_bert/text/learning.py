@@ -61,14 +61,14 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
         paths = [part for part in corpus if isinstance(part, Path)]
         if len(paths) == len(corpus):
             total = sum(path.stat().st_size for path in paths)
-    return _batches(corpus, total)
+    return _make_batches(corpus, total)
 
 
-def _batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[bytes]]:
+def _make_batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     with tqdm(desc="reading", total=total, unit="B", unit_scale=True, delay=1, disable=None) as bar:
-        for text in _texts(corpus):
+        for text in _read_texts(corpus):
             batch.append(text)
             size += len(text)
             if size >= _BATCH_BYTES:
@@ -80,10 +80,10 @@ def _batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[b
             bar.update(size)
 
 
-def _texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
+def _read_texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
     for number, each in enumerate(corpus):
         if isinstance(each, Path):
-            yield from itertools.chain.from_iterable(map(_lines, files.text_files(each)))
+            yield from itertools.chain.from_iterable(map(_read_lines, files.text_files(each)))
             continue
         if not isinstance(each, str):
             raise TypeError(f"text {number} is {each!r:.60} ({type(each).__name__}); expected a str or a pathlib.Path")
@@ -93,24 +93,24 @@ def _texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
             raise lone_surrogate(number, error) from None
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _read_lines(path: Path) -> Iterator[bytes]:
     """Reads the non-empty lines of a file. A line of many megabytes is cut into parts, at spaces."""
     with path.open("rb") as file:
         rest, offset = b"", 0  # the bytes not yet yielded, and their offset in the file
         while True:
             block = file.read(_BATCH_BYTES)
             data = rest + block
-            cut = len(data) if not block else data.rfind(b"\n") + 1 or data.rfind(b" ") + 1
-            data, rest = data[:cut], data[cut:]
-            _check(data, path, offset)
+            end = len(data) if not block else data.rfind(b"\n") + 1 or data.rfind(b" ") + 1
+            data, rest = data[:end], data[end:]
+            _check_text(data, path, offset)
             text = data.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else data
             yield from filter(None, map(bytes.strip, text.split(b"\n")))
-            offset += cut
+            offset += end
             if not block:
                 return
 
 
-def _check(data: bytes, path: Path, offset: int) -> None:
+def _check_text(data: bytes, path: Path, offset: int) -> None:
     nul = data.find(b"\0")
     if nul >= 0:
         raise ValueError(f"{path} is not text: it has a byte 0x00 at offset {offset + nul:,}")
@@ -126,26 +126,26 @@ def _check(data: bytes, path: Path, offset: int) -> None:
 # -- Counts words.
 
 LONGEST_WORD = 200  # characters; longer ones are unknown to WordPieceTokenizer
-_MOST_WORDS = 2**21  # distinct words, some hundred megabytes; beyond it, the rarest are dropped
+_MAX_WORDS = 2**21  # distinct words, some hundred megabytes; beyond it, the rarest are dropped
 
 
 @functools.cache
-def _splitter() -> tf_text.FastWordpieceTokenizer:
+def _make_splitter() -> tf_text.FastWordpieceTokenizer:
     """Makes a tokenizer that splits text into the words of WordPieceTokenizer: its vocabulary makes each one token."""
     return tf_text.FastWordpieceTokenizer(
         ["[UNK]", "a"], unknown_token="[UNK]", token_out_type=tf.int32, max_bytes_per_word=4 * LONGEST_WORD
     )
 
 
-def words_of(normalized: tf.Tensor) -> list[str]:
+def split_into_words(normalized: tf.Tensor) -> list[str]:
     """Splits normalized texts, string `[batch]`, into words as WordPieceTokenizer does.
 
     Example:
-        >>> words_of(tf.constant(["don't stop", "京都"]))
+        >>> split_into_words(tf.constant(["don't stop", "京都"]))
         ['don', "'", 't', 'stop', '京', '都']
     """
     with tf.device("CPU"):
-        _, starts, ends = _splitter().tokenize_with_offsets(normalized)  # int64 [batch, (words)]
+        _, starts, ends = _make_splitter().tokenize_with_offsets(normalized)  # int64 [batch, (words)]
     rows = normalized.numpy()
     origins = np.repeat(np.cumsum([0, *map(len, rows[:-1])]), starts.row_lengths())
     data = b"".join(rows)
@@ -161,18 +161,18 @@ def inside_words(chars: Sequence[str]) -> list[str]:
         ['a', 'é']
     """
     with tf.device("CPU"):
-        lengths = _splitter().tokenize(tf.constant([f"a{char}" for char in chars])).row_lengths().numpy()
+        lengths = _make_splitter().tokenize(tf.constant([f"a{char}" for char in chars])).row_lengths().numpy()
     return [char for char, length in zip(chars, lengths, strict=True) if length == 1]
 
 
-def count_words(words: Counter, more: Iterable) -> None:
+def count_words(words: Counter, new_words: Iterable) -> None:
     """Adds words to the counts, and drops the rarest when there are too many."""
-    words.update(more)
-    rare = 1
-    while len(words) > _MOST_WORDS:
-        for word in [word for word, times in words.items() if times <= rare]:
+    words.update(new_words)
+    rarest = 1
+    while len(words) > _MAX_WORDS:
+        for word in [word for word, times in words.items() if times <= rarest]:
             del words[word]
-        rare *= 2
+        rarest *= 2
 
 
 def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
@@ -199,9 +199,9 @@ def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
 
 T = TypeVar("T")
 
-_LEAST_OFTEN = 2  # rarer pairs are not merged
-_LONGEST_TOKEN = 60  # symbols; in UTF-8, well below TensorFlow Text's limit
-_TIMES = 1000  # the most repetitions of a word in one string
+_MIN_FREQUENCY = 2  # rarer pairs are not merged
+_MAX_TOKEN_LENGTH = 60  # symbols; in UTF-8, well below TensorFlow Text's limit
+_MAX_REPETITIONS = 1000  # the most repetitions of a word in one string
 
 
 def learn_pairs(
@@ -214,21 +214,21 @@ def learn_pairs(
     """
     tokenizers = import_extra("tokenizers", "tokenizers", extra="vocab")
 
-    def fed() -> Iterator[str]:  # the library takes no counts
+    def expand_words() -> Iterator[str]:  # the library takes no counts
         for word, count in words.items():
-            for done in range(0, count, _TIMES):
-                yield f"{word} " * min(count - done, _TIMES)
+            for done in range(0, count, _MAX_REPETITIONS):
+                yield f"{word} " * min(count - done, _MAX_REPETITIONS)
 
     learner = tokenizers.Tokenizer(tokenizers.models.BPE())
     learner.pre_tokenizer = tokenizers.pre_tokenizers.CharDelimiterSplit(" ")
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size,
-        min_frequency=_LEAST_OFTEN,
+        min_frequency=_MIN_FREQUENCY,
         initial_alphabet=list(alphabet),
-        max_token_length=_LONGEST_TOKEN,
+        max_token_length=_MAX_TOKEN_LENGTH,
         show_progress=False,
     )
-    wait_for(lambda: learner.train_from_iterator(fed(), trainer))
+    wait_for(lambda: learner.train_from_iterator(expand_words(), trainer))
     model = json.loads(learner.to_str())["model"]
     return sorted(model["vocab"], key=model["vocab"].get), [tuple(pair) for pair in model["merges"]]
 
@@ -258,7 +258,7 @@ _ALBERT = ("[CLS]", "[SEP]", "[MASK]")  # after <pad> and <unk>
 _ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
 # SentencePiece needs 20 times this memory. From a larger corpus, it gets every second, fourth, ... text.
-_MOST_BYTES = 2**27
+_MAX_BYTES = 2**27
 
 
 def learn_vocabulary(
@@ -376,43 +376,43 @@ def _learn_wordpiece(
     for batch in read_batches(corpus):
         with tf.device("CPU"):
             normalized, _ = normalizer(tf.constant(batch))
-        count_words(words, words_of(normalized))
+        count_words(words, split_into_words(normalized))
     words = Counter({word: times for word, times in words.items() if len(word) <= LONGEST_WORD})
-    _check_any(words)
+    _check_not_empty(words)
     chars = alphabet(words, character_coverage)
     inner = inside_words(chars)
-    least = len(_BERT) + len(chars) + len(inner)
-    if size < least:
-        raise _too_small(size, least)
+    min_size = len(_BERT) + len(chars) + len(inner)
+    if size < min_size:
+        raise _too_small_error(size, min_size)
     # The library numbers ## tokens in a random order, which decides ties. So each character that begins a word, and
     # each that continues one, is replaced by a symbol of one character.
     symbols = [chr(0x20000 + index) for index in range(len(chars) + len(inner))]
     begins = dict(zip(chars, symbols[: len(chars)], strict=True))
-    goes_on = dict(zip(map(ord, inner), symbols[len(chars) :], strict=True))
-    spelled = {
-        begins[word[0]] + word[1:].translate(goes_on): times
+    continues = dict(zip(map(ord, inner), symbols[len(chars) :], strict=True))
+    spelled_words = {
+        begins[word[0]] + word[1:].translate(continues): times
         for word, times in words.items()
         if begins.keys() >= set(word)
     }
-    learned, _ = learn_pairs(spelled, symbols, size - len(_BERT))
-    text = dict(zip(map(ord, symbols), [*chars, *inner], strict=True))
+    learned_tokens, _ = learn_pairs(spelled_words, symbols, size - len(_BERT))
+    symbol_to_char = dict(zip(map(ord, symbols), [*chars, *inner], strict=True))
     prefix = dict.fromkeys(symbols, "##") | dict.fromkeys(begins.values(), "")
-    vocabulary = [prefix[token[0]] + token.translate(text) for token in learned]
+    vocabulary = [prefix[token[0]] + token.translate(symbol_to_char) for token in learned_tokens]
     return WordPieceTokenizer([*_BERT, *vocabulary], lowercase=lowercase, strip_accents=strip_accents)
 
 
 def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
     symbols = byte_symbols()
-    least = len(_ROBERTA) + len(symbols) + len(_ROBERTA_LAST)
-    if size < least:
-        raise ValueError(f"size is {size}; the special tokens and the 256 bytes need at least {least}")
+    min_size = len(_ROBERTA) + len(symbols) + len(_ROBERTA_LAST)
+    if size < min_size:
+        raise ValueError(f"size is {size}; the special tokens and the 256 bytes need at least {min_size}")
     words: Counter[bytes] = Counter()
     for batch in read_batches(corpus):
         with tf.device("CPU"):
             count_words(words, split_words(tf.constant(batch)).values.numpy())
-    _check_any(words)
-    spelled = {word.decode("latin-1").translate(symbols): times for word, times in words.items()}
-    tokens, merges = learn_pairs(spelled, sorted(symbols), size - len(_ROBERTA) - len(_ROBERTA_LAST))
+    _check_not_empty(words)
+    spelled_words = {word.decode("latin-1").translate(symbols): times for word, times in words.items()}
+    tokens, merges = learn_pairs(spelled_words, sorted(symbols), size - len(_ROBERTA) - len(_ROBERTA_LAST))
     return BytePairTokenizer([*_ROBERTA, *tokens, *_ROBERTA_LAST], merges)
 
 
@@ -422,18 +422,18 @@ def _learn_sentencepiece(
     sentencepiece = import_extra("sentencepiece", "sentencepiece", extra="vocab")
     normalizer = CompatibilityNormalizer(lowercase, strip_accents)
     texts: list[bytes] = []
-    held, step, read = 0, 1, 0
+    held_bytes, step, texts_read = 0, 1, 0
     for batch in read_batches(corpus):
         with tf.device("CPU"):
             normalized = normalizer(tf.constant(batch)).numpy()
-        chosen = normalized[-read % step :: step].tolist()
+        chosen = normalized[-texts_read % step :: step].tolist()
         texts += chosen
-        held += sum(map(len, chosen))
-        read += len(batch)
-        while held > _MOST_BYTES and len(texts) > 1:
+        held_bytes += sum(map(len, chosen))
+        texts_read += len(batch)
+        while held_bytes > _MAX_BYTES and len(texts) > 1:
             texts, step = texts[::2], 2 * step
-            held = sum(map(len, texts))
-    _check_any(map(bytes.strip, texts))
+            held_bytes = sum(map(len, texts))
+    _check_not_empty(map(bytes.strip, texts))
     model = io.BytesIO()
     options = {
         "model_type": "unigram",
@@ -455,19 +455,19 @@ def _learn_sentencepiece(
     try:
         wait_for(lambda: train(sentence_iterator=iter(texts), model_writer=model, **options))
     except RuntimeError as error:
-        if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
-            raise _too_small(size, int(least[1])) from None
+        if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+            raise _too_small_error(size, int(match[1])) from None
         raise ValueError(f"google/sentencepiece cannot learn from this corpus: {error}") from None
     return SentencePieceTokenizer(model.getvalue(), lowercase=lowercase, strip_accents=strip_accents)
 
 
-def _check_any(words: Iterable) -> None:
+def _check_not_empty(words: Iterable) -> None:
     if not any(words):
         raise ValueError("the corpus is empty: there are no words in it")
 
 
-def _too_small(size: int, least: int) -> ValueError:
+def _too_small_error(size: int, min_size: int) -> ValueError:
     return ValueError(
-        f"size is {size:,}; the special tokens and the characters of this corpus need at least {least:,}, or fewer "
+        f"size is {size:,}; the special tokens and the characters of this corpus need at least {min_size:,}, or fewer "
         "with a lower character_coverage, such as 0.9995"
     )

@@ -12,7 +12,7 @@ from keras_bert.text.strings import require
 
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
 
-_HEAD = 4  # under "head_tail", a quarter of the kept tokens is from the beginning: 128 of 510 in the paper
+_HEAD_DIVISOR = 4  # under "head_tail", a quarter of the kept tokens is from the beginning: 128 of 510 in the paper
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ def truncate(
         >>> [segment.to_list() for segment in truncate(pair, 5)]
         [[[1, 2, 3]], [[6, 7]]]
     """
-    lengths = [_lengths(segment) for segment in segments]  # each [batch]
+    lengths = [_row_lengths(segment) for segment in segments]  # each [batch]
     room = tf.cast(max_tokens, tf.int64)
     if truncation == "error":
         total = tf.add_n(lengths)
-        over = tf.where(total > room)[:1, 0]
+        too_long = tf.where(total > room)[:1, 0]
         message = "too long, and truncation is error: the row, its tokens, and the limit without special tokens, are"
-        require(tf.equal(tf.size(over), 0), message, over, tf.gather(total, over), room)
+        require(tf.equal(tf.size(too_long), 0), message, too_long, tf.gather(total, too_long), room)
         return list(segments)
     if len(segments) == 1:
         keep = [tf.minimum(lengths[0], room)]
@@ -116,7 +116,7 @@ def first_tokens(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
 def _head_and_tail(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     """Takes `count` values of each row, int64 `[batch]`: a quarter from its beginning, the rest from its end."""
     starts, ends = (tf.cast(limit, tf.int64) for limit in (segment.row_starts(), segment.row_limits()))
-    head = tf.where(ends - starts > count, count // _HEAD, count)
+    head = tf.where(ends - starts > count, count // _HEAD_DIVISOR, count)
     rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - (count - head), ends)], axis=1)
     return tf.RaggedTensor.from_row_lengths(tf.gather(segment.values, rows.values), count, validate=False)
 
@@ -188,19 +188,19 @@ def windows(segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, st
     """
     *first, last = segments
     most = tf.cast(max_tokens, tf.int64)
-    first = [first_tokens(each, tf.minimum(_lengths(each), most // 2)) for each in first]
-    lengths = _lengths(last)  # [batch]
-    room = most - tf.add_n([_lengths(each) for each in first]) if first else tf.fill(tf.shape(lengths), most)
+    first = [first_tokens(each, tf.minimum(_row_lengths(each), most // 2)) for each in first]
+    lengths = _row_lengths(last)  # [batch]
+    room = most - tf.add_n([_row_lengths(each) for each in first]) if first else tf.fill(tf.shape(lengths), most)
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     counts = 1 + (tf.maximum(lengths - room, 0) + step - 1) // step
     rows = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)  # [windows]
     starts = tf.ragged.range(counts).values * tf.gather(step, rows)
     tokens = tf.minimum(tf.gather(room, rows), tf.gather(lengths, rows) - starts)
-    from_value = tf.gather(tf.cast(last.row_starts(), tf.int64), rows) + starts
-    values = tf.gather(last.values, tf.ragged.range(from_value, from_value + tokens).values)
+    value_starts = tf.gather(tf.cast(last.row_starts(), tf.int64), rows) + starts
+    values = tf.gather(last.values, tf.ragged.range(value_starts, value_starts + tokens).values)
     window = tf.RaggedTensor.from_row_lengths(values, tokens, validate=False)
     return Windows([*(tf.gather(each, rows) for each in first), window], rows, starts, counts)
 
 
-def _lengths(segment: tf.RaggedTensor) -> tf.Tensor:
+def _row_lengths(segment: tf.RaggedTensor) -> tf.Tensor:
     return tf.cast(segment.row_lengths(), tf.int64)

@@ -22,10 +22,14 @@ from keras_bert.text.wordpiece import WordPieceTokenizer
 Texts = Strings | tuple[Strings, Strings] | keras.KerasTensor | Sequence[keras.KerasTensor]
 
 # The type in tokenizer.json -> the class.
-_TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
+_CLASS_BY_TYPE = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
 
 # The first of these files in a directory determines the class.
-_DECIDE = {**dict.fromkeys(MODELS, SentencePieceTokenizer), IDS: BytePairTokenizer, VOCABULARY: WordPieceTokenizer}
+_CLASS_BY_FILE = {
+    **dict.fromkeys(MODELS, SentencePieceTokenizer),
+    IDS: BytePairTokenizer,
+    VOCABULARY: WordPieceTokenizer,
+}
 
 
 def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
@@ -50,13 +54,13 @@ def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
     """
     with Preset.open(handle) as preset:
         advice = "copy the files of the model's tokenizer there"
-        path = files.find(preset.directory, *_DECIDE, ALL_IN_ONE, advice=advice)
-        if path.name in _DECIDE:
-            return _DECIDE[path.name].from_preset(preset, **overrides)
+        path = files.find(preset.directory, *_CLASS_BY_FILE, ALL_IN_ONE, advice=advice)
+        if path.name in _CLASS_BY_FILE:
+            return _CLASS_BY_FILE[path.name].from_preset(preset, **overrides)
         kind = preset.tokenizer_files.type
-        if kind not in _TYPES:
-            raise ValueError(f"{path} holds a {kind} tokenizer; supported are {', '.join(_TYPES)}")
-        return _TYPES[kind].from_preset(preset, **overrides)
+        if kind not in _CLASS_BY_TYPE:
+            raise ValueError(f"{path} holds a {kind} tokenizer; supported are {', '.join(_CLASS_BY_TYPE)}")
+        return _CLASS_BY_TYPE[kind].from_preset(preset, **overrides)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -155,7 +159,7 @@ class BertPreprocessor(keras.layers.Layer):
 
     def __call__(self, texts: Texts, **kwargs: Any) -> dict[str, tf.Tensor]:
         # Here and not in `call`, because Keras takes only tensors as positional arguments.
-        texts = _as_texts(texts)
+        texts = _convert_texts(texts)
         with readable_errors():
             return super().__call__(texts, **kwargs)
 
@@ -171,9 +175,9 @@ class BertPreprocessor(keras.layers.Layer):
             batch = self.call(tuple(text[None] for text in columns))
             return {name: values[0] for name, values in batch.items()}
         outputs = self._from_one(*columns) if len(columns) == 1 else self._from_two(*columns)
-        return {name: tf.ensure_shape(values, self._shape(shape)) for name, values in outputs.items()}
+        return {name: tf.ensure_shape(values, self._output_shape(shape)) for name, values in outputs.items()}
 
-    def _shape(self, batch_shape: Iterable[int | None]) -> tuple[int | None, ...]:
+    def _output_shape(self, batch_shape: Iterable[int | None]) -> tuple[int | None, ...]:
         return (*batch_shape, *([] if self.stride is None else [None]), self.sequence_length)
 
     def _preprocess(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -200,7 +204,7 @@ class BertPreprocessor(keras.layers.Layer):
             array([[ 101, 7592,  102, 2088,  999,  102]], dtype=int32)
         """
         is_pair = isinstance(segments, tuple) or (isinstance(segments, list) and all(map(tf.is_tensor, segments)))
-        segments = [self._as_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
+        segments = [self._convert_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
         _check_pair(segments)
         limit = self.longest
         room = limit - self.tokenizer.pair_format.special_tokens(len(segments))
@@ -213,13 +217,13 @@ class BertPreprocessor(keras.layers.Layer):
             return self._pack_rows(truncate(segments, room, self.truncation), limit)
         if room < len(segments):
             raise ValueError(f"rows of {limit} tokens have no room for windows over {len(segments)} texts")
-        cut = windows(segments, room, self.stride)
-        packed = self._pack_rows(cut.segments, limit)  # each [windows of all rows, seq_length]
+        windowed = windows(segments, room, self.stride)
+        packed = self._pack_rows(windowed.segments, limit)  # each [windows of all rows, seq_length]
         padding = {"input_word_ids": self.tokenizer.pad_token_id}
-        by_row = {name: tf.RaggedTensor.from_row_lengths(each, cut.counts) for name, each in packed.items()}
+        by_row = {name: tf.RaggedTensor.from_row_lengths(each, windowed.counts) for name, each in packed.items()}
         return {name: each.to_tensor(padding.get(name, 0)) for name, each in by_row.items()}
 
-    def _as_ids(self, segment: Ids) -> tf.RaggedTensor:
+    def _convert_ids(self, segment: Ids) -> tf.RaggedTensor:
         """Converts ids to int32 `[batch, (tokens)]`, and checks them unless they are a tensor, as a tokenizer makes."""
         ids = as_ids(segment, ragged_rank=1)
         if not tf.is_tensor(segment):
@@ -242,7 +246,7 @@ class BertPreprocessor(keras.layers.Layer):
     ) -> dict[str, keras.KerasTensor]:
         first = texts[0] if isinstance(texts, list | tuple) else texts
         names = ("input_word_ids", "input_mask", "input_type_ids")
-        return {name: keras.KerasTensor(self._shape(first.shape), "int32", name=name) for name in names}
+        return {name: keras.KerasTensor(self._output_shape(first.shape), "int32", name=name) for name in names}
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {
@@ -285,23 +289,23 @@ class BertPreprocessor(keras.layers.Layer):
         self.tokenizer.save_preset(directory, overwrite)
 
 
-def _as_texts(texts: Texts) -> tf.Tensor | keras.KerasTensor | tuple[tf.Tensor | keras.KerasTensor, ...]:
+def _convert_texts(texts: Texts) -> tf.Tensor | keras.KerasTensor | tuple[tf.Tensor | keras.KerasTensor, ...]:
     """Converts to a string tensor, or a tuple of two of equal shape; leaves `keras.Input`s as they are."""
     if isinstance(texts, tuple) or (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
         if len(texts) != 2:
             raise ValueError(f"got {len(texts)} texts in a {type(texts).__name__}; expected a pair, or a list of str")
-        pair = tuple(_as_texts(text) if not isinstance(text, tuple) else as_strings(text) for text in texts)
+        pair = tuple(_convert_texts(text) if not isinstance(text, tuple) else as_strings(text) for text in texts)
         _check_pair(pair)
         return pair
     if not isinstance(texts, keras.KerasTensor):
         return as_strings(texts)
-    given = cast("keras.KerasTensor", texts)
-    if keras.backend.standardize_dtype(given.dtype) != "string" or len(given.shape) != 1:
+    keras_input = cast("keras.KerasTensor", texts)
+    if keras.backend.standardize_dtype(keras_input.dtype) != "string" or len(keras_input.shape) != 1:
         raise ValueError(
-            f"got a Keras input of dtype {given.dtype} and shape {given.shape}; expected "
+            f"got a Keras input of dtype {keras_input.dtype} and shape {keras_input.shape}; expected "
             'keras.Input(shape=(), dtype="string")'
         )
-    return given
+    return keras_input
 
 
 def _is_tensor(value: object) -> bool:

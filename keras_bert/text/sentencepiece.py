@@ -109,7 +109,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.pair_format = usage.pair_format
         self.lowercase = usage.lowercase if lowercase is None else lowercase
         self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
-        self.model, source = _bytes_of(model_file)
+        self.model, source = _read_model_bytes(model_file)
         try:
             pieces = read_model(self.model).pieces
             with tf.init_scope(), tf.device("CPU"):
@@ -117,13 +117,13 @@ class SentencePieceTokenizer(Tokenizer):
         except (ValueError, tf.errors.OpError) as error:
             reason = getattr(error, "message", error)  # of tf.errors.OpError
             raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
-        own = [each.piece for each in pieces]
-        vocabulary = [*usage.first, *own[usage.skipped :], *usage.last]
+        model_tokens = [each.piece for each in pieces]
+        vocabulary = [*usage.first, *model_tokens[usage.skipped :], *usage.last]
         for name, token in usage.special_tokens.items():
             if token not in vocabulary:
                 raise ValueError(f"{source} has no {token}, the {name} of {family}; is it of another family?")
         unknown = usage.special_tokens["unk_token"]
-        if unknown not in own:
+        if unknown not in model_tokens:
             raise ValueError(f"{source} has no {unknown} for unknown text")
         special = {*usage.special_tokens.values()}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
@@ -132,15 +132,17 @@ class SentencePieceTokenizer(Tokenizer):
         self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, usage.as_transformers)
         if usage.as_transformers:
             self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
-        ids = np.arange(len(own), dtype=np.int32) - usage.skipped + len(usage.first)
-        ids[own.index(unknown)] = self.unk_token_id
+        ids = np.arange(len(model_tokens), dtype=np.int32) - usage.skipped + len(usage.first)
+        ids[model_tokens.index(unknown)] = self.unk_token_id
         ids[: usage.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
-            self._own_to_ids = tf.constant(ids)
+            self._model_ids_to_ids = tf.constant(ids)
             byte_of = {each.piece: bytes([int(each.piece[1:-1], 16)]) for each in pieces if each.type == BYTE}
             self._tokens = tf.constant([byte_of.get(token, token.encode()) for token in self.vocabulary])
-            self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
-            self._comma_splits = self._comma_parts(own) if usage.splits_commas else None
+            self._begins_with_space = tf.constant(
+                [token.startswith(SPACE) and token != SPACE for token in self.vocabulary]
+            )
+            self._comma_splits = self._split_comma_tokens(model_tokens) if usage.splits_commas else None
         # Traced once, so that the graph has one copy of the model.
         signature = [tf.TensorSpec([None], tf.string)]
         self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)
@@ -154,7 +156,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized = self._normalizer(strings, rows)
         ids, row_splits, starts, ends = self._segment(normalized)
-        ids = tf.RaggedTensor.from_row_splits(tf.gather(self._own_to_ids, ids), row_splits, validate=False)
+        ids = tf.RaggedTensor.from_row_splits(tf.gather(self._model_ids_to_ids, ids), row_splits, validate=False)
         tokens = ids, ids.with_values(tf.cast(starts, tf.int64)), ids.with_values(tf.cast(ends, tf.int64))
         if self._comma_splits is not None:
             whole = tokens
@@ -174,11 +176,11 @@ class SentencePieceTokenizer(Tokenizer):
         rows = ids.value_rowids()
 
         def map_back() -> tuple[tf.Tensor, tf.Tensor]:
-            some = tf.where(ends > starts)[:, 0]
+            nonempty = tf.where(ends > starts)[:, 0]
             spans = self._normalizer.original_offsets(
-                strings, *(tf.gather(each, some) for each in (rows, starts, ends))
+                strings, *(tf.gather(each, nonempty) for each in (rows, starts, ends))
             )
-            first, last = (tf.tensor_scatter_nd_update(starts, some[:, None], span) for span in spans)
+            first, last = (tf.tensor_scatter_nd_update(starts, nonempty[:, None], span) for span in spans)
             # A piece with an empty span is placed at the end of the piece before it.
             empty, place = ends <= starts, tf.where(begins_run(rows), tf.zeros_like(last), shifted(last, 1))
             return tf.where(empty, place, first), tf.where(empty, place, last)
@@ -190,37 +192,37 @@ class SentencePieceTokenizer(Tokenizer):
         text = tf.boolean_mask(begins, tf.gather(_IS_TEXT, tf.minimum(codes, 0xFFFF)))  # where text characters begin
         text = tf.concat([text, [tf.int64.max]], 0)
         first = tf.gather(text, tf.searchsorted(text, row_starts + starts)) - row_starts
-        skips = tf.gather(self._has_space, ids.values)
-        return tf.where(skips, tf.minimum(first, ends), starts), ends
+        skips_space = tf.gather(self._begins_with_space, ids.values)
+        return tf.where(skips_space, tf.minimum(first, ends), starts), ends
 
-    def _comma_parts(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    def _split_comma_tokens(self, model_tokens: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Splits tokens that end in a digit and a comma: ids `[tokens, (parts)]`, and the bytes after each part.
 
         Any other token has one part, itself.
         """
-        parts = [[token] for token in own]
-        commas = [i for i, token in enumerate(own) if ends_in_comma(token)]
-        numbers = [own[i][:-1].replace(SPACE, "") for i in commas]
+        parts = [[token] for token in model_tokens]
+        commas = [i for i, token in enumerate(model_tokens) if ends_in_comma(token)]
+        numbers = [model_tokens[i][:-1].replace(SPACE, "") for i in commas]
         ids, splits, _, _ = self._segment_batch(tf.constant(numbers, tf.string))
         segmented: list[list[int]] = tf.RaggedTensor.from_row_splits(ids, splits).to_list()
         for i, number in zip(commas, segmented, strict=True):
-            first, *rest = (own[each] for each in number)
+            first, *rest = (model_tokens[each] for each in number)
             # Inside a word, the number has no space before it.
-            first = first if own[i].startswith(SPACE) else first.removeprefix(SPACE)
+            first = first if model_tokens[i].startswith(SPACE) else first.removeprefix(SPACE)
             parts[i] = [*filter(None, [first, *rest]), ","]
         index = {token: i for i, token in enumerate(self.vocabulary)}
-        behind = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in parts]
+        bytes_after = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in parts]
         return (
             tf.ragged.constant([[index.get(part, self.unk_token_id) for part in row] for row in parts], tf.int32),
-            tf.ragged.constant(behind, tf.int64),
+            tf.ragged.constant(bytes_after, tf.int64),
         )
 
     def _split_off_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
         assert self._comma_splits is not None  # the caller has checked it
-        parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
+        parts, bytes_after = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
         token = parts.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
-        part_ends = tf.maximum(last - behind.values, first)
+        part_ends = tf.maximum(last - bytes_after.values, first)
         part_starts = tf.where(begins_run(token), first, shifted(part_ends, 1))
         splits = tf.gather(parts.row_splits, ids.row_splits)
         values = parts.values, part_starts, part_ends
@@ -259,7 +261,7 @@ class SentencePieceTokenizer(Tokenizer):
         return cls(**{**config, "model_file": model})
 
 
-def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:
+def _read_model_bytes(model_file: str | Path | bytes) -> tuple[bytes, str]:
     """Reads the bytes of a model, and names it for messages."""
     source = "the model"
     if isinstance(model_file, str | os.PathLike):
@@ -322,7 +324,7 @@ class CompatibilityNormalizer(Normalizer):
             strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
             strings = tf_text.normalize_utf8(strings, "NFKD")
-            strings = tf.strings.regex_replace(strings, f"{_combining()}+", "")
+            strings = tf.strings.regex_replace(strings, f"{_make_combining_class()}+", "")
         if self.lowercase:
             strings = tf.strings.lower(strings)  # first the ASCII that NFKD makes: ICU would follow the locale
             strings = tf.strings.lower(lower_dotted_capitals(strings), encoding="utf-8")
@@ -336,15 +338,15 @@ class CompatibilityNormalizer(Normalizer):
     def _mark_quotes(self, strings: tf.Tensor) -> tf.Tensor:
         return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings
 
-    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _normalize_characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         results = self._normalize(chars)
         return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
 
 
 @functools.cache
-def _combining() -> str:
+def _make_combining_class() -> str:
     """Makes RE2's character class of the characters with a nonzero canonical combining class."""
     codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
     begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
     ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]
-    return "[" + "".join(f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(begins, ends, strict=True)) + "]"
+    return "[" + "".join(f"\\x{{{begin:x}}}-\\x{{{end:x}}}" for begin, end in zip(begins, ends, strict=True)) + "]"

@@ -64,7 +64,7 @@ _TYPES = range(1, 7)  # and UNUSED
 _UNIGRAM = 1  # TrainerSpec.ModelType
 
 
-def _model_class() -> type[message.Message]:
+def _make_model_class() -> type[message.Message]:
     pool = descriptor_pool.DescriptorPool()  # not the default pool: other libraries register these names there
     pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
@@ -85,7 +85,7 @@ class Model(Protocol):
     normalizer_spec: Any  # with `precompiled_charsmap`
 
 
-ModelProto: Any = _model_class()
+ModelProto: Any = _make_model_class()
 
 
 def read_model(model: bytes) -> Model:
@@ -178,11 +178,11 @@ class SentencePieceFamily:
     as_transformers: bool = False
 
 
-_NAMES = {"unk_token": "<unk>", "pad_token": "<pad>"}
+_UNK_AND_PAD = {"unk_token": "<unk>", "pad_token": "<pad>"}
 _ALBERT = {
     "transformers_class": "AlbertTokenizer",
     "model_inputs": ("input_ids", "token_type_ids", "attention_mask"),
-    "special_tokens": {**_NAMES, "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"},
+    "special_tokens": {**_UNK_AND_PAD, "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"},
     "pair_format": BERT_PAIRS,
     "lowercase": True,
     "strip_accents": True,
@@ -196,7 +196,7 @@ FAMILIES = {
         "sentencepiece.bpe.model",
         "XLMRobertaTokenizer",
         ("input_ids", "attention_mask"),
-        {**_NAMES, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+        {**_UNK_AND_PAD, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
         ROBERTA_PAIRS,
         first=("<s>", "<pad>", "</s>", "<unk>"),
         skipped=3,
@@ -207,7 +207,7 @@ FAMILIES = {
         "sentencepiece.bpe.model",
         "CamembertTokenizer",
         ("input_ids", "attention_mask"),
-        {**_NAMES, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+        {**_UNK_AND_PAD, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
         ROBERTA_PAIRS,
         first=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
         hidden=("<unk>NOTUSED",),
@@ -301,9 +301,9 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
         return arguments
     files.check_json(content, _SHAPE, path)
-    steps = normalizers_of(path, content)
+    steps = read_normalizers(path, content)
     vocabulary = [token for token, _ in content["model"]["vocab"]]
-    family = _family_of(path, vocabulary)
+    family = _find_family(path, vocabulary)
     types = {step["type"] for step in steps}
     arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
     hangul = next((token for token in vocabulary if re.search("[가-힣]", token)), None)
@@ -316,24 +316,24 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     if not any(charsmaps):
         raise ValueError(f"{path}: its normalizer has no Precompiled table, so the ids of white space would differ")
     try:
-        model = _rebuilt(content, family, base64.b64decode(cast("str", charsmaps[0]), validate=True))
-        actual, expected = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
+        model = _rebuild_model(content, family, base64.b64decode(cast("str", charsmaps[0]), validate=True))
+        actual, expected = (_pick_compared(each) for each in (content, tokenizer_json(model, **arguments)))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
     if actual != expected:
-        place, *values = _first_difference(actual, expected)
+        place, *values = _find_first_difference(actual, expected)
         actual, expected = map(reprlib.repr, values)
         raise ValueError(f"{path}: its {place} is {actual}, where {family} has {expected}: ids would differ")
     return {"model_file": model, **arguments}
 
 
-def normalizers_of(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
+def read_normalizers(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
     """Reads the steps of the normalizer in a `tokenizer.json`. Raises ValueError if it is damaged."""
     files.check_json(content, {"normalizer": (STEPS, None)}, path)
     return steps_of(content.get("normalizer"), "normalizers")
 
 
-def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
+def _find_family(path: Path, vocabulary: Sequence[str]) -> str:
     for token, times in Counter(vocabulary).items():
         if not token or SPACE in token.lstrip(SPACE):
             raise ValueError(f"{path} has the token {token!r}; only SentencePiece would find it across words")
@@ -353,43 +353,43 @@ def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
     )
 
 
-def _rebuilt(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
+def _rebuild_model(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
     usage = FAMILIES[family]
     unknown = usage.special_tokens["unk_token"]
     added = [token["content"] for token in content["added_tokens"]]
     types = dict.fromkeys(added, USER_DEFINED if usage.as_transformers else NORMAL)
     types |= dict.fromkeys(usage.special_tokens.values(), CONTROL) | {unknown: UNKNOWN}
     vocabulary = content["model"]["vocab"]
-    own = vocabulary[len(usage.first) : len(vocabulary) - len(usage.last)]
-    pieces = [(token, score, types.get(token, NORMAL)) for token, score in own]
+    model_vocabulary = vocabulary[len(usage.first) : len(vocabulary) - len(usage.last)]
+    pieces = [(token, score, types.get(token, NORMAL)) for token, score in model_vocabulary]
     skipped = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)][: usage.skipped]
     pieces = [*skipped, *pieces]
     return unigram_model(pieces, charsmap)
 
 
-def _compared(content: dict[str, Any]) -> dict[str, Any]:
+def _pick_compared(content: dict[str, Any]) -> dict[str, Any]:
     """Picks the values that determine the ids, spelled as transformers 5 does."""
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
     added = [token for token in added if token["content"] not in _UNUSED]
     return {
         "normalizer": steps_of(content.get("normalizer"), "normalizers"),
-        "pre_tokenizer": [_plain_spaces(step) for step in steps_of(content.get("pre_tokenizer"), "pretokenizers")],
+        "pre_tokenizer": [_update_metaspace(step) for step in steps_of(content.get("pre_tokenizer"), "pretokenizers")],
         "post_processor": content.get("post_processor"),
-        "added_tokens": [_plain_token(token) for token in added],
+        "added_tokens": [_pick_token_fields(token) for token in added],
         "model": {
             "byte_fallback": False,
             **content["model"],
-            "vocab": [[token, _rounded(score)] for token, score in content["model"]["vocab"]],
+            "vocab": [[token, _round_to_float32(score)] for token, score in content["model"]["vocab"]],
         },
     }
 
 
-def _rounded(score: float) -> float:
+def _round_to_float32(score: float) -> float:
     """Rounds to float32."""
     return struct.unpack("<f", struct.pack("<f", score))[0]
 
 
-def _plain_spaces(step: dict[str, object]) -> dict[str, object]:
+def _update_metaspace(step: dict[str, object]) -> dict[str, object]:
     """Writes Metaspace in its current form: older files have `add_prefix_space`."""
     if step["type"] != "Metaspace":
         return step
@@ -398,13 +398,13 @@ def _plain_spaces(step: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in step.items() if key not in ("add_prefix_space", "str_rep")}
 
 
-def _plain_token(token: dict[str, object]) -> dict[str, object]:
+def _pick_token_fields(token: dict[str, object]) -> dict[str, object]:
     """Picks the fields that determine which text is a token. Not `lstrip`, as white space before it has no token."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 
 
-def _first_difference(actual: object, expected: object, place: str = "") -> tuple[str, object, object]:
+def _find_first_difference(actual: object, expected: object, place: str = "") -> tuple[str, object, object]:
     """Finds the first difference of two JSON values: its place, such as `model.vocab[3]`, and both values there."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         keys = {**actual, **expected}
@@ -415,7 +415,7 @@ def _first_difference(actual: object, expected: object, place: str = "") -> tupl
     else:
         return place.removeprefix("."), actual, expected
     key, pair = next((key, pair) for key, pair in pairs.items() if pair[0] != pair[1])
-    return _first_difference(*pair, place + key)
+    return _find_first_difference(*pair, place + key)
 
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
@@ -432,21 +432,21 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         ValueError: the class of the tokenizer is unknown, or a setting in `tokenizer.json` is not supported.
     """
     path, config_path = files.find(preset_files.directory, *MODELS, ALL_IN_ONE), preset_files.directory / CONFIG
-    by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
+    family_by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
     config = preset_files.settings(_SETTINGS)
-    named = config.pop("tokenizer_class", "").removesuffix("Fast")
-    if named in ("PreTrainedTokenizer", "TokenizersBackend"):
-        named = ""
-    if named and named not in by_class:
-        known = ", ".join(sorted(by_class))
-        raise ValueError(f"{config_path} asks for {named}; supported with SentencePiece: {known}")
+    class_name = config.pop("tokenizer_class", "").removesuffix("Fast")
+    if class_name in ("PreTrainedTokenizer", "TokenizersBackend"):
+        class_name = ""
+    if class_name and class_name not in family_by_class:
+        known = ", ".join(sorted(family_by_class))
+        raise ValueError(f"{config_path} asks for {class_name}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
         arguments = read_tokenizer_json(path, preset_files.tokenizer_json)
     else:
         # XLM-RoBERTa and CamemBERT have models of the same name, so the model type in `config.json` decides.
-        fitting = [family for family, usage in FAMILIES.items() if usage.model == path.name]
-        family = preset_files.model_type if preset_files.model_type in fitting else fitting[0]
-        arguments = {"model_file": path, "family": by_class[named] if named else family}
+        families = [family for family, usage in FAMILIES.items() if usage.model == path.name]
+        family = preset_files.model_type if preset_files.model_type in families else families[0]
+        arguments = {"model_file": path, "family": family_by_class[class_name] if class_name else family}
     usage = FAMILIES[arguments["family"]]
     check_plain(preset_files.settings(TOKENS), usage.special_tokens, config_path)
     if usage.transformers_class == "DebertaV2Tokenizer":
@@ -456,9 +456,7 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
         if preset_files.has_tokenizer_json:
-            types = {
-                step["type"] for step in normalizers_of(preset_files.tokenizer_json_path, preset_files.tokenizer_json)
-            }
+            types = {step["type"] for step in read_normalizers(preset_files.tokenizer_json_path, preset_files.tokenizer_json)}
             _check_normalization(preset_files.tokenizer_json_path, types, {**vars(usage), **arguments})
     return arguments
 
@@ -489,13 +487,13 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     }
     if usage.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    written: dict[str, str | bytes] = {
+    contents: dict[str, str | bytes] = {
         CONFIG: files.to_json(config),
         ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments)),
     }
     if usage.model:
-        written[usage.model] = base64.b64decode(arguments["model_file"])
-    write_tokenizer(directory, written, overwrite)
+        contents[usage.model] = base64.b64decode(arguments["model_file"])
+    write_tokenizer(directory, contents, overwrite)
 
 
 def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def as_strings(texts: Strings, first: int = 0) -> tf.Tensor:
         try:
             tensor = tf.convert_to_tensor(texts)
         except (TypeError, ValueError, UnicodeEncodeError) as error:
-            raise _explain(texts, first) from error
+            raise _make_error(texts, first) from error
     if tensor.dtype != tf.string:
         raise TypeError(f"got {tensor.dtype.name} of shape {tensor.shape} as text; {_EXPECTED}")
     if tensor.shape.rank is None:
@@ -82,7 +82,7 @@ def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
     )
 
 
-def _explain(texts: object, first: int) -> Exception:
+def _make_error(texts: object, first: int) -> Exception:
     """Makes the error for texts that TensorFlow could not convert."""
     is_one = isinstance(texts, str) or not hasattr(texts, "__iter__")
     batch = [texts] if is_one else list(cast("Iterable[object]", texts))
@@ -109,7 +109,7 @@ _PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
 class Normalizer:
     """A normalization of single characters, so that a table of their lengths maps offsets back to the original."""
 
-    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _normalize_characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Normalizes each character, string `[chars]`, and marks stripped accents, bool `[chars]`."""
         raise NotImplementedError
 
@@ -134,7 +134,7 @@ class Normalizer:
         in_plane_14 = (codes >= _PLANE_14) & (codes < _PLANE_14_END)
         index = tf.where(in_plane_14, codes - (_PLANE_14 - _PLANE_3), _PLANE_3 + _PLANE_14_END - _PLANE_14)
         index = tf.where(codes < _PLANE_3, codes, index)
-        contributed = tf.gather(_contributed_bytes(self), index)  # int8 [chars]
+        contributed = tf.gather(_count_contributed_bytes(self), index)  # int8 [chars]
         sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
         row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
 
@@ -178,15 +178,17 @@ def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
 
 
 @functools.cache
-def _contributed_bytes(normalizer: Normalizer) -> np.ndarray:
+def _count_contributed_bytes(normalizer: Normalizer) -> np.ndarray:
     """Counts the bytes that each character becomes, int8; 0 if it is removed, -1 if it is a stripped accent."""
     with tf.init_scope(), tf.device("CPU"):
-        results, stripped = normalizer._characters(characters_of(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
+        results, stripped = normalizer._normalize_characters(
+            encode_characters(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END])
+        )
         lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
     return np.append(lengths, 4).astype(np.int8)
 
 
-def characters_of(codes: np.ndarray) -> tf.Tensor:
+def encode_characters(codes: np.ndarray) -> tf.Tensor:
     """Encodes characters as string `[codes]`, with U+0000 in place of surrogates, which are no characters."""
     codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
     return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")

@@ -186,8 +186,8 @@ class Tokenizer:
             tokens = tf.RaggedTensor.from_tensor(tokens)
         known = self.check_ids(tokens.flat_values)
         flat = tf.cast(tokens.flat_values, tf.int32)
-        silent = (self.cls_token_id, self.sep_token_id, self.pad_token_id)
-        shown = tf.reduce_all([flat != token for token in silent], axis=0)
+        left_out_ids = (self.cls_token_id, self.sep_token_id, self.pad_token_id)
+        shown = tf.reduce_all([flat != token for token in left_out_ids], axis=0)
         tokens = tokens.with_flat_values(tf.where(known, flat, 0))
         return self._join(tf.ragged.boolean_mask(tokens, tokens.with_flat_values(shown)))
 

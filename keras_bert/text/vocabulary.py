@@ -25,7 +25,7 @@ def read_tokens(
         ValueError: there are no tokens; one is empty, duplicate, too long, or has white space; or a special or added
             token is missing.
     """
-    source = source_of(vocabulary)
+    source = describe_source(vocabulary)
     if isinstance(vocabulary, str | os.PathLike):
         _check_is_file(vocabulary, "a vocab.txt with one token a line")
         tokens = files.split_lines(files.read_text(vocabulary))
@@ -39,7 +39,7 @@ def read_tokens(
     return tokens
 
 
-def source_of(vocabulary: str | Path | Collection[str]) -> str:
+def describe_source(vocabulary: str | Path | Collection[str]) -> str:
     """Names a vocabulary in messages: by its path, if it is a file."""
     return str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
 
@@ -47,12 +47,12 @@ def source_of(vocabulary: str | Path | Collection[str]) -> str:
 def _is_plain(tokens: Sequence[str]) -> bool:
     """Checks whether a vocabulary is certainly valid: quickly, without a loop over its tokens."""
     try:
-        together = "".join(tokens)
+        joined = "".join(tokens)
     except TypeError:
         return False
     distinct = set(tokens)
     is_short = 4 * max(map(len, tokens)) <= _LONGEST_TOKEN_BYTES  # a character has at most 4 bytes
-    return is_short and len(distinct) == len(tokens) and "" not in distinct and not _NOT_IN_TOKENS.search(together)
+    return is_short and len(distinct) == len(tokens) and "" not in distinct and not _NOT_IN_TOKENS.search(joined)
 
 
 def _find_fault(tokens: Sequence[str], source: str) -> None:
@@ -98,7 +98,7 @@ def read_ids(
         TypeError, ValueError: it is not a vocabulary, or a damaged one; or a special or added token or one of the bytes
             of UTF-8 is missing.
     """
-    source = source_of(vocabulary)
+    source = describe_source(vocabulary)
     if isinstance(vocabulary, str | os.PathLike):
         _check_is_file(vocabulary, "a vocab.json with the id of each token")
         ids: Mapping[str, int] = files.read_json(Path(vocabulary), {str: int})
@@ -108,8 +108,8 @@ def read_ids(
         tokens = list(vocabulary)
         ids = {token: index for index, token in enumerate(tokens)}
         if len(ids) < len(tokens):
-            twice = next(token for index, token in enumerate(tokens) if ids[token] != index)
-            raise ValueError(f"{source} has {twice!r} twice")
+            duplicate = next(token for index, token in enumerate(tokens) if ids[token] != index)
+            raise ValueError(f"{source} has {duplicate!r} twice")
     for token, index in ids.items():
         if not isinstance(token, str) or not token or not isinstance(index, int) or isinstance(index, bool):
             raise ValueError(f"{source} is damaged: {token!r:.60} has the id {index!r:.60}; expected a token and an id")
@@ -140,8 +140,8 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) 
         for pair in merges
     ]
     # Checks pair by pair only if something is wrong: there are hundreds of thousands.
-    parts = itertools.chain.from_iterable
-    if {*map(len, pairs)} <= {2} and {*map(type, parts(pairs))} <= {str} and "" not in {*parts(pairs)}:
+    flatten = itertools.chain.from_iterable
+    if {*map(len, pairs)} <= {2} and {*map(type, flatten(pairs))} <= {str} and "" not in {*flatten(pairs)}:
         return cast("list[tuple[str, str]]", pairs)
     for number, (pair, line) in enumerate(zip(pairs, merges, strict=True)):
         if len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):

@@ -15,11 +15,11 @@ from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, toke
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
-from keras_bert.text.vocabulary import read_tokens, source_of
+from keras_bert.text.vocabulary import describe_source, read_tokens
 
 _WHITE_SPACE = re.compile(r"\s")  # the characters of str.isspace
 _SPACE = r"[\t\n\r\p{Z}]"
-_MOST_CHARS = 2**28  # TensorFlow Text counts their bytes in int32
+_MAX_CHARS = 2**28  # TensorFlow Text counts their bytes in int32
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 
 
@@ -86,8 +86,8 @@ class WordPieceTokenizer(Tokenizer):
         second_type_id: int = BERT_PAIRS.second_type_id,
         added_tokens: Sequence[str] = (),
     ):
-        if not 1 <= max_chars_per_word <= _MOST_CHARS:
-            raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MOST_CHARS}")
+        if not 1 <= max_chars_per_word <= _MAX_CHARS:
+            raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MAX_CHARS}")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)
         special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
         tokens = read_tokens(vocabulary, special_tokens, added_tokens)
@@ -106,9 +106,9 @@ class WordPieceTokenizer(Tokenizer):
             self._added = self._normalized_ids(self.added_tokens)
             self._tokens = tf.constant(self.vocabulary)
             try:
-                self._wordpiece = _fast_wordpiece(tuple(tokens), unk_token, split_on_cjk, max_chars_per_word)
+                self._wordpiece = _build_fast_wordpiece(tuple(tokens), unk_token, split_on_cjk, max_chars_per_word)
             except RuntimeError as error:
-                raise ValueError(f"{source_of(vocabulary)} has only special tokens ({error})") from None
+                raise ValueError(f"{describe_source(vocabulary)} has only special tokens ({error})") from None
 
     def _normalized_ids(self, added_tokens: Sequence[str]) -> dict[str, int]:
         """Maps the added tokens, as they are in normalized text, to their ids."""
@@ -123,7 +123,7 @@ class WordPieceTokenizer(Tokenizer):
         normalized, plain = self._normalizer(strings, rows)
         if self._added:
             tokens = tokenize_around(
-                self._added, None, normalized, lambda parts, of: self._tokenize_part(parts, tf.gather(plain, of))
+                self._added, None, normalized, lambda parts, row: self._tokenize_part(parts, tf.gather(plain, row))
             )
         else:
             tokens = self._tokenize_part(normalized, plain)
@@ -158,7 +158,7 @@ class WordPieceTokenizer(Tokenizer):
         word_ends = tf.gather(ends.values, after_last[: tf.size(first)] - 1)
         # No word has more characters than bytes, so characters are counted only in words with more bytes than allowed
         # characters. Few batches have such a word.
-        suspect = word_ends - word_starts > self.max_chars_per_word
+        may_be_too_long = word_ends - word_starts > self.max_chars_per_word
 
         def collapse() -> Tokens:
             word_rows = tf.gather(ids.value_rowids(), first)
@@ -177,7 +177,7 @@ class WordPieceTokenizer(Tokenizer):
             keep = ids.with_values(begins_word | ~too_long)
             return tuple(tf.ragged.boolean_mask(ids.with_values(value), keep) for value in values)
 
-        return _if_any(suspect, collapse, (ids, starts, ends))
+        return _if_any(may_be_too_long, collapse, (ids, starts, ends))
 
     def _to_original_offsets(
         self, strings: tf.Tensor, moved: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
@@ -222,14 +222,14 @@ def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> To
 
 
 @functools.lru_cache(maxsize=4)
-def _fast_wordpiece(
+def _build_fast_wordpiece(
     vocabulary: tuple[str, ...], unk_token: str, split_on_cjk: bool, max_chars_per_word: int
 ) -> tf_text.FastWordpieceTokenizer:
     """Builds the vocabulary's trie. It is cached, because this is slow and many models have the same vocabulary."""
     # White space (U+2028 in Chinese BERT) is replaced by a placeholder that no text matches.
-    matched = [f"[{i}: white space]" if _WHITE_SPACE.search(token) else token for i, token in enumerate(vocabulary)]
+    trie_tokens = [f"[{i}: white space]" if _WHITE_SPACE.search(token) else token for i, token in enumerate(vocabulary)]
     return tf_text.FastWordpieceTokenizer(
-        matched,
+        trie_tokens,
         max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
         token_out_type=tf.int32,
         unknown_token=unk_token,
@@ -302,7 +302,7 @@ class BertNormalizer(Normalizer):
             strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFD"), r"\p{Mn}+", "")
         return strings
 
-    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _normalize_characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")) > 0
         results = self._normalize(tf.strings.lower(chars) if self.lowercase else chars)
         return results, present & (tf.strings.length(results) == 0)

@@ -15,8 +15,8 @@ from keras_bert.text.strings import (
     INVALID_UTF8,
     SPACES,
     as_strings,
-    characters_of,
     check_utf8,
+    encode_characters,
     readable_errors,
     require,
 )
@@ -36,13 +36,13 @@ def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np
     """
     kinds = np.full(_PLANE_4, other, np.int8)
     with tf.init_scope(), tf.device("CPU"):
-        chars = characters_of(np.arange(_PLANE_4))
+        chars = encode_characters(np.arange(_PLANE_4))
         for kind, pattern in patterns:
             kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
     return kinds
 
 
-def _kinds(chars: tf.Tensor, patterns: tuple[tuple[int, str], ...], other: int) -> tf.Tensor:
+def _look_up_kinds(chars: tf.Tensor, patterns: tuple[tuple[int, str], ...], other: int) -> tf.Tensor:
     """Looks up the kind of each character, int8 `[chars]`."""
     return tf.gather(kinds_of_characters(patterns, other), tf.minimum(chars, _PLANE_4 - 1))
 
@@ -55,7 +55,7 @@ def begins_run(values: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.ones_like(values[:1], tf.bool), values[1:] != values[:-1]], 0)
 
 
-def first_of_runs(begins: tf.Tensor) -> tf.Tensor:
+def find_run_starts(begins: tf.Tensor) -> tf.Tensor:
     """Finds the index at which each value's run begins, int64 `[n]`."""
     return tf.gather(tf.where(begins)[:, 0], tf.cumsum(tf.cast(begins, tf.int64)) - 1)
 
@@ -105,7 +105,7 @@ def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Ra
         batch = tf.size(texts, tf.int64)
         check_utf8(texts, tf.range(batch))
         codes = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (chars)]
-        in_word, begins = _in_words(codes)
+        in_word, begins = _mark_words(codes)
         chars = tf.where(in_word)[:, 0]  # [chars in words], indices of characters
         first = tf.where(tf.gather(begins, chars))[:, 0]  # [words], indices into `chars`
         splits = tf.concat([first, tf.size(chars, tf.int64)[None]], 0)
@@ -118,22 +118,22 @@ def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Ra
         return tuple(tf.RaggedTensor.from_value_rowids(each, rows, batch, validate=False) for each in columns)
 
 
-def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _mark_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Marks the characters that are in a word, and those that begin one: bool `[chars]` each, rows laid end to end."""
     chars, rows = codes.values, codes.value_rowids()
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
     begins_row = begins_run(rows)
-    kind = tf.cast(_kinds(chars, _CORPUS_KINDS, other=LETTER), tf.int32)
+    kind = tf.cast(_look_up_kinds(chars, _CORPUS_KINDS, other=LETTER), tf.int32)
     kind = tf.where((chars >= _PLANE_14) & (chars < _PLANE_14_END), MARK, kind)
     is_mark = (kind == MARK) & ~begins_row & (tf.gather(kind, before) != SPACE)
     kind = tf.where((kind == MARK) & ~is_mark, LETTER, kind)
-    base = first_of_runs(~is_mark)  # [chars]
+    base = find_run_starts(~is_mark)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
     # A space or an ideograph is a part by itself. Any other part has signs, then a word with signs inside, then signs.
-    alone = (kind == SPACE) | (kind == IDEOGRAPH)
-    new_part = begins_row | alone | tf.gather(alone, before)
+    is_separate = (kind == SPACE) | (kind == IDEOGRAPH)
+    new_part = begins_row | is_separate | tf.gather(is_separate, before)
     part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1
     size = tf.size(chars)
     first_letter = tf.math.unsorted_segment_min(tf.where(kind == LETTER, index, size), part, size)
@@ -174,7 +174,7 @@ def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = 
     row_starts = codes.row_splits  # an empty row starts where the next one does, or past the end
     size = tf.size(codes.values, tf.int64)
     borders = tf.scatter_nd(row_starts[:, None], tf.ones_like(row_starts, tf.int32), [size + 1]) > 0
-    kinds = _kinds(codes.values, PATTERN_KINDS, other=OTHER)
+    kinds = _look_up_kinds(codes.values, PATTERN_KINDS, other=OTHER)
     begins = SPLITS[split](_Characters(codes.values, borders[:-1], borders[1:], kinds))  # bool [chars]
     words_before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # [chars + 1]
     starts = tf.concat([tf.where(begins)[:, 0], size[None]], 0)
@@ -209,15 +209,15 @@ class _Characters:
 
     def contractions(self, begins: tf.Tensor, capitals: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Marks where `'s 't 'm 'd`, and where `'re 've 'll`, begin at one of `begins`: bool `[chars]` each."""
-        one, two = shifted(self.codes, -1), shifted(self.codes, -2)
+        first, second = shifted(self.codes, -1), shifted(self.codes, -2)
 
         def is_one_of(codes: tf.Tensor, letters: str) -> tf.Tensor:
             spellings = letters + letters.upper() + ("ſ" if "s" in letters else "") if capitals else letters
             return tf.reduce_any([codes == ord(letter) for letter in spellings], axis=0)
 
         apostrophe = begins & (self.codes == ord("'")) & ~self.ends_row
-        long = (is_one_of(one, "rv") & is_one_of(two, "e")) | (is_one_of(one, "l") & is_one_of(two, "l"))
-        return apostrophe & is_one_of(one, "stmd"), apostrophe & ~shifted(self.ends_row, -1) & long
+        long = (is_one_of(first, "rv") & is_one_of(second, "e")) | (is_one_of(first, "l") & is_one_of(second, "l"))
+        return apostrophe & is_one_of(first, "stmd"), apostrophe & ~shifted(self.ends_row, -1) & long
 
 
 def _gpt2(text: _Characters) -> tf.Tensor:
@@ -247,7 +247,7 @@ def _llama3(text: _Characters) -> tf.Tensor:
     newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
     behind_signs = shifted(text.kinds, 1) == OTHER
     # For each run of line ends, whether its first one follows signs.
-    behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, first_of_runs(text.after_change(newline)))
+    behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, find_run_starts(text.after_change(newline)))
     kinds = tf.where(behind_signs, tf.constant(_BEHIND_SIGNS, text.kinds.dtype), text.kinds)
     newline &= ~behind_signs
 
@@ -256,7 +256,7 @@ def _llama3(text: _Characters) -> tf.Tensor:
     index = tf.range(tf.size(kinds))
     run = tf.cumsum(tf.cast(run_begins, tf.int32)) - 1
     last_line_end = tf.gather(tf.math.segment_max(tf.where(newline, index, -2), run), run)
-    place = index - tf.cast(first_of_runs(run_begins), tf.int32)
+    place = index - tf.cast(find_run_starts(run_begins), tf.int32)
 
     last_space = (kinds == SPACE) & run_ends & ~text.ends_row & ~newline
     after_space = (shifted(text.codes, 1) == ord(" ")) & ~text.begins_row

@@ -157,7 +157,7 @@ def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     """Processes that begin later see it."""
     other = tmp_path / "other"
     shutil.copytree(small_preset, other)
-    copies = [vector_files.copy_of(path, "text") for path in shards]
+    copies = [vector_files.choose_copy(path, "text") for path in shards]
     embedder = pickle.loads(pickle.dumps(FileEmbedder(copies, other, file_embedding.load(other), 1024)))
     (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
     list(embedder.write(2, tmp_path / "c.jsonl"))  # this process has it
@@ -230,7 +230,7 @@ def test_a_line_that_cannot_be_used(tmp_path, line, message):
     path = tmp_path / "texts.jsonl"
     path.write_bytes(b'{"text": "good"}\n' + line + b'\n{"text": "good"}\n')
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        vector_files.copy_of(path, "text").count()
+        vector_files.choose_copy(path, "text").count()
     assert str(error.value).startswith(f"{path}: 1 of 3 rows cannot be used: line 2: {message}. Fix the file")
 
 

@@ -61,7 +61,7 @@ def test_a_table_that_cannot_be_used(tmp_path, table, message, monkeypatch):
         pq.write_table(pa.table(table), path)
     monkeypatch.setattr(vector_files.tables, "PARQUET_ROWS", 8)
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        vector_files.copy_of(path, "text").count()
+        vector_files.choose_copy(path, "text").count()
     assert str(error.value).startswith(f"{path}{message}")
 
 
@@ -69,7 +69,7 @@ def test_two_columns_of_one_name(tmp_path):
     path = tmp_path / "texts.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
     with pytest.raises(ValueError, match="has several columns 'text'"):
-        vector_files.copy_of(path, "text").count()
+        vector_files.choose_copy(path, "text").count()
 
 
 def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
@@ -79,7 +79,7 @@ def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
     size = path.stat().st_size
     del texts
     before = pa.total_allocated_bytes()
-    read = vector_files.copy_of(path, "text").parts(100)
+    read = vector_files.choose_copy(path, "text").parts(100)
     held = max(pa.total_allocated_bytes() - before for _, _ in zip(range(3), read, strict=False))
     assert held < size / 4, (held, size)
 

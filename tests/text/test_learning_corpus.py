@@ -47,7 +47,7 @@ def test_a_corpus_is_read_as_it_is_needed():
 
 
 def test_rare_words_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(learning, "_MOST_WORDS", 4)
+    monkeypatch.setattr(learning, "_MAX_WORDS", 4)
     words = Counter()
     learning.count_words(words, "aaabbcccddef")
     assert words == {"a": 3, "b": 2, "c": 3, "d": 2}
@@ -61,7 +61,7 @@ def test_sentencepiece_thins_what_is_too_large(monkeypatch, batch_bytes):
     whole = learn_vocabulary(texts, 40, "sentencepiece")
     fourth = learn_vocabulary(texts[::4], 40, "sentencepiece")
     monkeypatch.setattr(learning, "_BATCH_BYTES", batch_bytes)
-    monkeypatch.setattr(learning, "_MOST_BYTES", sum(map(len, texts)) // 3)
+    monkeypatch.setattr(learning, "_MAX_BYTES", sum(map(len, texts)) // 3)
     assert learn_vocabulary(iter(texts), 40, "sentencepiece").model == fourth.model != whole.model
 
 
