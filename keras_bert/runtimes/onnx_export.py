@@ -84,7 +84,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
     _add_erfc()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
     model = onnx.load(path)
-    _name(model, packed)
+    _name_axes_and_outputs(model, packed)
     if precision == "float16":
         model = needed("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
             model, keep_io_types=True
@@ -118,7 +118,7 @@ def _add_erfc() -> None:
             graph.make_node(operation, inputs, outputs=[name], dtypes=[dtype], shapes=[shape])
 
 
-def _name(model: onnx.ModelProto, packed: PackedModel) -> None:
+def _name_axes_and_outputs(model: onnx.ModelProto, packed: PackedModel) -> None:
     """Names the axes, and adds the second names of outputs."""
     from onnx import helper
 
