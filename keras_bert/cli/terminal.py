@@ -55,7 +55,7 @@ def visible(text: str) -> str:
 
 
 @contextlib.contextmanager
-def written(output: str | Path) -> Iterator[None]:
+def errors_in_one_line(output: str | Path) -> Iterator[None]:
     """Turns errors while a directory is written, in this block, into one line with the directory's name."""
     import tensorflow as tf
 
@@ -81,14 +81,14 @@ def quiet_imports() -> Iterator[None]:
     for name in ("tensorflow", "absl"):  # the logs of Python code
         logging.getLogger(name).setLevel(logging.ERROR)
     # TensorFlow ignores the log level during its import, so the file descriptor is redirected.
-    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         yield
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
-        os.close(nowhere)
+        os.close(null)
 
 
 def import_tensorflow() -> None:
@@ -148,14 +148,14 @@ def end_the_command(
         clean_up()
         end(number, message, stderr)
 
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             if handler is not signal.SIG_IGN:  # it is ignored under nohup
                 signal.signal(number, handle)
         yield
     finally:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
         os.close(stderr)
 
