@@ -44,7 +44,7 @@ def attention(
         with misuse():
             view.check_path(output)
             preprocessor = load_model(BertPreprocessor.from_preset, preset)
-            shown = make_view(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
-            results.write(shown.rendered(output, layer, head))
-    layers, heads, tokens = shown.weights.scores.shape[:3]
+            attention_view = make_view(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
+            results.write(attention_view.rendered(output, layer, head))
+    layers, heads, tokens = attention_view.weights.scores.shape[:3]
     click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

@@ -162,12 +162,12 @@ def evaluate(
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
-    chosen = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
+    column_names = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
     rows = {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
     from keras_bert.tasks.table import check_examples, load_task
 
     with misuse(OSError):
-        check_examples(model, file, **chosen, **rows)
+        check_examples(model, file, **column_names, **rows)
     with contextlib.ExitStack() as stack:
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
@@ -177,11 +177,11 @@ def evaluate(
         x, y = examples.xy
         try:
             task.check_examples(x, y)
-            others = _other_columns(examples, file, **options) if errors else []
+            other_columns = _other_columns(examples, file, **options) if errors else []
             answers = task.answers(x)
             measures, details = task.measures(answers, y), task.details(answers, y)
             if errors_file is not None:
-                mistakes = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
+                mistakes = (_row(task, examples, i, answers[i], other_columns[i]) for i in task.mistakes(answers, y))
                 streams.RowWriter(errors_file, errors_format).write(mistakes)
             if report_file is not None:
                 assert y is not None  # the model was measured with labels
@@ -226,7 +226,7 @@ def _other_columns(
 
 
 def _row(
-    task: BertTask, examples: Labelled, number: int, answer: Any, others: Mapping[str, object]
+    task: BertTask, examples: Labelled, number: int, answer: Any, other_columns: Mapping[str, object]
 ) -> dict[str, object]:
     """Builds a row of --errors."""
     (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
@@ -234,7 +234,7 @@ def _row(
     row |= {"id": examples.ids[number]} if isinstance(examples, QuestionExamples) else {}
     assert y is not None  # the model was measured with labels
     row |= {**_texts_of_example(task, x, number), "label": y[number], **task.answer_columns(answer)}
-    return {**row, **streams.rename_columns(others, row)}
+    return {**row, **streams.rename_columns(other_columns, row)}
 
 
 def _texts_of_example(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:

@@ -191,9 +191,9 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
     suffix = Path(output or "").suffix.lower()
     format = _FORMAT_OF_EXTENSION.get(suffix, suffix if must_be_known else formats[0])
     if format not in formats:
-        ends = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
+        extensions = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
         command = click.get_current_context().info_name
-        advice = advice or f"choose a name that ends in {' or '.join(ends)}"
+        advice = advice or f"choose a name that ends in {' or '.join(extensions)}"
         raise Misuse(f"{output}: {command} does not write {format or 'that'}; {advice}")
     return format
 

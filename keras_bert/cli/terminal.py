@@ -30,11 +30,11 @@ class Misuse(click.ClickException):
 
 
 @contextlib.contextmanager
-def misuse(*more: type[Exception]) -> Iterator[None]:
-    """Turns ImportError, ValueError and `more`, in this block, into Misuse with a one-line message."""
+def misuse(*error_types: type[Exception]) -> Iterator[None]:
+    """Turns ImportError, ValueError and `error_types`, in this block, into Misuse with a one-line message."""
     try:
         yield
-    except (ImportError, ValueError, *more) as error:
+    except (ImportError, ValueError, *error_types) as error:
         raise Misuse(one_line(error)) from error
 
 
@@ -117,17 +117,17 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 ARGUMENTS = "keras_bert.arguments"  # the key of the command line's words in click's `Context.meta`
 
 
-def resumable(unfinished: str, anew: str, after: str = "") -> str:
+def resumable(unfinished: str, advice: str, position: str = "") -> str:
     """Formats the message of an interruption, with the command line that resumes the work.
 
     Args:
         unfinished: the unfinished work, such as "the run in my-model".
-        anew: the advice for starting from the beginning, such as "add --overwrite".
-        after: the last saved position, such as " after epoch 1 of 3".
+        advice: the advice for starting from the beginning, such as "add --overwrite".
+        position: the last saved position, such as " after epoch 1 of 3".
     """
     words = click.get_current_context().meta[ARGUMENTS]
     command = shlex.join(["keras-bert", *(word for word in words if word != "--overwrite")])
-    return f"Interrupted{after}; {unfinished} is unfinished. To begin anew, {anew}; to resume, run: {command}"
+    return f"Interrupted{position}; {unfinished} is unfinished. To begin anew, {advice}; to resume, run: {command}"
 
 
 @contextlib.contextmanager

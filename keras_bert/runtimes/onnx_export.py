@@ -107,12 +107,12 @@ def _add_erfc() -> None:
             """Replaces `erfc(-x c)` by `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; others by `1 - erf(x)`."""
             dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
             one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
-            name, operation, inside = node.output[0], "Sub", node.input[0]
+            name, operation, argument = node.output[0], "Sub", node.input[0]
             product = node.inputs[0]
             if product.type == "Mul" and product.inputs[0].type == "Neg" and product.inputs[1].is_const():
                 operation = "Add"
-                inside = graph.make_node("Mul", [product.inputs[0].input[0], product.input[1]]).output[0]
-            erf = graph.make_node("Erf", [inside], dtypes=[dtype], shapes=[shape]).output[0]
+                argument = graph.make_node("Mul", [product.inputs[0].input[0], product.input[1]]).output[0]
+            erf = graph.make_node("Erf", [argument], dtypes=[dtype], shapes=[shape]).output[0]
             graph.remove_node(node.name)
             inputs = [erf, one] if operation == "Add" else [one, erf]
             graph.make_node(operation, inputs, outputs=[name], dtypes=[dtype], shapes=[shape])

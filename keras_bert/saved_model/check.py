@@ -78,20 +78,20 @@ def check_serving(directory: str | Path) -> list[str]:
 
 
 def _check_operations(directory: Path, saved_model: saved_model_pb2.SavedModel) -> str:
-    used = set()
+    ops = set()
     for graph in (each.graph_def for each in saved_model.meta_graphs):
-        used |= {node.op for node in graph.node}
-        used |= {node.op for function in graph.library.function for node in function.node_def}
-        used -= {function.signature.name for function in graph.library.function}
-    in_python = sorted(used & _PYTHON_OPS)
-    unknown = sorted(op for op in used if not hasattr(tf.raw_ops, op) and op not in (*_TEXT_OPS, *onednn.OPERATIONS))
+        ops |= {node.op for node in graph.node}
+        ops |= {node.op for function in graph.library.function for node in function.node_def}
+        ops -= {function.signature.name for function in graph.library.function}
+    in_python = sorted(ops & _PYTHON_OPS)
+    unknown = sorted(op for op in ops if not hasattr(tf.raw_ops, op) and op not in (*_TEXT_OPS, *onednn.OPERATIONS))
     if in_python or unknown:
         reasons = [f"it calls back into Python ({', '.join(in_python)})"] if in_python else []
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
-    text_count = len(used & _TEXT_OPS)
-    counts = f"{len(used)} kinds of operations, {text_count} of TensorFlow Text"
-    if fused := len(used & set(onednn.OPERATIONS)):
+    text_count = len(ops & _TEXT_OPS)
+    counts = f"{len(ops)} kinds of operations, {text_count} of TensorFlow Text"
+    if fused := len(ops & set(onednn.OPERATIONS)):
         return f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
     return f"{counts}: TF Serving has all of them, none needs Python"
 

@@ -61,24 +61,24 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
     if kind == "auto":
         kind = _MULTI_WORKER if workers else _TPU if _tpu_name(tpu) else _MIRRORED if len(gpus) > 1 else _ONE
     if kind == _MULTI_WORKER:
-        chosen = _multi_worker(workers)
+        strategy = _multi_worker(workers)
         tf.random.set_seed(0)  # the same in all processes: each shuffles all examples and takes its part
     elif kind == _TPU:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
         undocumented.connect_to_tpu(resolver)
-        chosen = tf.distribute.TPUStrategy(resolver)
+        strategy = tf.distribute.TPUStrategy(resolver)
     elif kind == _MIRRORED:
-        chosen = tf.distribute.MirroredStrategy()
+        strategy = tf.distribute.MirroredStrategy()
     else:
-        chosen = tf.distribute.get_strategy()
-    count = chosen.num_replicas_in_sync
+        strategy = tf.distribute.get_strategy()
+    count = strategy.num_replicas_in_sync
     descriptions = {
         _ONE: "one device",
         _MIRRORED: f"{count} devices of this machine",
         _MULTI_WORKER: f"{count} devices of {workers} processes",
         _TPU: f"{count} cores of a TPU",
     }
-    return chosen, descriptions[kind]
+    return strategy, descriptions[kind]
 
 
 def _why_not(kind: str) -> str:

@@ -55,9 +55,9 @@ class RunDirectory:
         """Raises FileExistsError if the directory has a file that no run writes, or one that this run reads."""
         foreign = sorted(str(path.relative_to(self.path)) for path in self._find_foreign_files())
         if foreign:
-            shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
+            listed = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
             advice = "move that away, or choose another output"
-            raise FileExistsError(f"{self.path} holds {shown}, which no run wrote; {advice}")
+            raise FileExistsError(f"{self.path} holds {listed}, which no run wrote; {advice}")
         for path in self._inputs:
             if path.exists() and path.resolve().is_relative_to(self.path.resolve()):
                 raise FileExistsError(f"{path} is read by this run, and overwrite removes it; choose another output")

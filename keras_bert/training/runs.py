@@ -462,8 +462,8 @@ class _RunInProgress:
             for measure, value in logs.items()
             if not measure.endswith(report.BASELINE)
         }
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in measures.items())
-        self._log(f"{self._describe_position(Position(epoch + 1, 0, 0, False))}: {shown}")
+        text = ", ".join(f"{name} {value:.4f}" for name, value in measures.items())
+        self._log(f"{self._describe_position(Position(epoch + 1, 0, 0, False))}: {text}")
 
 
 @contextlib.contextmanager
