@@ -45,7 +45,7 @@ from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import AdamW, WarmupThenDecay, fine_tune
 from keras_bert.training.batches import batches_of_epoch
-from keras_bert.training.fine_tune import dataset_of, packing
+from keras_bert.training.fine_tune import dataset_of, make_pack
 
 DATA = Path(__file__).parents[2] / "shared/data"
 PEERS = ["tensorflow", "keras", "torch", "transformers", "keras-hub"]
@@ -177,7 +177,7 @@ def ours(model: BertTask, x, y) -> Callable[[], None]:
 
     def train() -> None:
         batches = batches_of_epoch(tokenized.lengths, 0, next(epochs), batch_size=32)
-        keras.Model.fit(model, dataset_of(packing(model, tokenized), batches), verbose=0, shuffle=False)
+        keras.Model.fit(model, dataset_of(make_pack(model, tokenized), batches), verbose=0, shuffle=False)
 
     return train
 

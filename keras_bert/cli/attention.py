@@ -39,12 +39,12 @@ def attention(
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
             from keras_bert import BertEncoder, BertPreprocessor
-            from keras_bert.visualize import attention as view_of
+            from keras_bert.visualize import attention as make_view
             from keras_bert.visualize import view
         with misuse():
             view.check_path(output)
             preprocessor = load_model(BertPreprocessor.from_preset, preset)
-            shown = view_of(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
-            results.write(shown.rendered(output, layer, head))
-    layers, heads, tokens = shown.weights.scores.shape[:3]
+            attention_view = make_view(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
+            results.write(attention_view.rendered(output, layer, head))
+    layers, heads, tokens = attention_view.weights.scores.shape[:3]
     click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

@@ -11,7 +11,7 @@ import click
 
 from keras_bert import files
 from keras_bert.cli.options import find_preset, tokenizer_of
-from keras_bert.cli.terminal import Misuse, misuse, quiet_imports, written
+from keras_bert.cli.terminal import Misuse, errors_in_one_line, misuse, quiet_imports
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,14 +58,14 @@ def convert(source: Path, destination: str, format: str) -> None:
         from keras_bert.formats import Preset, cross_encoder, hugging_face, sentence_transformers, sparse_encoder
 
     with ExitStack() as stack:
-        stack.enter_context(written(destination))
+        stack.enter_context(errors_in_one_line(destination))
         preset = stack.enter_context(Preset.open(source))
         checkpoint = preset.checkpoint
         parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
         total = sum(map(len, parts.values()))
         bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
         unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
-        counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
+        counted = {part: _CountedWeights(weights, bar) for part, weights in parts.items()}
         scores, sparse = preset.cross_encoder_settings, preset.sparse_settings
         is_cross_encoder = scores.is_declared and format == "hugging_face"
         settings = hugging_face.task_settings(preset)
@@ -89,7 +89,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         click.echo(f"Warning: {name} is not a weight of this family, and is left out", err=True)
 
 
-class _Counted(Mapping):
+class _CountedWeights(Mapping):
     """Weights that update a progress bar when they are read."""
 
     def __init__(self, weights: LazyWeights, bar: tqdm) -> None:

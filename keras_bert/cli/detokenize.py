@@ -51,10 +51,10 @@ def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_for
 def _parse_ids(line: str, vocabulary_size: int) -> list[int]:
     try:
         ids = json.loads(line)["ids"] if line.lstrip().startswith("{") else [int(word) for word in line.split()]
-        well_formed = isinstance(ids, list) and all(type(i) is int for i in ids)
+        is_well_formed = isinstance(ids, list) and all(type(i) is int for i in ids)
     except (ValueError, KeyError):
-        well_formed = False
-    if not well_formed:
+        is_well_formed = False
+    if not is_well_formed:
         raise ValueError(f'expected ids separated by spaces, or {{"ids": [...]}}, not {line[:60]!r}')
     for i in ids:
         if not 0 <= i < vocabulary_size:

@@ -49,7 +49,7 @@ def classify(**options: Any) -> None:
 @distill.command("pretrain")
 @_teaching
 @pretrain.options(PretrainingWithTeacher, objective="sentences")
-def of_tokens(**options: Any) -> None:
+def masked_language_model(**options: Any) -> None:
     """Distill a masked language model on text: each FILE is UTF-8, or a directory of .txt files.
 
     \b

@@ -61,7 +61,7 @@ def duplicates(
 
 
 def _text(pair: DuplicatePair) -> str:
-    texts = (streams.shown(row.text) for row in (pair.first, pair.second))
+    texts = (streams.printable_line(row.text) for row in (pair.first, pair.second))
     return "\t".join([f"{pair.similarity:.3f}", str(pair.first.line), str(pair.second.line), *texts])
 
 

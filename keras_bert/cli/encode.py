@@ -13,7 +13,7 @@ from keras_bert.cli import streams
 from keras_bert.cli.options import (
     batch_tokens_option,
     check_prompts,
-    encoded,
+    encode_chunks,
     load_in_precision,
     precision_options,
     prompt_option,
@@ -56,7 +56,7 @@ def encode(
         from keras_bert.embedding.vector_files import with_vector, write_npy
     from_preset = functools.partial(BertSentenceEncoder.from_preset, default_prompt=prompt)
     model = load_in_precision(from_preset, preset, **numeric)
-    vectors_of_chunks = encoded(model, lines, batch_tokens)
+    vectors_of_chunks = encode_chunks(model, lines, batch_tokens)
     if output_format == "npy":
         write_npy(results, (vectors for _, vectors in vectors_of_chunks), model.vector_size)
         return

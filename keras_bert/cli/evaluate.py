@@ -65,24 +65,24 @@ def options(command: Callable) -> Callable:
         query_prompt: str | None,
         positive_prompt: str | None,
         corpus: str | None,
-        **more: Any,
+        **other_options: Any,
     ) -> None:
         if (query_column is None) != (positive_column is None):
             raise Misuse("give both --query-column and --positive-column")
-        given = (negative_column, score_column, query_prompt, positive_prompt, corpus)
-        if query_column is None and any(given):
+        other_columns = (negative_column, score_column, query_prompt, positive_prompt, corpus)
+        if query_column is None and any(other_columns):
             raise Misuse("sentence encoders need --query-column and --positive-column")
         if score_column is not None and (negative_column or corpus):
             raise Misuse("--score-column is for pairs, without --negative-column and --corpus")
         columns = None
         if query_column is not None and positive_column is not None:
-            columns = Columns(query_column, positive_column, *given)
-        command(columns=columns, **more)
+            columns = Columns(query_column, positive_column, *other_columns)
+        command(columns=columns, **other_options)
 
     return _OPTIONS(with_columns)
 
 
-def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) -> dict[str, float]:
+def measure_encoder(model: Path, file: str, columns: Columns, options: dict[str, Any]) -> dict[str, float]:
     """Measures a sentence encoder on the texts in a file.
 
     Args:
@@ -101,8 +101,8 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
         from keras_bert import BertSentenceEncoder
     prompts = (columns.query_prompt, columns.positive_prompt)
     settings = {} if prompts == (None, None) else {"column_prompts": prompts}
-    make = functools.partial(BertSentenceEncoder.from_preset, **settings)
-    encoder = load_in_precision(make, model, options["precision"], options["calibration"])
+    from_preset = functools.partial(BertSentenceEncoder.from_preset, **settings)
+    encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])
     x, y = examples.xy
     with misuse(TypeError):
         encoder.check_examples(x, y)
@@ -113,7 +113,7 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
     return {**measures, **details}
 
 
-_SHOWN = 100  # the number of worst answers in a report
+_WORST_ANSWERS = 100  # the number of worst answers in a report
 
 
 @click.command()
@@ -157,42 +157,42 @@ def evaluate(
     if columns is not None:
         if errors or report:
             raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
-        _tell(measured(model, file, columns, {**options, "calibration": calibration}))
+        _print_measures(measure_encoder(model, file, columns, {**options, "calibration": calibration}))
         return
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
-    chosen = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
+    column_names = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
     rows = {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
     from keras_bert.tasks.table import check_examples, load_task
 
     with misuse(OSError):
-        check_examples(model, file, **chosen, **rows)
+        check_examples(model, file, **column_names, **rows)
     with contextlib.ExitStack() as stack:
-        wrong = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
-        page = stack.enter_context(streams.open_output(report, overwrite)) if report else None
+        errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
+        report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
         task = load_in_precision(load_task, model, options.pop("precision"), calibration)
         examples = read_example_file(task.EXAMPLES, file, **task.example_settings, **options)
         x, y = examples.xy
         try:
             task.check_examples(x, y)
-            others = _other_columns(examples, file, **options) if errors else []
+            other_columns = _other_columns(examples, file, **options) if errors else []
             answers = task.answers(x)
             measures, details = task.measures(answers, y), task.details(answers, y)
-            if wrong is not None:
-                mistakes = (_row(task, examples, i, answers[i], others[i]) for i in task.mistakes(answers, y))
-                streams.RowWriter(wrong, errors_format).write(mistakes)
-            if page is not None:
+            if errors_file is not None:
+                mistakes = (_row(task, examples, i, answers[i], other_columns[i]) for i in task.mistakes(answers, y))
+                streams.RowWriter(errors_file, errors_format).write(mistakes)
+            if report_file is not None:
                 assert y is not None  # the model was measured with labels
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
-                streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
+                streams.write_lines(report_file, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
             raise Misuse(one_line(error)) from error
-    _tell({**measures, **details})
+    _print_measures({**measures, **details})
 
 
-def _tell(measures: dict[str, float]) -> None:
+def _print_measures(measures: dict[str, float]) -> None:
     for name, value in measures.items():
         click.echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
 
@@ -209,9 +209,12 @@ def _page(
     from keras_bert.visualize import evaluation_page
 
     worst = task.worst(answers, y)
-    told = f"{min(_SHOWN, len(worst)):,} of {len(worst):,}, the worst first."
-    shown = [evaluation_page.ExampleAnswer(_read(task, x, i), task.compared(answers[i], y[i])) for i in worst[:_SHOWN]]
-    return evaluation_page.page(title, measures, details, task.confusion(answers, y), shown, told)
+    caption = f"{min(_WORST_ANSWERS, len(worst)):,} of {len(worst):,}, the worst first."
+    worst_answers = [
+        evaluation_page.ExampleAnswer(_texts_of_example(task, x, i), task.compared(answers[i], y[i]))
+        for i in worst[:_WORST_ANSWERS]
+    ]
+    return evaluation_page.page(title, measures, details, task.confusion(answers, y), worst_answers, caption)
 
 
 def _other_columns(
@@ -223,18 +226,18 @@ def _other_columns(
 
 
 def _row(
-    task: BertTask, examples: Labelled, number: int, answer: Any, others: Mapping[str, object]
+    task: BertTask, examples: Labelled, number: int, answer: Any, other_columns: Mapping[str, object]
 ) -> dict[str, object]:
     """Builds a row of --errors."""
     (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
     row = {} if place is None else {"file" if isinstance(place, str) else "line": place}
     row |= {"id": examples.ids[number]} if isinstance(examples, QuestionExamples) else {}
     assert y is not None  # the model was measured with labels
-    row |= {**_read(task, x, number), "label": y[number], **task.answer_columns(answer)}
-    return {**row, **streams.renamed(others, row)}
+    row |= {**_texts_of_example(task, x, number), "label": y[number], **task.answer_columns(answer)}
+    return {**row, **streams.rename_columns(other_columns, row)}
 
 
-def _read(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:
+def _texts_of_example(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:
     """Picks the texts of an example, by the names of the model's inputs."""
     columns = x if isinstance(x, tuple) else (x,)
     return {name: column[number] for name, column in zip(task.text_names, columns, strict=True)}

@@ -20,7 +20,7 @@ from keras_bert.cli.options import (
     together,
     tokenizer_option,
 )
-from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports, written
+from keras_bert.cli.terminal import Misuse, errors_in_one_line, misuse, one_line, quiet_imports
 
 _SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
 _PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
@@ -231,7 +231,7 @@ def _check_output(output: str, mark: str, overwrite: bool) -> None:
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
     """Runs an export, and prints its path and size."""
-    with written(output):
+    with errors_in_one_line(output):
         path = Path(write() or output)
     size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
     click.echo(f"{path}: {size / 1e6:.1f} MB")

@@ -62,10 +62,10 @@ def _row(text: str, answer: FilledText) -> dict[str, object]:
 
 
 def _line(answer: FilledText) -> str:
-    masks = [[f"{_shown(each['token'])} {each['probability']:.3f}" for each in mask] for mask in answer["masks"]]
+    masks = [[f"{_format_token(each['token'])} {each['probability']:.3f}" for each in mask] for mask in answer["masks"]]
     return "\t".join([" ".join(answer["text"].split()), *map(" ".join, masks)])
 
 
-def _shown(token: str) -> str:
+def _format_token(token: str) -> str:
     """Removes the spaces around a token; quotes a token of white space."""
     return " ".join(token.split()) or json.dumps(token)

@@ -160,7 +160,7 @@ def rank(text_pair_column: str | None, **options: Any) -> None:
 )
 @click.option(
     "--matryoshka-dims",
-    callback=lambda *given: _numbers(given[-1]),
+    callback=lambda *arguments: _parse_numbers(arguments[-1]),
     metavar="N,...",
     help="Train vectors that can be truncated to each of these sizes, such as 384,128.",
 )
@@ -186,7 +186,7 @@ def embed(**options: Any) -> None:
     runs.fine_tune("embed", **options)
 
 
-def _numbers(text: str | None) -> tuple[int, ...]:
+def _parse_numbers(text: str | None) -> tuple[int, ...]:
     """Parses positive whole numbers with commas between them. Raises Misuse for anything else."""
     try:
         numbers = tuple(int(each) for each in text.split(",")) if text else ()

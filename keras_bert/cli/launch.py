@@ -44,38 +44,38 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
     if command[0] not in _TRAIN:
         raise Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
     for attempt in range(restarts + 1):
-        failed = _run(workers, command)
+        failure = _run(workers, command)
         command = tuple(each for each in command if each != "--overwrite")  # it would remove the run at each restart
-        if failed is None:
+        if failure is None:
             return
-        number, code = failed
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        number, code = failure
+        reason = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         if code == _MISUSE or attempt == restarts:
-            click.echo(f"worker {number} {how}; all workers ended", err=True)
+            click.echo(f"worker {number} {reason}; all workers ended", err=True)
             sys.exit(code if code > 0 else 128 - code)
-        click.echo(f"worker {number} {how}; all resume from the last checkpoint", err=True)
+        click.echo(f"worker {number} {reason}; all resume from the last checkpoint", err=True)
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
     """Runs the command. Returns the number and the exit code of the first worker that failed; None if all succeed."""
-    started: list[subprocess.Popen] = []
+    processes: list[subprocess.Popen] = []
     with end_the_command(
-        clean_up=lambda: _end(started), message=resumable("the run", "add --overwrite", ", all workers ended")
+        clean_up=lambda: _end(processes), message=resumable("the run", "add --overwrite", ", all workers ended")
     ):
-        tellers = _start(workers, command, started)
-        failed = _first_failure(started)
-        _end(started)
-    for teller in tellers:
-        teller.join()
-    return failed
+        threads = _start(workers, command, processes)
+        failure = _first_failure(processes)
+        _end(processes)
+    for thread in threads:
+        thread.join()
+    return failure
 
 
-def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Popen]) -> list[threading.Thread]:
+def _start(workers: int, command: tuple[str, ...], processes: list[subprocess.Popen]) -> list[threading.Thread]:
     """Starts the processes, and the threads that copy their output to this process's."""
     cluster = {"worker": [f"localhost:{port}" for port in _free_ports(workers)]}
-    tellers = []
-    for i in range(workers):
-        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": i}})
+    threads = []
+    for number in range(workers):
+        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": number}})
         process = subprocess.Popen(
             [sys.executable, "-m", "keras_bert.cli", *command],
             env={**os.environ, "TF_CONFIG": config},
@@ -87,11 +87,11 @@ def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Pope
             start_new_session=True,  # Ctrl-C reaches only this process, which ends the workers
             preexec_fn=_end_with_parent,
         )
-        started.append(process)
+        processes.append(process)
         for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
-            tellers.append(threading.Thread(target=_tell, args=(f"[{i}] ", source, target), daemon=True))
-            tellers[-1].start()
-    return tellers
+            threads.append(threading.Thread(target=_copy_lines, args=(f"[{number}] ", source, target), daemon=True))
+            threads[-1].start()
+    return threads
 
 
 def _end_with_parent() -> None:
@@ -99,14 +99,14 @@ def _end_with_parent() -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
             each.bind(("localhost", 0))
         return [each.getsockname()[1] for each in sockets]
 
 
-def _tell(prefix: str, source: IO[str], target: IO[str]) -> None:
+def _copy_lines(prefix: str, source: IO[str], target: IO[str]) -> None:
     for line in source:
         target.write(f"{prefix}{line}")
         target.flush()
@@ -116,10 +116,10 @@ def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
     """Waits until a process fails, and returns its number and exit code, or until all succeed, and returns None."""
     while True:
         codes = [process.poll() for process in processes]
-        failed = [(i, code) for i, code in enumerate(codes) if code]
-        if failed:
+        failures = [(number, code) for number, code in enumerate(codes) if code]
+        if failures:
             # A killed process, which has a negative code, comes first: its end made the others fail.
-            return min(failed, key=lambda each: each[1])
+            return min(failures, key=lambda each: each[1])
         if all(code == 0 for code in codes):
             return None
         time.sleep(0.1)

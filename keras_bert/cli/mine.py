@@ -84,11 +84,11 @@ def mine(
     """
     output_format = streams.format_of(output, streams.ROWS)
     table = {"header": not rules.pop("no_header"), "format": rules.pop("format"), "delimiter": rules.pop("delimiter")}
-    learned = read_columns(pairs, text_columns=[query_column, positive_column], **table)
+    examples = read_columns(pairs, text_columns=[query_column, positive_column], **table)
     from keras_bert.search import NegativeRules, mine_negatives
 
     with misuse(OSError):
-        chosen_by = NegativeRules(**rules)
+        negative_rules = NegativeRules(**rules)
         texts = [row.text for row in read_corpus(corpus, text_column)] if corpus else []
     unfinished = Path(f"{output}.unfinished")
     with (
@@ -102,15 +102,15 @@ def mine(
             from keras_bert.tasks.table import load_reranker
         reranker = None if rerank is None else load_reranker(rerank)
         with files.only_writer(unfinished):
-            queries, positives = learned.columns
-            given = (queries, positives, texts, preset, chosen_by, reranker, batch_tokens)
-            found = mine_negatives(*given, encoded=unfinished / "vectors.bin")
+            queries, positives = examples.columns
+            arguments = (queries, positives, texts, preset, negative_rules, reranker, batch_tokens)
+            triplets = mine_negatives(*arguments, encoded=unfinished / "vectors.bin")
             count, writer = 0, streams.RowWriter(results, output_format)
-            for triplet in found:
+            for triplet in triplets:
                 writer.write([_row(triplet)])
                 count += 1
     shutil.rmtree(unfinished)
-    click.echo(f"{output}: {count:,} triplets of {len(learned):,} pairs", err=True)
+    click.echo(f"{output}: {count:,} triplets of {len(examples):,} pairs", err=True)
 
 
 def _row(triplet: Triplet) -> dict[str, str | float]:

@@ -86,7 +86,7 @@ def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
         return None
 
 
-def encoded(
+def encode_chunks(
     model: BertSentenceEncoder, lines: streams.Lines, batch_tokens: int
 ) -> Iterator[tuple[list[str], np.ndarray]]:
     """Encodes input lines in chunks, and yields each chunk's texts and their vectors `[texts, size]`."""
@@ -198,11 +198,11 @@ def output_option(is_eager: bool = False, required: bool = False) -> Callable[[C
     )
 
 
-def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
+def _choose_format(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
     output = ctx.params.get("output")  # --output is eager, so click has parsed it already
     assert isinstance(parameter.type, click.Choice)
     formats = parameter.type.choices
-    chosen = given or streams.format_of(output, formats, f"choose --format {' or '.join(formats)}")
+    chosen = value or streams.format_of(output, formats, f"choose --format {' or '.join(formats)}")
     if chosen == "npy" and output in (None, "-"):
         raise Misuse("the format npy needs --output FILE")
     return chosen
@@ -237,7 +237,7 @@ def _option(
         settings = {"is_flag": True, "help": field.metadata["help"]}
     elif kind is Mapping:
         help = f"{settings['help']}  [may be repeated]"
-        settings = {"multiple": True, "callback": _weights, "metavar": "LABEL=NUMBER", "help": help}
+        settings = {"multiple": True, "callback": _parse_weights, "metavar": "LABEL=NUMBER", "help": help}
     default = defaults.get(field.name, field.default)
     if default is dataclasses.MISSING:
         settings["required"] = True
@@ -247,9 +247,9 @@ def _option(
     return click.option(*(f"--{name.replace('_', '-')}" for name in names), field.name, **settings)
 
 
-def _weights(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+def _parse_weights(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, float]:
     weights = {}
-    for each in given:
+    for each in pairs:
         label, _, number = each.rpartition("=")
         try:
             weights[label] = float(number)
@@ -298,7 +298,7 @@ def load_in_precision(
     with misuse(OSError):
         model = from_preset(preset)
         if calibration is not None:
-            model.set_precision(precision, _calibration_texts(calibration, model.text_names))
+            model.set_precision(precision, _read_calibration_texts(calibration, model.text_names))
         elif precision != "float32":
             model.set_precision(precision)
     if precision == "int8" and model.encoder.inference.ranges.is_built_in:
@@ -307,11 +307,11 @@ def load_in_precision(
     return model
 
 
-def _calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
+def _read_calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
     """Reads calibration texts from a file; for a model of pairs, both columns. Raises ValueError or OSError."""
     if tables.format_of(path) is not None:
-        found = [row for _, row in tables.text_rows(path, names)]
-        columns = [[row[name] for row in found] for name in names]
+        rows = [row for _, row in tables.text_rows(path, names)]
+        columns = [[row[name] for row in rows] for name in names]
     elif len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
     else:

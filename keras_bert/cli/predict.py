@@ -57,20 +57,22 @@ def predict(
     """
     if len(text) == 1 and Path(text[0]).is_file():
         raise Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
-    form = options["format"]
+    input_format = options["format"]
     if file and file != "-" and Path(file).is_file():
         with misuse(OSError):
-            form = format_of(file, form)
+            input_format = format_of(file, input_format)
     output_format = streams.format_of(output, streams.ROWS)
-    source = file if form and file and Path(file).is_file() else streams.open_texts(text, file)
-    if not isinstance(source, str) and (options["skip_bad"] or form not in (None, "jsonl")):
+    source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
+    if not isinstance(source, str) and (options["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
     from keras_bert.tasks.table import columns_of_texts, load_task
 
     with misuse(OSError):
         if isinstance(source, str):
             check_columns(
-                source, columns_of_texts(model, options["text_column"], options["text_pair_column"]), **_rows(options)
+                source,
+                columns_of_texts(model, options["text_column"], options["text_pair_column"]),
+                **_table_options(options),
             )
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
@@ -82,9 +84,9 @@ def predict(
         columns = {name: columns[name] or name for name in names}  # the file's column for each text of the model
         count = None
         if isinstance(source, str):
-            count, chunks = _of_table(source, columns, options)
+            count, chunks = _read_table(source, columns, options)
         else:
-            chunks = source.chunks(lambda line: _of_line(line, columns, form == "jsonl"))
+            chunks = source.chunks(lambda line: _parse_line(line, columns, input_format == "jsonl"))
         writer = streams.RowWriter(results, output_format)
         with tqdm(total=count, unit=" texts", delay=1, disable=None) as bar:
             for rows in chunks:
@@ -96,30 +98,32 @@ def predict(
                 bar.update(len(rows))
 
 
-def _of_table(
+def _read_table(
     file: str, columns: dict[str, str], options: dict[str, Any]
 ) -> tuple[int, Iterator[list[dict[str, Any]]]]:
     """Checks all rows of a table. Returns their number, and an iterator over chunks of rows, by column."""
-    read = functools.partial(text_rows, file, list(columns.values()), skip_bad=options["skip_bad"], **_rows(options))
+    read_rows = functools.partial(
+        text_rows, file, list(columns.values()), skip_bad=options["skip_bad"], **_table_options(options)
+    )
     with misuse(OSError):
-        count = sum(1 for _ in read())
+        count = sum(1 for _ in read_rows())
 
     def chunks() -> Iterator[list[dict[str, Any]]]:
         with warnings.catch_warnings():  # the first reading has shown them
             warnings.simplefilter("ignore", UserWarning)
-            rows = (row for _, row in read())
+            rows = (row for _, row in read_rows())
             while chunk := list(itertools.islice(rows, streams.TEXTS_AT_A_TIME)):
                 yield chunk
 
     return count, chunks()
 
 
-def _rows(options: Mapping[str, Any]) -> dict[str, Any]:
+def _table_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Translates the command's options into arguments of the functions that read tables."""
     return {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
 
 
-def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:
+def _parse_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:
     """Parses an input line into a row, by column. Raises ValueError if the model cannot read it."""
     if not is_json:
         if len(columns) > 1:
@@ -132,4 +136,4 @@ def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any
 
 
 def _row(row: Mapping[str, object], answer: Mapping[str, object]) -> dict[str, object]:
-    return {**streams.renamed(row, answer), **answer}
+    return {**streams.rename_columns(row, answer), **answer}

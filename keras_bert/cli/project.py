@@ -11,7 +11,7 @@ from keras_bert.cli import streams
 from keras_bert.cli.options import (
     batch_tokens_option,
     check_prompts,
-    encoded,
+    encode_chunks,
     file_option,
     load_model,
     preset_option,
@@ -51,5 +51,5 @@ def project(
         from keras_bert import BertSentenceEncoder
     model = load_model(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
     with misuse(FileExistsError):
-        count = write_projector(output, encoded(model, lines, batch_tokens), overwrite)
+        count = write_projector(output, encode_chunks(model, lines, batch_tokens), overwrite)
     click.echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

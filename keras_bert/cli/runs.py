@@ -15,7 +15,7 @@ from keras_bert.cli.options import check_prompts, recipe_options, together
 from keras_bert.cli.terminal import end, end_the_command, killed_processes, misuse, quiet_imports, resumable
 from keras_bert.sizes import is_size_of_bert
 
-_CANNOT_BE_USED = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+_FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 def options(*recipes: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
@@ -114,7 +114,7 @@ def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> No
         with (
             end_the_command(message=unfinished()),
             killed_processes(),
-            misuse(*_CANNOT_BE_USED),
+            misuse(*_FILE_ERRORS),
         ):
             measures = getattr(runs, function)(*arguments, overwrite=overwrite, log=log, **settings)
     except Interrupted as error:
@@ -126,5 +126,5 @@ def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> No
     with quiet_imports():
         from keras_bert.training import report
     for name, value, baseline in report.with_baselines(measures):
-        beside = "" if baseline is None else f"\t(baseline: {baseline:.4f})"
-        click.echo(f"{name}\t{value:.4f}{beside}")
+        suffix = "" if baseline is None else f"\t(baseline: {baseline:.4f})"
+        click.echo(f"{name}\t{value:.4f}{suffix}")

@@ -65,56 +65,56 @@ def search(
     from keras_bert.search.index_files import find_record
 
     with misuse(FileNotFoundError):
-        made_by = preset or find_record(Path(directory)).preset
-    directory_of(made_by)
+        handle = preset or find_record(Path(directory)).preset
+    directory_of(handle)
     with quiet_imports():
         from keras_bert.tasks.table import load_reranker
     with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)
         reranker = None if rerank is None else load_reranker(rerank)
-    write = _text if lines.count() == 1 else _text_of_several
-    rows, writer = _answer if output_format == "jsonl" else _hits, streams.RowWriter(results, output_format)
+    to_lines = _lines_of_hits if lines.count() == 1 else _lines_with_query
+    to_rows, writer = _query_row if output_format == "jsonl" else _hit_rows, streams.RowWriter(results, output_format)
     with lines.progress() as bar:
-        for queries in lines.chunks(_query):
+        for queries in lines.chunks(_check_query):
             with misuse():
                 hits = index.search(queries, top_k, reranker, where or None)
             if output_format == "text":
-                streams.write_lines(results, _each(queries, hits, write))
+                streams.write_lines(results, _convert_hits(queries, hits, to_lines))
             else:
-                writer.write(_each(queries, hits, rows))
+                writer.write(_convert_hits(queries, hits, to_rows))
             bar.update(len(queries))
 
 
-def _query(line: str) -> str:
+def _check_query(line: str) -> str:
     """Checks a line of the queries. Raises ValueError if it is blank."""
     if not line.strip():
         raise ValueError("query is empty")
     return line
 
 
-def _each(
-    queries: list[str], hits: Sequence[Sequence[Mapping[str, object]]], written: Callable[..., Iterator[T]]
+def _convert_hits(
+    queries: list[str], hits_of_queries: Sequence[Sequence[Mapping[str, object]]], convert: Callable[..., Iterator[T]]
 ) -> Iterator[T]:
-    for query, found in zip(queries, hits, strict=True):
-        yield from written(query, found)
+    for query, hits in zip(queries, hits_of_queries, strict=True):
+        yield from convert(query, hits)
 
 
-def _text(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
+def _lines_of_hits(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
     for hit in hits:
-        yield f"{hit.get('score', hit['similarity']):.3f}\t{streams.shown(hit['text'])}"
+        yield f"{hit.get('score', hit['similarity']):.3f}\t{streams.printable_line(hit['text'])}"
 
 
-def _text_of_several(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
-    return (f"{streams.shown(query)}\t{line}" for line in _text(query, hits))
+def _lines_with_query(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
+    return (f"{streams.printable_line(query)}\t{line}" for line in _lines_of_hits(query, hits))
 
 
-def _answer(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield {"query": query, "hits": list(map(_rounded, hits))}
+def _query_row(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield {"query": query, "hits": list(map(_round_floats, hits))}
 
 
-def _hits(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return ({"query": query, **_rounded(hit)} for hit in hits)
+def _hit_rows(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return ({"query": query, **_round_floats(hit)} for hit in hits)
 
 
-def _rounded(hit: dict[str, Any]) -> dict[str, Any]:
+def _round_floats(hit: dict[str, Any]) -> dict[str, Any]:
     return {name: round(each, 6) if isinstance(each, float) else each for name, each in hit.items()}

@@ -46,11 +46,11 @@ def senses(word: str, file: str | None, preset: Path, output: str | None, overwr
         encoder = load_model(BertEncoder.from_preset, preset)
         preprocessor = load_model(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
         with misuse():
-            found = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
+            word_senses = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
             if kind == ".png":
-                results.write(senses.picture(found))
+                results.write(senses.picture(word_senses))
                 return
-        streams.write_lines(results, [senses.page(found)] if kind == ".html" else _json_lines(found))
+        streams.write_lines(results, [senses.page(word_senses)] if kind == ".html" else _json_lines(word_senses))
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
@@ -59,10 +59,10 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
             yield " ".join(block)
 
 
-def _json_lines(found: Senses) -> Iterator[str]:
+def _json_lines(senses: Senses) -> Iterator[str]:
     from keras_bert.embedding.vector_files import with_vector
 
-    for each, point, vector in zip(found.occurrences, found.points.tolist(), found.vectors, strict=True):
+    for each, point, vector in zip(senses.occurrences, senses.points.tolist(), senses.vectors, strict=True):
         line = streams.json_line(sentence=each.sentence, start=each.start, end=each.end, point=point)
         yield with_vector(line, vector)
-    yield with_vector(streams.json_line(word=found.word, point=found.static_point.tolist()), found.static)
+    yield with_vector(streams.json_line(word=senses.word, point=senses.static_point.tolist()), senses.static)

@@ -13,7 +13,7 @@ from keras_bert.cli.options import check_prompts, load_model, prompt_option, tex
 from keras_bert.cli.terminal import Misuse, quiet_imports
 
 _MOST_TEXTS = 1000  # for more texts, all pairs are written only as a matrix
-_BIG = 1e9  # bytes: a larger matrix gets a warning
+_LARGE_FILE = 1e9  # bytes: a larger matrix gets a warning
 
 
 @click.command()
@@ -47,11 +47,11 @@ def similarity(
       $ keras-bert similarity "a cat" "a kitten" "income tax" --top 1 --format jsonl
       {"first": "a cat", "second": "a kitten", "similarity": 0.766277}
     """
-    chosen = top is not None or threshold is not None
-    if chosen and output_format == "npy":
+    writes_pairs = top is not None or threshold is not None
+    if writes_pairs and output_format == "npy":
         raise Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
     texts = list(lines.parsed())
-    _check_count(len(texts), output_format, chosen)
+    _check_count(len(texts), output_format, writes_pairs)
     check_prompts(preset, prompt)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
@@ -59,9 +59,9 @@ def similarity(
         from keras_bert.search.neighbours import similar_pairs
     model = load_model(BertSentenceEncoder.to_compare, preset, default_prompt=prompt)
     vectors = model.encode(texts)  # their dot products are similarities
-    if chosen or output_format in streams.ROWS:
-        found = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
-        pairs = ((texts[first], texts[second], value) for first, second, value in found)
+    if writes_pairs or output_format in streams.ROWS:
+        similar = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
+        pairs = ((texts[first], texts[second], value) for first, second, value in similar)
         if output_format == "text":
             streams.write_lines(results, itertools.starmap(_text_pair, pairs))
         else:
@@ -74,12 +74,12 @@ def similarity(
         streams.write_lines(results, _table(texts, rows))
 
 
-def _check_count(count: int, output_format: str, chosen: bool) -> None:
+def _check_count(count: int, output_format: str, writes_pairs: bool) -> None:
     if count < 2:
         raise Misuse(f"a comparison needs two texts, but there {'is' if count else 'are'} {count}")
-    if output_format == "npy" and 4 * count**2 > _BIG:
+    if output_format == "npy" and 4 * count**2 > _LARGE_FILE:
         click.echo(f"Warning: the matrix of {count:,} texts takes {4 * count**2 / 1e9:.1f} GB", err=True)
-    if output_format != "npy" and count > _MOST_TEXTS and not chosen:
+    if output_format != "npy" and count > _MOST_TEXTS and not writes_pairs:
         raise Misuse(
             f"{count:,} texts make {count * (count - 1) // 2:,} pairs; choose some with --top or --threshold, or write "
             "the matrix with --output FILE.npy"
@@ -89,7 +89,7 @@ def _check_count(count: int, output_format: str, chosen: bool) -> None:
 def _table(texts: list[str], rows: Iterable[Iterable[float]]) -> Iterator[str]:
     yield _table_row("", range(1, len(texts) + 1), "", "8d")
     for number, (text, row) in enumerate(zip(texts, rows, strict=True), start=1):
-        yield _table_row(number, row, streams.shown(text), "8.3f")
+        yield _table_row(number, row, streams.printable_line(text), "8.3f")
 
 
 def _table_row(number: int | str, values: Iterable[float], text: str, value_format: str) -> str:
@@ -97,7 +97,7 @@ def _table_row(number: int | str, values: Iterable[float], text: str, value_form
 
 
 def _text_pair(first: str, second: str, value: float) -> str:
-    return f"{value:.3f}\t{streams.shown(first)}\t{streams.shown(second)}"
+    return f"{value:.3f}\t{streams.printable_line(first)}\t{streams.printable_line(second)}"
 
 
 def _row_of_pair(first: str, second: str, value: float) -> dict[str, str | float]:

@@ -36,7 +36,7 @@ _FORMAT_OF_EXTENSION = {
     **{".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".xlsx": "xlsx", ".gz": "gz"},
 }
 _BYTES_AT_A_TIME = 1 << 16  # the capacity of a pipe
-_MOMENT = 0.02  # seconds to wait for input before a chunk is computed
+_SECONDS_TO_WAIT = 0.02  # seconds to wait for input before a chunk is computed
 
 
 @dataclass(frozen=True)
@@ -91,24 +91,24 @@ class Arriving:
         self._lines: deque[bytes] = deque()
 
     def __iter__(self) -> Iterator[bytes]:
-        begun: list[bytes] = []  # parts of an unfinished line
-        ends = b"\r"  # the line end of old Macs, in a file without a line feed
-        while came := self.file.read1(_BYTES_AT_A_TIME):
-            first, *others = came.split(b"\n")
-            begun.append(first)
-            if others:
-                ends = b"\n"
-                self._lines.extend([b"".join(begun), *others[:-1]])
-                begun = [others[-1]]
+        parts: list[bytes] = []  # parts of an unfinished line
+        line_end = b"\r"  # the line end of old Macs, in a file without a line feed
+        while block := self.file.read1(_BYTES_AT_A_TIME):
+            first, *rest = block.split(b"\n")
+            parts.append(first)
+            if rest:
+                line_end = b"\n"
+                self._lines.extend([b"".join(parts), *rest[:-1]])
+                parts = [rest[-1]]
             while self._lines:
                 yield self._lines.popleft()
-        if last := b"".join(begun):
-            yield from last.removesuffix(ends).split(ends)
+        if last := b"".join(parts):
+            yield from last.removesuffix(line_end).split(line_end)
 
     def would_wait(self) -> bool:
-        """Checks whether no further line is here, and none arrives within `_MOMENT`."""
+        """Checks whether no further line is here, and none arrives within `_SECONDS_TO_WAIT`."""
         try:
-            return not self._lines and not select.select([self.file], [], [], _MOMENT)[0]
+            return not self._lines and not select.select([self.file], [], [], _SECONDS_TO_WAIT)[0]
         except ValueError:  # in memory, without a file descriptor
             return False
 
@@ -122,7 +122,7 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
         raw = (argument.encode("utf-8", "surrogateescape") for argument in arguments)
         return Lines(raw, "argument", count=lambda: len(arguments))
     if file and file != "-":
-        lines = Arriving(_opened(file))
+        lines = Arriving(_open(file))
         return Lines(_closing(lines), f"{file}, line", lines.would_wait, functools.partial(_count_lines, Path(file)))
     if not file and (sys.stdin is None or sys.stdin.isatty()):
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
@@ -130,7 +130,7 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
     return Lines(lines, "standard input, line", lines.would_wait)
 
 
-def _opened(file: str) -> io.BufferedReader:
+def _open(file: str) -> io.BufferedReader:
     try:
         return open(file, "rb")
     except OSError as error:
@@ -140,12 +140,12 @@ def _opened(file: str) -> io.BufferedReader:
 def _count_lines(path: Path) -> int | None:
     if not path.is_file():  # a pipe can be read only once
         return None
-    count, of_old_macs, last = 0, 0, b"\n"
+    count, carriage_returns, last = 0, 0, b"\n"
     with open(path, "rb") as file:
         while block := file.read(_BYTES_AT_A_TIME):
-            count, of_old_macs, last = count + block.count(b"\n"), of_old_macs + block.count(b"\r"), block
+            count, carriage_returns, last = count + block.count(b"\n"), carriage_returns + block.count(b"\r"), block
     end = b"\n" if count else b"\r"
-    return (count or of_old_macs) + (last != b"\n" and not last.endswith(end))
+    return (count or carriage_returns) + (last != b"\n" and not last.endswith(end))
 
 
 def _closing(lines: Arriving) -> Iterator[bytes]:
@@ -189,13 +189,13 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
         Misuse: the extension belongs to a format that is not in `formats`, or is unknown although it `must_be_known`.
     """
     suffix = Path(output or "").suffix.lower()
-    found = _FORMAT_OF_EXTENSION.get(suffix, suffix if must_be_known else formats[0])
-    if found not in formats:
-        ends = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
+    format = _FORMAT_OF_EXTENSION.get(suffix, suffix if must_be_known else formats[0])
+    if format not in formats:
+        extensions = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
         command = click.get_current_context().info_name
-        advice = advice or f"choose a name that ends in {' or '.join(ends)}"
-        raise Misuse(f"{output}: {command} does not write {found or 'that'}; {advice}")
-    return found
+        advice = advice or f"choose a name that ends in {' or '.join(extensions)}"
+        raise Misuse(f"{output}: {command} does not write {format or 'that'}; {advice}")
+    return format
 
 
 class RowWriter:
@@ -226,8 +226,8 @@ class RowWriter:
             write_lines(self._file, (self._line(self._cells(row)) for row in chunk))
 
     def _cells(self, row: Mapping[str, object]) -> list[str]:
-        if others := [name for name in row if name not in self._columns]:
-            raise Misuse(f"a row has the column {others[0]!r}, which the rows before lack; write JSON lines, .jsonl")
+        if unknown := [name for name in row if name not in self._columns]:
+            raise Misuse(f"a row has the column {unknown[0]!r}, which the rows before lack; write JSON lines, .jsonl")
         return [_cell(row.get(name)) for name in self._columns]
 
     def _line(self, cells: list[str]) -> str:
@@ -246,25 +246,25 @@ def _cell(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def renamed(row: Mapping[str, object], taken: Collection[str]) -> dict[str, object]:
+def rename_columns(row: Mapping[str, object], taken_names: Collection[str]) -> dict[str, object]:
     """Renames the columns of a row whose names are taken: `label` becomes `given_label`."""
-    free: dict[str, object] = {}
+    result: dict[str, object] = {}
     for name, value in row.items():
-        shown = name
-        while shown in taken or shown in free or (shown != name and shown in row):
-            shown = f"given_{shown}"
-        free[shown] = value
-    return free
+        new_name = name
+        while new_name in taken_names or new_name in result or (new_name != name and new_name in row):
+            new_name = f"given_{new_name}"
+        result[new_name] = value
+    return result
 
 
 def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
     """Writes lines as UTF-8, in any locale, and flushes the file."""
-    spelled = visible if file.isatty() else str
-    file.writelines(f"{spelled(line)}\n".encode() for line in lines)
+    escape = visible if file.isatty() else str
+    file.writelines(f"{escape(line)}\n".encode() for line in lines)
     file.flush()
 
 
-def shown(text: str) -> str:
+def printable_line(text: str) -> str:
     """Formats a text as one printable line."""
     return visible(" ".join(text.split()))
 

@@ -30,11 +30,11 @@ class Misuse(click.ClickException):
 
 
 @contextlib.contextmanager
-def misuse(*more: type[Exception]) -> Iterator[None]:
-    """Turns ImportError, ValueError and `more`, in this block, into Misuse with a one-line message."""
+def misuse(*error_types: type[Exception]) -> Iterator[None]:
+    """Turns ImportError, ValueError and `error_types`, in this block, into Misuse with a one-line message."""
     try:
         yield
-    except (ImportError, ValueError, *more) as error:
+    except (ImportError, ValueError, *error_types) as error:
         raise Misuse(one_line(error)) from error
 
 
@@ -55,7 +55,7 @@ def visible(text: str) -> str:
 
 
 @contextlib.contextmanager
-def written(output: str | Path) -> Iterator[None]:
+def errors_in_one_line(output: str | Path) -> Iterator[None]:
     """Turns errors while a directory is written, in this block, into one line with the directory's name."""
     import tensorflow as tf
 
@@ -81,14 +81,14 @@ def quiet_imports() -> Iterator[None]:
     for name in ("tensorflow", "absl"):  # the logs of Python code
         logging.getLogger(name).setLevel(logging.ERROR)
     # TensorFlow ignores the log level during its import, so the file descriptor is redirected.
-    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         yield
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
-        os.close(nowhere)
+        os.close(null)
 
 
 def import_tensorflow() -> None:
@@ -117,17 +117,17 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 ARGUMENTS = "keras_bert.arguments"  # the key of the command line's words in click's `Context.meta`
 
 
-def resumable(unfinished: str, anew: str, after: str = "") -> str:
+def resumable(unfinished: str, advice: str, position: str = "") -> str:
     """Formats the message of an interruption, with the command line that resumes the work.
 
     Args:
         unfinished: the unfinished work, such as "the run in my-model".
-        anew: the advice for starting from the beginning, such as "add --overwrite".
-        after: the last saved position, such as " after epoch 1 of 3".
+        advice: the advice for starting from the beginning, such as "add --overwrite".
+        position: the last saved position, such as " after epoch 1 of 3".
     """
     words = click.get_current_context().meta[ARGUMENTS]
     command = shlex.join(["keras-bert", *(word for word in words if word != "--overwrite")])
-    return f"Interrupted{after}; {unfinished} is unfinished. To begin anew, {anew}; to resume, run: {command}"
+    return f"Interrupted{position}; {unfinished} is unfinished. To begin anew, {advice}; to resume, run: {command}"
 
 
 @contextlib.contextmanager
@@ -148,14 +148,14 @@ def end_the_command(
         clean_up()
         end(number, message, stderr)
 
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             if handler is not signal.SIG_IGN:  # it is ignored under nohup
                 signal.signal(number, handle)
         yield
     finally:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
         os.close(stderr)
 

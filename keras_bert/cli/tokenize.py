@@ -27,13 +27,13 @@ def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) 
     """Writes each text (coloured on a terminal) and the table of its tokens."""
     from keras_bert.text.explanation import explain
 
-    between: list[str] = []  # an empty line goes before each text except the first
+    separator: list[str] = []  # an empty line goes before each text except the first
     for chunk in chunks:
         for text, tokens in zip(chunk, explain(tokenizer, chunk), strict=True):
-            line = _coloured(text, tokens) if results.isatty() else _shown(text)
-            results.writelines(f"{each}\n".encode() for each in (*between, line))  # `write_lines` escapes colours
+            line = _coloured(text, tokens) if results.isatty() else _escape(text)
+            results.writelines(f"{each}\n".encode() for each in (*separator, line))  # `write_lines` escapes colours
             streams.write_lines(results, _table(tokens))
-            between = [""]
+            separator = [""]
 
 
 def _coloured(text: str, tokens: Sequence[ExplainedToken]) -> str:
@@ -44,9 +44,9 @@ def _coloured(text: str, tokens: Sequence[ExplainedToken]) -> str:
         start, end = token.character_span
         start = max(start, done)  # a character may be in several tokens
         if start < end:
-            parts += [_shown(text[done:start]), click.style(_shown(text[start:end]), fg="black", bg=next(colours))]
+            parts += [_escape(text[done:start]), click.style(_escape(text[start:end]), fg="black", bg=next(colours))]
             done = end
-    return "".join([*parts, _shown(text[done:])])
+    return "".join([*parts, _escape(text[done:])])
 
 
 def _table(tokens: Sequence[ExplainedToken]) -> Iterator[str]:
@@ -62,11 +62,11 @@ def _row(token: ExplainedToken) -> tuple[str, ...]:
     spans = ("" if span is None else f"{span[0]}-{span[1]}" for span in (token.byte_span, token.character_span))
     position, type_id, id_ = ("" if number is None else str(number) for number in numbers)
     bytes_, characters = spans
-    changes = ", ".join(map(_shown, token.changes))
-    return (position, type_id, id_, _shown(token.token or ""), bytes_, characters, _shown(token.text), changes)
+    changes = ", ".join(map(_escape, token.changes))
+    return (position, type_id, id_, _escape(token.token or ""), bytes_, characters, _escape(token.text), changes)
 
 
-def _shown(text: str) -> str:
+def _escape(text: str) -> str:
     """Replaces line ends and control characters by their code points, such as <U+000A>."""
     return "".join(each if each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
 

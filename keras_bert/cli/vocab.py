@@ -50,7 +50,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
         raise Misuse(f"cannot write {output}: there is no directory {path.parent}")
     _refuse_to_replace(path, output)
     with misuse(OSError):
-        paths = [each for given in corpus for each in files.text_files(Path(given))]
+        paths = [each for source in corpus for each in files.text_files(Path(source))]
     with quiet_imports():
         from keras_bert.text import learn_vocabulary
         from keras_bert.text.learning import fertility
@@ -58,18 +58,18 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
     with misuse():
         tokenizer = learn_vocabulary(paths, size, kind, **settings)
-        fits = fertility(tokenizer, paths)
+        measures = fertility(tokenizer, paths)
         _refuse_to_replace(path, output)  # another process may have written it
         if one_file:
             files.write_texts(path.parent, {path.name: "".join(f"{token}\n" for token in tokenizer.vocabulary)})
         else:
             with files.directory_written_whole(path, "", overwrite=False) as unfinished:
                 tokenizer.save_preset(unfinished)
-    read = sum(each.stat().st_size for each in paths)
-    click.echo(f"{output}: {tokenizer.vocabulary_size:,} tokens from {read:,} bytes")
+    size_in_bytes = sum(each.stat().st_size for each in paths)
+    click.echo(f"{output}: {tokenizer.vocabulary_size:,} tokens from {size_in_bytes:,} bytes")
     click.echo(
-        f"{fits.tokens_per_word:.3g} tokens a word, {fits.bytes_per_token:.3g} bytes a token, "
-        f"{fits.unknown:.2%} unknown"
+        f"{measures.tokens_per_word:.3g} tokens a word, {measures.bytes_per_token:.3g} bytes a token, "
+        f"{measures.unknown:.2%} unknown"
     )
 
 

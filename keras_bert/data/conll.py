@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keras_bert.data.examples import Problems, WordExamples
 from keras_bert.data.texts import check_label_name
-from keras_bert.files import split_lines, read_text
+from keras_bert.files import read_text, split_lines
 
 _COMMENT = re.compile(r"# |#[^\t]* [^\t]*$")
 _NUMBER = re.compile(r"\d+")

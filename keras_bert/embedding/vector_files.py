@@ -79,7 +79,10 @@ class TableCopy:
 
     @contextmanager
     def _parquet_writer(self, path: Path, width: int) -> Iterator[Write]:
-        pa, parquet = import_extra("pyarrow", "pyarrow", "parquet"), import_extra("pyarrow.parquet", "pyarrow", "parquet")
+        pa, parquet = (
+            import_extra("pyarrow", "pyarrow", "parquet"),
+            import_extra("pyarrow.parquet", "pyarrow", "parquet"),
+        )
         schemas = [_convert_to_table(part, self.source).schema for part, _ in self.parts(4096)]
         try:
             plain_schema = pa.unify_schemas(schemas, promote_options="permissive")
@@ -146,7 +149,10 @@ class ParquetCopy(TableCopy):
                 except ValueError as error:
                     problems.add(f"row {total}", str(error))
                     is_good.append(False)
-            yield batch if all(is_good) else batch.filter(import_extra("pyarrow", "pyarrow", "parquet").array(is_good)), texts
+            yield (
+                batch if all(is_good) else batch.filter(import_extra("pyarrow", "pyarrow", "parquet").array(is_good)),
+                texts,
+            )
         problems.settle(total, self.skip_bad)
 
     @contextmanager

@@ -54,25 +54,25 @@ def sample(model: PackedModel, preprocessor: BertPreprocessor | None, length: in
     """
     config = model.config
     if preprocessor is None:
-        return _random(model, length or min(24, config.max_positions))
+        return _random_ids(model, length or min(24, config.max_positions))
     rows = BertPreprocessor(preprocessor.tokenizer, length, max_sequence_length=config.max_positions)
     texts = SAMPLE_TEXTS[:_TEXTS]
     are_pairs = len(getattr(model.model, "text_names", ("text",))) > 1
     columns = (texts, texts[::-1]) if are_pairs else (texts,)
     # Call tokenize and pack: a call of the preprocessor would be traced.
     packed = rows.pack(tuple(preprocessor.tokenizer.tokenize(column) for column in columns))
-    return {name: ops.convert_to_numpy(packed[name]) for name in model.names_of_inputs}
+    return {name: ops.convert_to_numpy(packed[name]) for name in model.runtime_names}
 
 
-def _random(model: PackedModel, length: int) -> dict[str, np.ndarray]:
+def _random_ids(model: PackedModel, length: int) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
     mask = np.arange(length) < generator.integers(1, length + 1, (_TEXTS, 1))
     ids = np.where(mask, generator.integers(0, model.config.vocab_size, mask.shape), model.config.pad_token_id)
     values = (ids, mask, np.zeros_like(mask))
-    return {name: value.astype(np.int32) for name, value in zip(model.names_of_inputs, values, strict=False)}
+    return {name: value.astype(np.int32) for name, value in zip(model.runtime_names, values, strict=False)}
 
 
-def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
+def compare(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
     """Measures the difference of each output from Keras's output for the same inputs.
 
     Args:
@@ -83,29 +83,33 @@ def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> 
     Raises:
         ValueError: an output is missing in the runtime, has another shape, or is not finite.
     """
-    expected = {name: ops.convert_to_numpy(each) for name, each in model.computed(dict(packed)).items()}
-    actual = run({model.names_of_inputs[name]: each for name, each in packed.items()})
+    references = {name: ops.convert_to_numpy(each) for name, each in model.compute_outputs(dict(packed)).items()}
+    outputs = run({model.runtime_names[name]: each for name, each in packed.items()})
     is_token = packed["input_mask"] > 0
     differences = []
-    for name, right in expected.items():
-        if name not in actual or actual[name].shape != right.shape:
-            shape = actual[name].shape if name in actual else "missing"
-            raise ValueError(f"the runtime's output {name} has shape {shape}, but Keras's has {right.shape}")
-        has_tokens = right.ndim == 3 or name in _TOKEN_LOGITS
-        one, other = (np.float64(each[is_token] if has_tokens else each).ravel() for each in (right, actual[name]))
-        if not np.isfinite(other).all():
+    for name, reference in references.items():
+        if name not in outputs or outputs[name].shape != reference.shape:
+            shape = outputs[name].shape if name in outputs else "missing"
+            raise ValueError(f"the runtime's output {name} has shape {shape}, but Keras's has {reference.shape}")
+        has_tokens = reference.ndim == 3 or name in _TOKEN_LOGITS
+        expected, actual = (
+            np.float64(each[is_token] if has_tokens else each).ravel() for each in (reference, outputs[name])
+        )
+        if not np.isfinite(actual).all():
             raise ValueError(f"the runtime's output {name} is not finite")
-        lengths = np.linalg.norm(one) * np.linalg.norm(other)
-        cosine = float(one @ other / lengths) if lengths else float(np.array_equal(one, other))
-        differences.append(Difference(name, float(np.abs(one - other).max()), cosine, float(np.abs(one).max())))
+        norms = np.linalg.norm(expected) * np.linalg.norm(actual)
+        cosine = float(expected @ actual / norms) if norms else float(np.array_equal(expected, actual))
+        differences.append(
+            Difference(name, float(np.abs(expected - actual).max()), cosine, float(np.abs(expected).max()))
+        )
     return differences
 
 
-def refuse_too_large(differences: list[Difference], precision: str) -> None:
+def check_differences(differences: list[Difference], precision: str) -> None:
     """Raises ValueError if a difference is too large for the precision: see `_FLOAT` and `_COSINES`."""
     for each in differences:
         limit = _FLOAT * max(1.0, each.scale)
-        is_far = each.largest > limit if precision == "float32" else each.cosine < _COSINES[precision]
-        if is_far:
+        is_too_large = each.largest > limit if precision == "float32" else each.cosine < _COSINES[precision]
+        if is_too_large:
             allowed = f"{limit:.1e}" if precision == "float32" else f"a cosine of {_COSINES[precision]}"
             raise ValueError(f"the {precision} model differs too much from Keras's ({each}; allowed: {allowed})")

@@ -15,7 +15,7 @@ from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.layout import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
-from keras_bert.runtimes.comparison import Difference, Run, compared, refuse_too_large, sample
+from keras_bert.runtimes.comparison import Difference, Run, check_differences, compare, sample
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -53,25 +53,25 @@ class PackedModel(keras.Model):
         self.model = model
         self.config = encoder_of(model).config
         inputs = NAMES if self.config.type_vocab_size > 1 else NAMES[:2]
-        self.names_of_inputs = {name: names[name] for name in inputs}
+        self.runtime_names = {name: names[name] for name in inputs}
         self.ids_dtype = dtype
         self.only_answers = only_answers
         self.built = True
 
     def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
-        packed = {hub_name: inputs[name] for hub_name, name in self.names_of_inputs.items()}
+        packed = {hub_name: inputs[name] for hub_name, name in self.runtime_names.items()}
         with fixed_shapes():
-            return self.computed(packed)
+            return self.compute_outputs(packed)
 
-    def computed(self, packed: dict[str, Tensor]) -> dict[str, Tensor]:
+    def compute_outputs(self, packed: dict[str, Tensor]) -> dict[str, Tensor]:
         """Computes the outputs from inputs under TF Hub's names. Called directly, it is Keras's reference."""
         outputs = self.model.serve_packed(packed)
-        unwanted = {_SOURCES.get(name) for name in outputs} if self.only_answers else ()
-        return {name: ops.cast(each, "float32") for name, each in outputs.items() if name not in unwanted}
+        sources = {_SOURCES.get(name) for name in outputs} if self.only_answers else ()
+        return {name: ops.cast(each, "float32") for name, each in outputs.items() if name not in sources}
 
     def signature(self, shape: tuple[int | None, int | None] = (None, None)) -> list[dict[str, keras.InputSpec]]:
         """Makes the specs of the inputs for `export`. The default is `[batch, seq_length]` of any size."""
-        names = self.names_of_inputs.values()
+        names = self.runtime_names.values()
         return [{name: keras.InputSpec(shape=shape, dtype=self.ids_dtype, name=name) for name in names}]
 
 
@@ -88,7 +88,7 @@ _TEXTS = ("I love pizza", "It rains")
 _PAIRS = (("I love pizza", "pizza is food"), ("It rains", "the sun shines"))
 
 
-def _readme(
+def _format_readme(
     model: BertTask | BertEncoder,
     preprocessor: BertPreprocessor | None,
     names: Mapping[str, str],
@@ -107,11 +107,11 @@ def _readme(
     if prompts := getattr(model, "prompts", {}):
         lines += [f"Put the right prompt before each text: {', '.join(map(repr, prompts.values()))}.", ""]
     if preprocessor is not None:
-        lines += ["```python", _program(model, preprocessor, names, program, length), "```", ""]
+        lines += ["```python", _format_program(model, preprocessor, names, program, length), "```", ""]
     return "\n".join(lines)
 
 
-def _program(
+def _format_program(
     model: BertTask | BertEncoder,
     preprocessor: BertPreprocessor,
     names: Mapping[str, str],
@@ -195,13 +195,13 @@ def write(
         packed_model = PackedModel(model, runtime.names, runtime.ids_dtype, runtime.only_answers)
         runtime.convert(packed_model, path, precision)
         _write_settings(model, preprocessor, unfinished)
-        readme = _readme(model, preprocessor, packed_model.names_of_inputs, runtime.program, length)
+        readme = _format_readme(model, preprocessor, packed_model.runtime_names, runtime.program, length)
         files.write_texts(unfinished, {"README.md": readme})
         run = runtime.load(path)
         if run is None:
             return []
-        differences = compared(packed_model, run, sample(packed_model, preprocessor, length))
-        refuse_too_large(differences, precision)
+        differences = compare(packed_model, run, sample(packed_model, preprocessor, length))
+        check_differences(differences, precision)
     return differences
 
 

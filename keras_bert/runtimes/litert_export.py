@@ -45,9 +45,9 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
         0: "BERT",
         3: [  # subgraph_metadata
             {
-                2: [_tensor(_INPUTS[inputs[index]]) for index in graph.inputs],
+                2: [_tensor_metadata(_INPUTS[inputs[index]]) for index in graph.inputs],
                 3: [
-                    _tensor(outputs[index], f"{outputs[index]}.txt" * (outputs[index] in labels))
+                    _tensor_metadata(outputs[index], f"{outputs[index]}.txt" * (outputs[index] in labels))
                     for index in graph.outputs
                 ],
                 5: [{0: _BERT_TOKENIZER, 1: {0: [{0: VOCABULARY, 2: _VOCABULARY_FILE}]}}],  # input_process_units
@@ -56,7 +56,7 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
         7: _PARSER,
     }
     builder = flatbuffers.Builder()
-    builder.Finish(_built(builder, metadata), _IDENTIFIER)
+    builder.Finish(_build_table(builder, metadata), _IDENTIFIER)
     schema = undocumented.litert_schema()
     buffer, entry = schema.BufferT(), schema.MetadataT()
     buffer.data = bytes(builder.Output())
@@ -64,39 +64,39 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
     entry.name, entry.buffer = _FIELD, len(model.buffers) - 1
     model.metadata = [*(model.metadata or []), entry]
     path.write_bytes(undocumented.litert_files().convert_object_to_bytearray(model))
-    named = {f"{output}.txt": names for output, names in labels.items() if output in outputs.values()}
-    files = {VOCABULARY: vocabulary, **named}
+    label_files = {f"{output}.txt": names for output, names in labels.items() if output in outputs.values()}
+    files = {VOCABULARY: vocabulary, **label_files}
     with zipfile.ZipFile(path, "a") as archive:  # not compressed, because MediaPipe maps the file into memory
         for name, lines in files.items():
             archive.writestr(name, "".join(f"{line}\n" for line in lines))
 
 
-def _tensor(name: str, labels: str = "") -> Table:
+def _tensor_metadata(name: str, labels: str = "") -> Table:
     """Makes a TensorMetadata: fields 0, name; 3, content; and 6, associated_files."""
     file = {6: [{0: labels, 2: _LABELS_FILE}]} if labels else {}
     return {0: name, 3: {0: _FEATURE, 1: {}}, **file}
 
 
-def _built(builder: flatbuffers.Builder, table: Table) -> int:
+def _build_table(builder: flatbuffers.Builder, table: Table) -> int:
     """Writes a table and returns its offset. A value is a str, an int (a byte), a table, or a list of tables."""
-    places = {}
+    offsets = {}
     for field, value in table.items():
         if isinstance(value, str):
-            places[field] = builder.CreateString(value)
+            offsets[field] = builder.CreateString(value)
         elif isinstance(value, dict):
-            places[field] = _built(builder, value)
+            offsets[field] = _build_table(builder, value)
         elif isinstance(value, list):
-            parts = [_built(builder, each) for each in value]
+            parts = [_build_table(builder, each) for each in value]
             builder.StartVector(4, len(parts), 4)
             for part in reversed(parts):
                 builder.PrependUOffsetTRelative(part)
-            places[field] = builder.EndVector()
+            offsets[field] = builder.EndVector()
     builder.StartObject(max(table, default=-1) + 1)
     for field, value in table.items():
         if isinstance(value, int):
             builder.PrependInt8Slot(field, value, 0)
         else:
-            builder.PrependUOffsetTRelativeSlot(field, places[field], 0)
+            builder.PrependUOffsetTRelativeSlot(field, offsets[field], 0)
     return builder.EndObject()
 
 
@@ -104,7 +104,7 @@ _PROGRAM = """\
 from ai_edge_litert.interpreter import Interpreter
 run = Interpreter("model.tflite").get_signature_runner()
 outputs = run(**{name: np.array(each, np.int32) for name, each in inputs.items()})"""
-_ROWS = """\
+_PROGRAM_BY_ROW = """\
 from ai_edge_litert.interpreter import Interpreter
 run = Interpreter("model.tflite").get_signature_runner()
 found = [run(**{name: np.array([each[i]], np.int32) for name, each in inputs.items()}) for i in range(len(rows))]
@@ -156,7 +156,7 @@ def export_litert(
     runtime = dataclasses.replace(
         _RUNTIME,
         convert=functools.partial(_convert, shape=shape),
-        program=_PROGRAM if sequence_length is None else _ROWS,
+        program=_PROGRAM if sequence_length is None else _PROGRAM_BY_ROW,
     )
     return write(runtime, model, directory, precision, overwrite, preprocessor, sequence_length)
 
@@ -177,7 +177,7 @@ def _convert(
         **settings,
     )
     tokenizer = getattr(getattr(packed.model, "preprocessor", None), "tokenizer", None)
-    if isinstance(tokenizer, WordPieceTokenizer) and len(packed.names_of_inputs) == len(NAMES):
+    if isinstance(tokenizer, WordPieceTokenizer) and len(packed.runtime_names) == len(NAMES):
         labels = getattr(packed.model, "labels", None)
         add_metadata(path, tokenizer.vocabulary, dict.fromkeys(("probabilities", "values"), labels) if labels else {})
 

@@ -84,7 +84,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
     _add_erfc()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
     model = onnx.load(path)
-    _name(model, packed)
+    _name_axes_and_outputs(model, packed)
     if precision == "float16":
         model = import_extra("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
             model, keep_io_types=True
@@ -107,18 +107,18 @@ def _add_erfc() -> None:
             """Replaces `erfc(-x c)` by `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; others by `1 - erf(x)`."""
             dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
             one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
-            name, operation, inside = node.output[0], "Sub", node.input[0]
+            name, operation, argument = node.output[0], "Sub", node.input[0]
             product = node.inputs[0]
             if product.type == "Mul" and product.inputs[0].type == "Neg" and product.inputs[1].is_const():
                 operation = "Add"
-                inside = graph.make_node("Mul", [product.inputs[0].input[0], product.input[1]]).output[0]
-            erf = graph.make_node("Erf", [inside], dtypes=[dtype], shapes=[shape]).output[0]
+                argument = graph.make_node("Mul", [product.inputs[0].input[0], product.input[1]]).output[0]
+            erf = graph.make_node("Erf", [argument], dtypes=[dtype], shapes=[shape]).output[0]
             graph.remove_node(node.name)
             inputs = [erf, one] if operation == "Add" else [one, erf]
             graph.make_node(operation, inputs, outputs=[name], dtypes=[dtype], shapes=[shape])
 
 
-def _name(model: onnx.ModelProto, packed: PackedModel) -> None:
+def _name_axes_and_outputs(model: onnx.ModelProto, packed: PackedModel) -> None:
     """Names the axes, and adds the second names of outputs."""
     from onnx import helper
 

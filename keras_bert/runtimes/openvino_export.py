@@ -64,9 +64,9 @@ def export_openvino(
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
     openvino = import_extra("openvino", "openvino", "runtimes")
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
-        whole = str(Path(directory) / path.name)
-        packed.export(whole, format="openvino", input_signature=packed.signature(), verbose=False)
-        model = openvino.Core().read_model(whole)
+        float_path = str(Path(directory) / path.name)
+        packed.export(float_path, format="openvino", input_signature=packed.signature(), verbose=False)
+        model = openvino.Core().read_model(float_path)
         for output in model.outputs:
             names = output.get_names()
             output.get_tensor().set_names(names | {ALIASES[name] for name in names if name in ALIASES})

@@ -65,11 +65,11 @@ def check_serving(directory: str | Path) -> list[str]:
         directory /= str(numbers[-1])
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no directory {directory}")
-    saved = read_graphs(files.find(directory, MODEL))
+    saved_model = read_graphs(files.find(directory, MODEL))
     problems, lines = [], []
     for check in (_check_operations, _check_variables, _check_answers):
         try:
-            lines.append(check(directory, saved))
+            lines.append(check(directory, saved_model))
         except (ValueError, FileNotFoundError) as error:
             problems.append(str(error))
     if problems:
@@ -77,42 +77,42 @@ def check_serving(directory: str | Path) -> list[str]:
     return lines
 
 
-def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
-    used = set()
-    for graph in (each.graph_def for each in saved.meta_graphs):
-        used |= {node.op for node in graph.node}
-        used |= {node.op for function in graph.library.function for node in function.node_def}
-        used -= {function.signature.name for function in graph.library.function}
-    in_python = sorted(used & _PYTHON_OPS)
-    unknown = sorted(op for op in used if not hasattr(tf.raw_ops, op) and op not in (*_TEXT_OPS, *onednn.OPERATIONS))
+def _check_operations(directory: Path, saved_model: saved_model_pb2.SavedModel) -> str:
+    ops = set()
+    for graph in (each.graph_def for each in saved_model.meta_graphs):
+        ops |= {node.op for node in graph.node}
+        ops |= {node.op for function in graph.library.function for node in function.node_def}
+        ops -= {function.signature.name for function in graph.library.function}
+    in_python = sorted(ops & _PYTHON_OPS)
+    unknown = sorted(op for op in ops if not hasattr(tf.raw_ops, op) and op not in (*_TEXT_OPS, *onednn.OPERATIONS))
     if in_python or unknown:
         reasons = [f"it calls back into Python ({', '.join(in_python)})"] if in_python else []
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
-    text = len(used & _TEXT_OPS)
-    counts = f"{len(used)} kinds of operations, {text} of TensorFlow Text"
-    if fused := len(used & set(onednn.OPERATIONS)):
+    text_count = len(ops & _TEXT_OPS)
+    counts = f"{len(ops)} kinds of operations, {text_count} of TensorFlow Text"
+    if fused := len(ops & set(onednn.OPERATIONS)):
         return f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
     return f"{counts}: TF Serving has all of them, none needs Python"
 
 
-def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
+def _check_variables(directory: Path, saved_model: saved_model_pb2.SavedModel) -> str:
     file = TensorFlowFile(directory / "variables" / "variables.index")
     names = [name for name in file.names if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")]
     tensors = {name: np.asarray(file.read(name)) for name in names}
-    same = defaultdict(list)
+    names_by_digest = defaultdict(list)
     for name, value in sorted(tensors.items()):
         # Variables with one repeated value, such as new biases, may be equal by chance. Random or learned ones are not.
         if value.size > 1 and np.any(value != value.flat[0]):
-            same[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
-    if twice := ", ".join(" = ".join(names) for names in same.values() if len(names) > 1):
-        raise ValueError(f"these variables are on disk more than once: {twice}")
+            names_by_digest[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
+    if duplicates := ", ".join(" = ".join(names) for names in names_by_digest.values() if len(names) > 1):
+        raise ValueError(f"these variables are on disk more than once: {duplicates}")
     size = sum(value.nbytes for value in tensors.values())
     return f"{size / 1e6:.1f} MB of variables, each on disk once"
 
 
-def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
-    if not (directory / WARMUP_FILE).is_file() and not _takes_ids(saved):
+def _check_answers(directory: Path, saved_model: saved_model_pb2.SavedModel) -> str:
+    if not (directory / WARMUP_FILE).is_file() and not _takes_ids(saved_model):
         raise ValueError(f"there are no warm-up requests ({WARMUP_FILE})")
     # A fresh process loads the model as TF Serving does. It gets the script as text, because a script in a file
     # could import the modules beside it.
@@ -120,12 +120,12 @@ def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     command = [sys.executable, "-c", script, str(directory.absolute())]
     result = subprocess.run(command, capture_output=True, text=True, cwd=directory)
     if result.returncode:
-        last = (result.stderr.strip().splitlines() or ["no output"])[-1]
-        raise ValueError(f"a fresh process could not answer the warm-up requests: {last}")
+        last_line = (result.stderr.strip().splitlines() or ["no output"])[-1]
+        raise ValueError(f"a fresh process could not answer the warm-up requests: {last_line}")
     return result.stdout.strip()
 
 
-def _takes_ids(saved: saved_model_pb2.SavedModel) -> bool:
+def _takes_ids(saved_model: saved_model_pb2.SavedModel) -> bool:
     """Recognizes an encoder, which takes ids and has no warm-up requests."""
-    inputs = saved.meta_graphs[0].signature_def["serving_default"].inputs.values()
+    inputs = saved_model.meta_graphs[0].signature_def["serving_default"].inputs.values()
     return bool(inputs) and all(each.dtype == tf.int32.as_datatype_enum for each in inputs)

@@ -71,7 +71,7 @@ def export_encoder(
     if not has_masked_lm and not isinstance(model, BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; export_encoder takes a BertEncoder or a BertMaskedLM")
     encoder = model.encoder if has_masked_lm else model
-    trains = encoder.precision == "float32"
+    is_trainable = encoder.precision == "float32"
     with new_directory(directory, overwrite) as unfinished:
         weights = StoredWeights(model, dtype, root=encoder)
         positions = encoder.config.max_positions
@@ -83,11 +83,11 @@ def export_encoder(
             # Cuts off tokens without a position: a GPU would look up zeros for them, and a CPU could raise its own
             # error before the assertion does.
             inputs = {name: values[:, :positions] for name, values in inputs.items()}
-            if training and not trains:
+            if training and not is_trainable:
                 message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
                 checks.append(tf.debugging.Assert(False, [message]))
             with weights.in_place(), tf.control_dependencies(checks):
-                return encoder(inputs, training=training and trains)
+                return encoder(inputs, training=training and is_trainable)
 
         def predict(inputs: Mapping[str, tf.Tensor], training: bool) -> dict[str, Nest]:
             inputs = dict(inputs)
@@ -96,9 +96,9 @@ def export_encoder(
             with weights.in_place():
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
-        root = _part(encode, NAMES, weights.copies(encoder), trains)
+        root = _make_callable(encode, NAMES, weights.copies(encoder), is_trainable)
         if has_masked_lm:
-            root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables, trains)
+            root.mlm = _make_callable(predict, (*NAMES, POSITIONS), weights.variables, is_trainable)
 
         @tf.function(input_signature=[_specs(NAMES)], autograph=False)
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -106,7 +106,7 @@ def export_encoder(
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
-        if trains:
+        if is_trainable:
             write_config(unfinished / CONFIG, encoder.config)  # for BertEncoder.from_preset
         else:
             write_card(unfinished, encoder.precision)
@@ -116,8 +116,8 @@ def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
     return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
 
 
-def _part(
-    compute: Callable[..., Mapping[str, Nest]], names: tuple[str, ...], variables: list[tf.Variable], trains: bool
+def _make_callable(
+    compute: Callable[..., Mapping[str, Nest]], names: tuple[str, ...], variables: list[tf.Variable], is_trainable: bool
 ) -> tf.train.Checkpoint:
     """Makes an object with TF Hub's interface that calls `compute(inputs, training)`."""
 
@@ -127,9 +127,9 @@ def _part(
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
     traced = [call.get_concrete_function(_specs(names), training) for training in (False, True)]
-    if not trains:
+    if not is_trainable:
         variables = variables_read(traced[0], variables)
-    trainable = [variable for variable in variables if variable.trainable and trains]
+    trainable = [variable for variable in variables if variable.trainable and is_trainable]
     return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])
 
 
@@ -183,15 +183,15 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         call.get_concrete_function(_SENTENCES)
         root = callable_object(
             call,
-            tokenize=_tokenize(tokenizer),
-            tokenize_with_offsets=_tokenize_with_offsets(tokenizer),
-            bert_pack_inputs=_bert_pack_inputs(preprocessor),
+            tokenize=_make_tokenize(tokenizer),
+            tokenize_with_offsets=_make_tokenize_with_offsets(tokenizer),
+            bert_pack_inputs=_make_bert_pack_inputs(preprocessor),
             vocab_file=tf.saved_model.Asset(str(Path(temporary) / VOCABULARY)),
         )
         tf.saved_model.save(root, str(unfinished), signatures=call.get_concrete_function(_SENTENCES))
 
 
-def _tokenize(tokenizer: Tokenizer) -> tf.train.Checkpoint:
+def _make_tokenize(tokenizer: Tokenizer) -> tf.train.Checkpoint:
     @tf.function(input_signature=[_SENTENCES], autograph=False)
     def tokenize(sentences: tf.Tensor) -> tf.RaggedTensor:
         return tokenizer.group_by_word(tokenizer.tokenize(sentences))[0]
@@ -209,7 +209,7 @@ def _tokenize(tokenizer: Tokenizer) -> tf.train.Checkpoint:
     return callable_object(tokenize, get_special_tokens_dict=get_special_tokens_dict)
 
 
-def _tokenize_with_offsets(tokenizer: Tokenizer) -> tf.train.Checkpoint:
+def _make_tokenize_with_offsets(tokenizer: Tokenizer) -> tf.train.Checkpoint:
     @tf.function(input_signature=[_SENTENCES], autograph=False)
     def tokenize_with_offsets(sentences: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         return tokenizer.group_by_word(*tokenizer.tokenize_with_offsets(sentences))
@@ -217,7 +217,7 @@ def _tokenize_with_offsets(tokenizer: Tokenizer) -> tf.train.Checkpoint:
     return callable_object(tokenize_with_offsets)
 
 
-def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
+def _make_bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
     tokenizer, truncation = preprocessor.tokenizer, preprocessor.truncation
 
     @tf.function(autograph=False)

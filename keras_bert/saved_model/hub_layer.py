@@ -113,8 +113,8 @@ class HubLayer(keras.layers.Layer):
         saved_model = ReusableSavedModel(reusable.resolve(self.handle), self.endpoint)
         for name in self.arguments:
             if name not in saved_model.parameters[1:]:
-                others = ", ".join(saved_model.parameters[1:]) or "none"
-                raise ValueError(f"{saved_model.title} has no argument {name!r}; besides the inputs it has {others}")
+                names = ", ".join(saved_model.parameters[1:]) or "none"
+                raise ValueError(f"{saved_model.title} has no argument {name!r}; besides the inputs it has {names}")
         weights = [
             {
                 "path": path,
@@ -125,27 +125,27 @@ class HubLayer(keras.layers.Layer):
             }
             for path, variable in saved_model.variables.items()
         ]
-        self._describe(_Description(saved_model.supports_jit, weights, []))
-        for ours, theirs in zip(self.weights, saved_model.variables.values(), strict=True):
-            undocumented.wrap_variable(ours, theirs)  # Keras's variable wraps the SavedModel's
-        self._use(saved_model)
+        self._make_weights(_Description(saved_model.supports_jit, weights, []))
+        for keras_variable, saved_variable in zip(self.weights, saved_model.variables.values(), strict=True):
+            undocumented.wrap_variable(keras_variable, saved_variable)  # Keras's variable wraps the SavedModel's
+        self._set_saved_model(saved_model)
 
-    def _describe(self, description: _Description) -> None:
+    def _make_weights(self, description: _Description) -> None:
         self.supports_jit = description.supports_jit
         for weight in description.weights:
             arguments = {key: value for key, value in weight.items() if key != "path"}
             self.add_weight(initializer="zeros", autocast=False, **arguments)
         self._description = description
 
-    def _described(self) -> _Description:
+    def _get_description(self) -> _Description:
         assert self._description is not None  # a layer that is called or loaded is built
         return self._description
 
-    def _use(self, saved_model: ReusableSavedModel) -> None:
+    def _set_saved_model(self, saved_model: ReusableSavedModel) -> None:
         self._saved_model = saved_model
         self._root = saved_model.root  # so that TensorFlow saves tables and vocabularies
 
-    def _loaded(self) -> ReusableSavedModel:
+    def _get_saved_model(self) -> ReusableSavedModel:
         if self._saved_model is None:
             raise RuntimeError(
                 f"the HubLayer {self.name!r} has no SavedModel, because it was made from its configuration only; load "
@@ -156,13 +156,13 @@ class HubLayer(keras.layers.Layer):
     def __call__(self, inputs: Nest, **kwargs: Any) -> Nest:
         if not self.built:
             self.build()
-        # Not in `call`: Keras accepts only tensors as positional arguments, and `converted` also takes lists of str.
+        # Not in `call`: Keras accepts only tensors as positional arguments, and `convert` also takes lists of str.
         if self._saved_model is not None or not _is_symbolic(inputs):
-            inputs = self._loaded().converted(inputs)
+            inputs = self._get_saved_model().convert(inputs)
         return super().__call__(inputs, **kwargs)
 
     def call(self, inputs: Nest, training: bool | None = None) -> Nest:
-        saved_model = self._loaded()
+        saved_model = self._get_saved_model()
         training = bool(training) and self.trainable
         arguments = self.arguments | ({"training": training} if "training" in saved_model.parameters else {})
         if training:
@@ -172,22 +172,22 @@ class HubLayer(keras.layers.Layer):
         return function(inputs, **arguments)
 
     def compute_output_spec(self, inputs: Nest, training: bool | None = None) -> Nest:
-        described, calls = _to_json(inputs), self._described().calls
+        input_json, calls = _to_json(inputs), self._get_description().calls
         for call in calls:
-            if call["inputs"] == described:
+            if call["inputs"] == input_json:
                 return _from_json(call["outputs"])
         # TensorFlow infers the output shapes from static input shapes.
-        convert = self._loaded().converted
-        traced = tf.function(lambda inputs: self.call(convert(inputs)), autograph=False).get_concrete_function(
+        convert = self._get_saved_model().convert
+        concrete = tf.function(lambda inputs: self.call(convert(inputs)), autograph=False).get_concrete_function(
             keras.tree.map_structure(_type_spec, inputs)
         )
-        outputs = _to_json(traced.structured_outputs)
-        calls.append({"inputs": described, "outputs": outputs})
+        outputs = _to_json(concrete.structured_outputs)
+        calls.append({"inputs": input_json, "outputs": outputs})
         return _from_json(outputs)
 
     def get_config(self) -> dict[str, Any]:
-        own = {"handle": self.handle, "arguments": dict(self.arguments), "endpoint": self.endpoint}
-        return {**super().get_config(), **own}
+        arguments = {"handle": self.handle, "arguments": dict(self.arguments), "endpoint": self.endpoint}
+        return {**super().get_config(), **arguments}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HubLayer:
@@ -209,23 +209,23 @@ class HubLayer(keras.layers.Layer):
         return None if self._description is None else dataclasses.asdict(self._description)
 
     def build_from_config(self, config: dict[str, Any]) -> None:
-        self._describe(_Description(**config))
+        self._make_weights(_Description(**config))
 
     def save_assets(self, directory: str) -> None:
-        self._loaded().write(directory)
+        self._get_saved_model().write(directory)
 
     def load_assets(self, directory: str | None) -> None:
         if self._saved_model is not None:
             return  # the code gave a handle; the file must not replace it
         if directory is None:
             raise ValueError(f"the file holds no SavedModel for the HubLayer {self.name!r}")
-        home = tempfile.mkdtemp(prefix="keras_bert_")  # for the vocabularies: Keras deletes its own directory
-        weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
-        shutil.copytree(directory, home, dirs_exist_ok=True)
+        kept_directory = tempfile.mkdtemp(prefix="keras_bert_")  # for the vocabularies: Keras deletes its own directory
+        weakref.finalize(self, shutil.rmtree, kept_directory, ignore_errors=True)
+        shutil.copytree(directory, kept_directory, dirs_exist_ok=True)
         # The SavedModel must use this layer's variables: the optimizer and the model hold them already.
-        paths = [weight["path"] for weight in self._described().weights]
+        paths = [weight["path"] for weight in self._get_description().weights]
         variables = {path: weight.value for path, weight in zip(paths, self.weights, strict=True)}
-        self._use(ReusableSavedModel(home, self.endpoint, variables))
+        self._set_saved_model(ReusableSavedModel(kept_directory, self.endpoint, variables))
 
 
 def _is_symbolic(inputs: Nest) -> bool:
@@ -235,26 +235,26 @@ def _is_symbolic(inputs: Nest) -> bool:
 def _to_json(tensors: Nest) -> dict[str, Any]:
     """Describes the structure, shapes and dtypes of a nest of tensors in JSON's types."""
     flat = keras.tree.flatten(tensors)
-    described = {
+    description = {
         "nest": keras.tree.pack_sequence_as(tensors, list(range(len(flat)))),
-        "tensors": [_describe(tensor) for tensor in flat],
+        "tensors": [_tensor_to_json(tensor) for tensor in flat],
     }
-    return json.loads(json.dumps(described))  # tuples become lists, as in the file
+    return json.loads(json.dumps(description))  # tuples become lists, as in the file
 
 
-def _describe(tensor: Tensor) -> dict[str, Any]:
+def _tensor_to_json(tensor: Tensor) -> dict[str, Any]:
     if isinstance(tensor, tf.RaggedTensor):
         tensor = tf.type_spec_from_value(tensor)
-    described = {"shape": list(tensor.shape), "dtype": keras.backend.standardize_dtype(tensor.dtype)}
+    description = {"shape": list(tensor.shape), "dtype": keras.backend.standardize_dtype(tensor.dtype)}
     if reusable.is_ragged(tensor):
         splits = keras.backend.standardize_dtype(tensor.row_splits_dtype)
-        described |= {"ragged": True, "ragged_rank": tensor.ragged_rank, "row_splits_dtype": splits}
-    return described
+        description |= {"ragged": True, "ragged_rank": tensor.ragged_rank, "row_splits_dtype": splits}
+    return description
 
 
-def _from_json(described: dict[str, Any]) -> Nest:
-    tensors = [keras.KerasTensor(**each) for each in described["tensors"]]
-    return keras.tree.map_structure(lambda i: tensors[i], described["nest"])
+def _from_json(description: dict[str, Any]) -> Nest:
+    tensors = [keras.KerasTensor(**each) for each in description["tensors"]]
+    return keras.tree.map_structure(lambda index: tensors[index], description["nest"])
 
 
 def _type_spec(tensor: Tensor) -> tf.TypeSpec:

@@ -20,9 +20,9 @@ def replay(directory: str) -> int:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
         for name, inputs in _requests(directory, graph):
             signature = graph.signature_def[name]
-            fed = {signature.inputs[key].name: value for key, value in inputs.items()}
-            answers = session.run({key: output.name for key, output in signature.outputs.items()}, fed)
-            rows = {len(value) for value in fed.values()}
+            feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
+            answers = session.run({key: output.name for key, output in signature.outputs.items()}, feeds)
+            rows = {len(value) for value in feeds.values()}
             for key, answer in answers.items():
                 if {len(answer)} != rows:
                     sys.exit(f"{name} was sent {rows} rows, and its output {key} has {len(answer)}")

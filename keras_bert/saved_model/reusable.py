@@ -45,19 +45,19 @@ class ReusableSavedModel:
     def __init__(self, directory: str, endpoint: str | None = None, variables: Mapping[str, tf.Variable] | None = None):
         self.title = directory if endpoint is None else f"the endpoint {endpoint!r} of {directory}"
         self.root = _load(directory, variables or {})
-        called = _find_endpoint(self.root, directory, endpoint)
+        callable_part = _find_endpoint(self.root, directory, endpoint)
         self.variables = {}
         for kind in ("trainable_variables", "variables"):
-            for i, variable in enumerate(getattr(called, kind, ())):
+            for i, variable in enumerate(getattr(callable_part, kind, ())):
                 if all(variable is not other for other in self.variables.values()):
                     self.variables[".".join(["root", *([endpoint] if endpoint else []), kind, str(i)])] = variable
         self.trained = [path for path in self.variables if "trainable_variables" in path]
         self._tables: list[tf.Variable] | None = None  # the trained variables with sparse gradients
-        self.regularization_losses = list(getattr(called, "regularization_losses", ()))
-        self._function = called.__call__
+        self.regularization_losses = list(getattr(callable_part, "regularization_losses", ()))
+        self._function = callable_part.__call__
         concrete = self._function.concrete_functions
         self.parameters = list(concrete[0].function_type.parameters)
-        self._takes = _distinct([each.structured_input_signature[0][0] for each in concrete])
+        self._input_specs = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)
         # Read now, without the variables, because the directory may be replaced or removed before `write`.
         self._files = _read_files(directory)
@@ -72,18 +72,18 @@ class ReusableSavedModel:
         different rows: Adam adds the squares of their gradients instead of squaring the sum.
         """
         if self._tables is None:
-            self._tables = self._sparse_in_training(inputs, arguments)
+            self._tables = self._find_sparse(inputs, arguments)
         outputs = self._function(inputs, **arguments)
         if not self._tables:
             return outputs
-        # TensorFlow sums the gradients of all uses of a variable, and IndexedSlices + tensor = tensor. `nothing` uses
+        # TensorFlow sums the gradients of all uses of a variable, and IndexedSlices + tensor = tensor. `zero` uses
         # an empty slice of each table, and so adds a dense gradient of zeros. (TensorFlow would never free the graph of
         # a `custom_gradient`, nor the model.)
-        nothing = tf.add_n([tf.cast(tf.reduce_sum(tf.reshape(each, [-1])[:0]), tf.float32) for each in self._tables])
-        add = lambda output: output + tf.cast(nothing, output.dtype) if output.dtype.is_floating else output  # noqa: E731
-        return tf.nest.map_structure(add, outputs, expand_composites=True)
+        zero = tf.add_n([tf.cast(tf.reduce_sum(tf.reshape(each, [-1])[:0]), tf.float32) for each in self._tables])
+        add_zero = lambda output: output + tf.cast(zero, output.dtype) if output.dtype.is_floating else output  # noqa: E731
+        return tf.nest.map_structure(add_zero, outputs, expand_composites=True)
 
-    def _sparse_in_training(self, inputs: Nest, arguments: dict[str, Any]) -> list[tf.Variable]:
+    def _find_sparse(self, inputs: Nest, arguments: dict[str, Any]) -> list[tf.Variable]:
         """Finds the trainable variables whose gradients are `tf.IndexedSlices`."""
         variables = [self.variables[path] for path in self.trained]
         sparse = []
@@ -107,22 +107,22 @@ class ReusableSavedModel:
             path.write_bytes(content)
         tf.train.Checkpoint(root=self.root).write(str(Path(directory) / _VARIABLES / "variables"))
 
-    def converted(self, inputs: object) -> Nest:
+    def convert(self, inputs: object) -> Nest:
         """Converts a call's inputs to tensors for the endpoint; Keras's symbolic tensors stay as they are.
 
         Raises:
             TypeError, ValueError: a key is missing or unknown, or a dtype or shape is wrong.
         """
         errors = []
-        for specs in self._takes:
+        for specs in self._input_specs:
             try:
-                return _converted(specs, inputs, "")
+                return _convert(specs, inputs, "")
             except (TypeError, ValueError) as error:
                 errors.append(error)
-        takes = ", or ".join(_describe(specs) for specs in self._takes)
+        expected = ", or ".join(_describe(specs) for specs in self._input_specs)
         # If the endpoint takes several structures, the errors of each would not help.
         reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
-        raise type(errors[0])(f"{reason}; {self.title} takes {takes}")
+        raise type(errors[0])(f"{reason}; {self.title} takes {expected}")
 
 
 def resolve(handle: str) -> str:
@@ -135,20 +135,22 @@ def resolve(handle: str) -> str:
     if tf.io.gfile.isdir(handle):
         return handle
     if "://" not in handle:
-        what = "is a file" if tf.io.gfile.exists(handle) else "does not exist"
-        raise FileNotFoundError(f"{handle} {what}; expected the directory of a SavedModel, or an address like https://")
+        state = "is a file" if tf.io.gfile.exists(handle) else "does not exist"
+        raise FileNotFoundError(
+            f"{handle} {state}; expected the directory of a SavedModel, or an address like https://"
+        )
     return import_extra("tensorflow_hub", "tensorflow_hub", "hub").resolve(handle)
 
 
 def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
-    present = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
-    holds = f"it holds {', '.join(present) or 'nothing'}"
-    if _HUB_MODULE in present:
+    names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+    contents = f"it holds {', '.join(names) or 'nothing'}"
+    if _HUB_MODULE in names:
         raise ValueError(f"{directory} is a TF1 Hub module ({_HUB_MODULE}), not a reusable TF2 SavedModel")
-    if not any(name in present for name in _GRAPHS):
-        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MODEL}; {holds}")
+    if not any(name in names for name in _GRAPHS):
+        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MODEL}; {contents}")
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
-        raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {holds}")
+        raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {contents}")
     try:
         with tf.name_scope(""):  # variables keep their names, even while a layer is built
             if not variables:
@@ -161,22 +163,22 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
 
 def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
     """Finds the object to call: the SavedModel's root, or its part of this name."""
-    parts = {
+    endpoints = {
         key: value
         for key, value in vars(root).items()
         if key.isidentifier() and key != "keras_api" and not key.startswith("_") and _is_reusable(value)
     }
-    if name in parts:
-        return parts[name]
+    if name in endpoints:
+        return endpoints[name]
     if name is None and _is_reusable(root):
         return root
-    has = f"its endpoints are {', '.join(sorted(parts))}" if parts else "it has no other endpoint"
+    available = f"its endpoints are {', '.join(sorted(endpoints))}" if endpoints else "it has no other endpoint"
     if name is not None:
-        raise ValueError(f"{directory} has no endpoint {name!r}; {has if parts else 'it has none'}")
+        raise ValueError(f"{directory} has no endpoint {name!r}; {available if endpoints else 'it has none'}")
     signatures = ", ".join(getattr(root, "signatures", ())) or "none"
     raise ValueError(
-        f"{directory} is a SavedModel, but not a reusable one: it cannot be called as a whole; {has}; its signatures "
-        f"are {signatures}, which keras.layers.TFSMLayer can call"
+        f"{directory} is a SavedModel, but not a reusable one: it cannot be called as a whole; {available}; its "
+        f"signatures are {signatures}, which keras.layers.TFSMLayer can call"
     )
 
 
@@ -204,13 +206,13 @@ def _read_files(directory: str) -> dict[str, bytes]:
     """Reads all files, by name, except the variables and the fingerprint, which depends on the variables."""
     contents = {}
     for folder, _, names in tf.io.gfile.walk(directory):
-        inside = folder[len(directory) :].strip("/")
-        if inside.split("/")[0] == _VARIABLES:
+        relative = folder[len(directory) :].strip("/")
+        if relative.split("/")[0] == _VARIABLES:
             continue
         for name in names:
             if name != "fingerprint.pb":
                 with tf.io.gfile.GFile(f"{folder}/{name}", "rb") as file:
-                    contents[f"{inside}/{name}".lstrip("/")] = file.read()
+                    contents[f"{relative}/{name}".lstrip("/")] = file.read()
     return contents
 
 
@@ -228,32 +230,30 @@ def _describe(value: Nest) -> str:
             return "[" + ", ".join(map(_describe, value)) + "]"
         return f"a {type(value).__name__}"
     shape = tf.TensorShape(value.shape)
-    dims = "of any shape" if shape.rank is None else "[" + ", ".join(str(n or "?") for n in shape) + "]"
+    dims = "of any shape" if shape.rank is None else "[" + ", ".join(str(size or "?") for size in shape) + "]"
     ragged = "ragged " if is_ragged(value) else ""
     return f"{ragged}{keras.backend.standardize_dtype(value.dtype)} {dims}"
 
 
-def _converted(specs: Specs, value: object, name: str) -> Nest:
+def _convert(specs: Specs, value: object, name: str) -> Nest:
     if isinstance(specs, Mapping):
         if not isinstance(value, Mapping):
             raise TypeError(f"{name or 'the input'} is {_describe(value)}, not a dict")
         for key in sorted(specs.keys() ^ value.keys()):
             raise ValueError(f"{key!r} is {'missing' if key in specs else 'not an input'}")
-        return {key: _converted(spec, value[key], key) for key, spec in specs.items()}
+        return {key: _convert(spec, value[key], key) for key, spec in specs.items()}
     if isinstance(specs, list | tuple):
         if not isinstance(value, list | tuple) or len(value) != len(specs):
             raise TypeError(f"{name or 'the input'} is {_describe(value)}, not a list of {len(specs)}")
-        parts = [
-            _converted(spec, part, f"{name}[{i}]") for i, (spec, part) in enumerate(zip(specs, value, strict=True))
-        ]
+        parts = [_convert(spec, part, f"{name}[{i}]") for i, (spec, part) in enumerate(zip(specs, value, strict=True))]
         return type(specs)(parts)
-    return _converted_tensor(specs, value, name or "the input")
+    return _convert_tensor(specs, value, name or "the input")
 
 
-def _converted_tensor(spec: tf.TypeSpec, given: object, name: str) -> Tensor:
+def _convert_tensor(spec: tf.TypeSpec, argument: object, name: str) -> Tensor:
     ragged = is_ragged(spec)
-    value: Tensor = given
-    if isinstance(given, list | tuple) and not given and not ragged:
+    value: Tensor = argument
+    if isinstance(argument, list | tuple) and not argument and not ragged:
         value = tf.zeros([0, *spec.shape[1:]], spec.dtype)
     if not tf.is_tensor(value) and not isinstance(value, keras.KerasTensor):
         try:

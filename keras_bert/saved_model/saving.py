@@ -15,7 +15,7 @@ from keras_bert import files, undocumented
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.saved_model import MODEL
 
-_BOTH = """\
+_COMMON_TEXT = """\
 It needs oneDNN's operations, which TensorFlow has in its builds for x86 on Linux. Elsewhere, such as on ARM, loading it
 ends with "Op type not registered": use an export in float32 there. It has no float weights to train further.
 """
@@ -23,13 +23,13 @@ _CARDS = {
     "bfloat16": f"""\
 # A model in bfloat16
 
-{_BOTH}
+{_COMMON_TEXT}
 The processor must have AVX-512: without it, oneDNN ends the process. It is fast with AVX512_BF16 or AMX.
 """,
     "int8": f"""\
 # A model in int8
 
-{_BOTH}
+{_COMMON_TEXT}
 It is fast on processors with AVX512_VNNI or AMX. If it was exported on a processor with AVX-512, all but its products
 is in bfloat16, and it must be served on a processor with AVX-512, too: without it, oneDNN ends the process.
 """,
@@ -111,9 +111,9 @@ def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
     value = tf.convert_to_tensor(weight.value)
     if dtype is not None and value.dtype.is_floating:
         stored = tf.cast(value, dtype)
-        lost = tf.math.is_finite(value) & ~tf.math.is_finite(stored)
-        if tf.reduce_any(lost):
-            example = tf.boolean_mask(value, lost)[0]
+        overflows = tf.math.is_finite(value) & ~tf.math.is_finite(stored)
+        if tf.reduce_any(overflows):
+            example = tf.boolean_mask(value, overflows)[0]
             raise ValueError(f"{name} holds {example:.3g}, more than {dtype} can hold; store it as bfloat16")
         value = stored
     # Frozen weights are trainable, too: the user of the SavedModel decides what to freeze.
@@ -122,5 +122,5 @@ def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
 
 def variables_read(function: Any, variables: list[tf.Variable]) -> list[tf.Variable]:
     """Drops variables that a traced function does not read. In low precision, most weights are constants."""
-    read = {id(variable) for variable in function.variables}
-    return [variable for variable in variables if id(variable) in read]
+    read_ids = {id(variable) for variable in function.variables}
+    return [variable for variable in variables if id(variable) in read_ids]

@@ -29,7 +29,7 @@ def write_warmup(directory: Path, names: tuple[str, ...]) -> None:
     with tf.io.TFRecordWriter(str(directory / WARMUP_FILE)) as file:
         for texts in _BATCHES:
             feature = {name: [text.encode() for text in texts] for name in names}
-            examples = [_example({name: values[row] for name, values in feature.items()}) for row in range(len(texts))]
+            examples = [_encode({name: values[row] for name, values in feature.items()}) for row in range(len(texts))]
             for signature, inputs in (("serving_default", feature), ("serialized_examples", {"examples": examples})):
                 log = messages().PredictionLog()
                 request = log.predict_log.request
@@ -39,7 +39,7 @@ def write_warmup(directory: Path, names: tuple[str, ...]) -> None:
                 file.write(log.SerializeToString())
 
 
-def _example(texts: dict[str, bytes]) -> bytes:
+def _encode(texts: dict[str, bytes]) -> bytes:
     features = {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text])) for name, text in texts.items()}
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
@@ -92,7 +92,7 @@ def export_serving(
         TensorShape([1, 384])
     """
     directory = Path(directory)
-    names, serve = _texts_and_answer(model)
+    names, serve = _find_texts_and_serve(model)
     if (directory / MODEL).exists():
         raise FileExistsError(f"{directory} is itself a SavedModel; choose another directory for versions")
     version = max(versions(directory), default=0) + 1 if version is None else version
@@ -133,7 +133,7 @@ def versions(directory: Path) -> list[int]:
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
 
 
-def _texts_and_answer(model: keras.Model) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
+def _find_texts_and_serve(model: keras.Model) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
     """Finds the names of a model's input texts, and the function from the texts to its named outputs."""
     if hasattr(model, "serve"):
         return tuple(inspect.signature(model.serve).parameters), model.serve

@@ -73,12 +73,12 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
     async def Predict(self, request: PredictRequest, context: grpc.aio.ServicerContext) -> PredictResponse:
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name)
-            chosen = signature.chosen_outputs(request.output_filter)
+            output_names = signature.chosen_outputs(request.output_filter)
             inputs = to_arrays(request.inputs, signature)
             outputs = await self._predictor.predict(version.model, signature, inputs, context.time_remaining())
             return PredictResponse(
                 model_spec=self._versions.spec(version, signature.name),
-                outputs={name: from_array(outputs[name]) for name in chosen},
+                outputs={name: from_array(outputs[name]) for name in output_names},
             )
 
     async def GetModelMetadata(

@@ -141,15 +141,15 @@ def to_arrays(protos: Mapping[str, TensorProto], signature: Signature) -> Arrays
 
 def _to_array(name: str, proto: TensorProto, spec: TensorSpec) -> np.ndarray:
     if proto.dtype != spec.dtype.as_datatype_enum:
-        known = DataType.Name(proto.dtype) if proto.dtype in DataType.values() else proto.dtype
-        raise invalid_argument(f"the input {name} takes {spec.dtype.name}, not {known}")
+        type_name = DataType.Name(proto.dtype) if proto.dtype in DataType.values() else proto.dtype
+        raise invalid_argument(f"the input {name} takes {spec.dtype.name}, not {type_name}")
     sizes = [dimension.size for dimension in proto.tensor_shape.dim]
     if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
         raise invalid_argument(f"the input {name} has no shape")
     # The last value is repeated for missing ones, so a few bytes can make an array of any size.
-    number, last = math.prod(sizes), proto.string_val[-1:]
-    repeated = (number - len(proto.string_val)) * len(last[0]) if last else 0
-    if number * np.dtype(spec.dtype.as_numpy_dtype).itemsize + repeated > MAX_BYTES:
+    count, last_value = math.prod(sizes), proto.string_val[-1:]
+    repeated = (count - len(proto.string_val)) * len(last_value[0]) if last_value else 0
+    if count * np.dtype(spec.dtype.as_numpy_dtype).itemsize + repeated > MAX_BYTES:
         raise invalid_argument(f"the input {name} of shape {sizes} takes more than {MAX_BYTES} bytes")
     try:
         return tf.make_ndarray(proto)
@@ -260,7 +260,7 @@ def replay_warmup(model: Model, directory: Path) -> int:
     path = directory / WARMUP_FILE
     if not path.is_file():
         return 0
-    answered = 0
+    count = 0
     for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator(), 1):
         if number > MAX_WARMUP_REQUESTS:
             raise invalid_argument(f"{path} has more than {MAX_WARMUP_REQUESTS} requests")
@@ -276,5 +276,5 @@ def replay_warmup(model: Model, directory: Path) -> int:
         signature = model.signature(request.model_spec.signature_name)
         inputs = to_arrays(request.inputs, signature)
         model.run(signature, signature.complete(inputs))
-        answered += 1
-    return answered
+        count += 1
+    return count

@@ -76,7 +76,7 @@ class Batcher:
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"The queue is full: {self._count} requests are waiting; try again later",
             )
-        rows = _number_of_rows(signature, inputs) if self._max_rows is not None else None
+        rows = _count_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()
         job = _Job(model, signature, inputs, rows, deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
@@ -85,7 +85,7 @@ class Batcher:
         try:
             return await asyncio.wait_for(outputs, deadline - time.monotonic())
         except (asyncio.CancelledError, asyncio.TimeoutError):
-            self._forget(job)
+            self._remove(job)
             raise
 
     async def close(self) -> None:
@@ -98,10 +98,10 @@ class Batcher:
         while self._free_runs and self._waiting:
             key = next(iter(self._waiting))
             jobs = self._waiting.pop(key)
-            batch = _choose(jobs, self._max_rows)
+            batch = _choose_batch(jobs, self._max_rows)
             chosen = set(batch)
-            if left := [job for job in jobs if job not in chosen]:
-                self._waiting[key] = left  # behind jobs with other keys
+            if remaining := [job for job in jobs if job not in chosen]:
+                self._waiting[key] = remaining  # behind jobs with other keys
             self._count -= len(batch)
             self._free_runs -= 1
             run = asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
@@ -120,7 +120,7 @@ class Batcher:
                 job.outputs.set_result(result)
         self._start_runs()
 
-    def _forget(self, job: _Job) -> None:
+    def _remove(self, job: _Job) -> None:
         jobs = self._waiting.get(job.key, [])
         if job in jobs:
             self._count -= 1
@@ -129,13 +129,13 @@ class Batcher:
                 del self._waiting[job.key]
 
 
-def _number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
+def _count_rows(signature: Signature, inputs: Arrays) -> int | None:
     """Counts the rows of the inputs; None if they cannot be split or merged."""
     sizes = {array.shape[0] for array in inputs.values()} if signature.batchable else set()
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
+def _choose_batch(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
     """Takes the oldest job and as many others as fit. Those of similar width come first: they need least padding."""
     oldest = jobs[0]
     if oldest.rows is None or max_rows is None:
@@ -227,12 +227,12 @@ class Predictor:
         try:
             outputs = await self._run(model, signature, inputs, time.monotonic() + timeout)
         except asyncio.TimeoutError:
-            raise _too_late(timeout) from None
+            raise _timeout_error(timeout) from None
         self.answered += 1
         return outputs
 
     async def _run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
-        rows = _number_of_rows(signature, inputs)
+        rows = _count_rows(signature, inputs)
         if rows is None or rows <= self._max_rows:
             return await self._batcher.run(model, signature, inputs, deadline)
         parts: dict[int, Arrays] = {}
@@ -258,8 +258,8 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
     try:
         return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError:
-        raise _too_late(seconds) from None
+        raise _timeout_error(seconds) from None
 
 
-def _too_late(seconds: float) -> ServingError:
+def _timeout_error(seconds: float) -> ServingError:
     return ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {seconds:.3g} seconds")

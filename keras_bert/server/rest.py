@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_WHICH = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+_VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 _URLS = {
-    "POST": re.compile(rf"/v1/models/(?P<model>[^/:]+){_WHICH}:(?P<verb>classify|regress|predict)", re.IGNORECASE),
-    "GET": re.compile(rf"/v1/models/(?P<model>[^/:]+){_WHICH}(?:/(?P<verb>metadata))?", re.IGNORECASE),
+    "POST": re.compile(rf"/v1/models/(?P<model>[^/:]+){_VERSION}:(?P<verb>classify|regress|predict)", re.IGNORECASE),
+    "GET": re.compile(rf"/v1/models/(?P<model>[^/:]+){_VERSION}(?:/(?P<verb>metadata))?", re.IGNORECASE),
 }
 
 _HTTP_STATUS = {
@@ -57,7 +57,7 @@ _HTTP_STATUS = {
 }  # all others: 500
 
 # Bodies up to this many bytes, and answers up to this many elements, take only milliseconds, so they need no thread.
-_LITTLE = 2**13
+_MAX_WITHOUT_THREAD = 2**13
 
 
 class RestService:
@@ -98,7 +98,7 @@ class RestService:
         if verb == "metadata":
             return self._metadata(spec)
         if not verb:
-            return _dump(_dictionary(self._versions.status(spec)), indent=1)
+            return _to_body(_to_dict(self._versions.status(spec)), indent=1)
         if verb != "predict":
             raise ServingError(
                 grpc.StatusCode.UNIMPLEMENTED, f"this server answers :predict; use TF Serving for :{verb}"
@@ -114,7 +114,7 @@ class RestService:
             return await self._call(elements, _to_json, outputs, in_rows)
 
     async def _call(self, size: int, function: Callable[..., T], *arguments: object) -> T:
-        if size <= _LITTLE:
+        if size <= _MAX_WITHOUT_THREAD:
             return function(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
@@ -122,8 +122,8 @@ class RestService:
         response = self._versions.metadata(spec, [SIGNATURES])
         signatures = SignatureDefMap()
         response.metadata[SIGNATURES].Unpack(signatures)
-        metadata = {SIGNATURES: _dictionary(signatures)}
-        return _dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
+        metadata = {SIGNATURES: _to_dict(signatures)}
+        return _to_body({"model_spec": _to_dict(response.model_spec), "metadata": metadata}, indent=1)
 
 
 def new_runner(service: RestService, drain_seconds: float) -> web.AppRunner:
@@ -149,13 +149,13 @@ def _model_spec(match: re.Match[str]) -> ModelSpec:
 def _parse(model: Model, body: bytes, encoding: str) -> tuple[Signature, Arrays, bool]:
     """Parses a request: its signature, its inputs, and whether they are in rows ("instances") or columns ("inputs")."""
     if encoding == "gzip":
-        body = _unzipped(body)
+        body = _unzip(body)
     elif encoding != "identity":
         raise invalid_argument(f"the Content-Encoding is {encoding}; use gzip, or none")
     document = _parse_json(body)
     name = document.get("signature_name", "")
     if not isinstance(name, str):
-        raise invalid_argument(f"signature_name is {_brief(name)}, not a string")
+        raise invalid_argument(f"signature_name is {_abbreviate(name)}, not a string")
     signature = model.signature(name)
     in_rows = "instances" in document
     if in_rows == ("inputs" in document):
@@ -164,15 +164,15 @@ def _parse(model: Model, body: bytes, encoding: str) -> tuple[Signature, Arrays,
     return signature, _to_arrays(columns, signature), in_rows
 
 
-def _unzipped(body: bytes) -> bytes:
-    unzip = zlib.decompressobj(wbits=31)  # gzip's format
+def _unzip(body: bytes) -> bytes:
+    decompressor = zlib.decompressobj(wbits=31)  # gzip's format
     try:
-        document = unzip.decompress(body, MAX_BYTES + 1)
+        document = decompressor.decompress(body, MAX_BYTES + 1)
     except zlib.error as error:
         raise invalid_argument(f"the body is not in gzip's format: {error}") from None
     if len(document) > MAX_BYTES:
         raise web.HTTPRequestEntityTooLarge(MAX_BYTES, len(document))
-    if not unzip.eof:
+    if not decompressor.eof:
         raise invalid_argument("the body ends before its gzip data does")
     return document
 
@@ -182,10 +182,10 @@ def _json(body: bytes, status: int = 200) -> web.Response:
 
 
 def _error(status: int, message: str) -> web.Response:
-    return _json(_dump({"error": message}), status)
+    return _json(_to_body({"error": message}), status)
 
 
-def _dictionary(message: Message) -> dict[str, Any]:
+def _to_dict(message: Message) -> dict[str, Any]:
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
@@ -204,7 +204,7 @@ def _parse_json(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # also for bytes that are not UTF-8, and for very long numbers
         raise invalid_argument(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise invalid_argument(f"the body is {_brief(document)}, not a JSON object")
+        raise invalid_argument(f"the body is {_abbreviate(document)}, not a JSON object")
     return document
 
 
@@ -237,10 +237,10 @@ def _to_bytes(value: str | dict[str, str]) -> bytes:
         digits = value["b64"].rstrip("=")  # TF Serving accepts base64 without padding, too
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise invalid_argument(f"not base64: {_brief(value['b64'])}") from None
+        raise invalid_argument(f"not base64: {_abbreviate(value['b64'])}") from None
 
 
-def _brief(value: object) -> str:
+def _abbreviate(value: object) -> str:
     """Abbreviates a JSON value for a message."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
@@ -248,20 +248,20 @@ def _brief(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 
-def _to_json(outputs: Arrays, rows: bool) -> bytes:
+def _to_json(outputs: Arrays, in_rows: bool) -> bytes:
     """Writes the body of a response, in rows or in columns, as in the request. A single output has no name."""
     sizes = {array.shape[:1] for array in outputs.values()}
-    if rows and (len(sizes) > 1 or () in sizes):
+    if in_rows and (len(sizes) > 1 or () in sizes):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
         raise invalid_argument(f'the outputs cannot be split into rows: {shapes}; ask with "inputs"')
     columns = {name: to_lists(array, name.endswith("_bytes")) for name, array in outputs.items()}
     if len(columns) == 1:
         (answer,) = columns.values()
-    elif rows:
+    elif in_rows:
         answer = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     else:
         answer = columns
-    return _dump({"predictions" if rows else "outputs": answer})
+    return _to_body({"predictions" if in_rows else "outputs": answer})
 
 
 def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
@@ -269,7 +269,7 @@ def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
     if array.dtype.kind in "biu" or array.dtype == np.float64:
         return array.tolist()
     if array.dtype != object:
-        return _shortest(array).tolist()
+        return _shorten(array).tolist()
     if as_base64:
         values = [{"b64": base64.b64encode(value).decode()} for value in array.flat]
     else:
@@ -277,26 +277,26 @@ def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
     return np.array(values, object).reshape(array.shape).tolist()
 
 
-def _shortest(array: np.ndarray) -> np.ndarray:
+def _shorten(array: np.ndarray) -> np.ndarray:
     """Finds the float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
 
     Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
     """
     with np.errstate(all="ignore"):  # zeros, infinities and NaN become NaN below, never equal, and stay as they are
-        found = exact = array.astype(np.float64)
+        shortest = exact = array.astype(np.float64)
         exponents = np.floor(np.log10(np.abs(exact)))
         for digits in range(9, 0, -1):  # 9 are enough for float32
             places = digits - 1 - exponents
             scale = 10.0 ** np.abs(places)  # negative powers of ten would not be exact
             rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
-            same = rounded.astype(array.dtype) == array
-            if not same.any():
+            is_equal = rounded.astype(array.dtype) == array
+            if not is_equal.any():
                 break  # with fewer digits none would be the same
-            found = np.where(same, rounded, found)
-    return found
+            shortest = np.where(is_equal, rounded, shortest)
+    return shortest
 
 
-def _dump(document: Mapping[str, object], indent: int | None = None) -> bytes:
+def _to_body(document: Mapping[str, object], indent: int | None = None) -> bytes:
     return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
 
 
@@ -322,18 +322,20 @@ def _array(value: object, name: str, spec: TensorSpec) -> np.ndarray:
     """Converts nested lists to the array of an input. Strings become bytes objects."""
     array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
     leaves = array.ravel().tolist()
-    accepts = _accepting(spec.dtype)
+    accepts = _make_check(spec.dtype)
     for number, leaf in enumerate(leaves):
         if not accepts(leaf):
             position = "".join(f"[{index}]" for index in np.unravel_index(number, array.shape))
-            found = "a list of another length or depth than its neighbours" if isinstance(leaf, list) else _brief(leaf)
-            raise invalid_argument(f"{name}{position} is {found}; the input takes {spec.dtype.name}")
+            description = (
+                "a list of another length or depth than its neighbours" if isinstance(leaf, list) else _abbreviate(leaf)
+            )
+            raise invalid_argument(f"{name}{position} is {description}; the input takes {spec.dtype.name}")
     if spec.dtype == tf.string:
         leaves = [_to_bytes(leaf) for leaf in leaves]
     return np.array(leaves, spec.dtype.as_numpy_dtype).reshape(array.shape)
 
 
-def _accepting(dtype: tf.DType) -> Callable[[object], bool]:
+def _make_check(dtype: tf.DType) -> Callable[[object], bool]:
     """Makes a function that checks whether a JSON value fits the type without loss."""
     if dtype == tf.string:
         return lambda leaf: isinstance(leaf, str) or _is_bytes(leaf)

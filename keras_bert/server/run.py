@@ -69,7 +69,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     http_server = rest.new_runner(rest.RestService(versions, predictor, settings.timeout), drain_seconds)
     # Binds the ports before the slow load of the model, so that a port in use is an error at once.
     port = _bind(rpc_server, settings.host, settings.port)
-    rest_socket = _bound_socket(settings.host, settings.rest_port)
+    rest_socket = _bind_socket(settings.host, settings.rest_port)
     try:
         number = await versions.load_first()
         await http_server.setup()
@@ -109,15 +109,15 @@ def _bind(server: grpc.aio.Server, host: str, port: int) -> int:
         raise _cannot_listen(host, port, "the port is taken, or the address is not one of this machine's") from None
 
 
-def _bound_socket(host: str, port: int) -> socket.socket:
+def _bind_socket(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
     except OSError as error:
         raise _cannot_listen(host, port, error.strerror or str(error)) from None
-    return bound
+    return listener
 
 
 def _cannot_listen(host: str, port: int, reason: str) -> OSError:

@@ -57,7 +57,7 @@ class Versions:
         self.statuses: dict[int, VersionStatus] = {}  # of all versions in memory, and of failed ones still on disk
         self._directory = directory
         self._current: LoadedVersion | None = None
-        self._failed: dict[int, _Listing] = {}
+        self._failed_listings: dict[int, _Listing] = {}
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def load_first(self) -> int:
@@ -72,11 +72,11 @@ class Versions:
 
     async def watch(self) -> None:
         """Looks for a higher version every second, and swaps to it."""
-        seen: dict[int, _Listing] = {}
+        old_listings: dict[int, _Listing] = {}
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             try:
-                seen = await self._look(seen)
+                old_listings = await self._load_highest(old_listings)
             except Exception:
                 _log.exception("%s could not be read; the loaded version stays", self._directory)
 
@@ -95,9 +95,9 @@ class Versions:
         Raises:
             ServingError: the requested version is not served.
         """
-        wanted, version = self._wanted(spec), self._current
-        if version is None or wanted not in (None, version.number):
-            raise not_found(f"version {wanted} of the model {self.name} is not served")
+        requested, version = self._requested_version(spec), self._current
+        if version is None or requested not in (None, version.number):
+            raise not_found(f"version {requested} of the model {self.name} is not served")
         version.users += 1
         try:
             yield version
@@ -125,18 +125,18 @@ class Versions:
         Raises:
             ServingError: there is no such version.
         """
-        wanted = self._wanted(spec)
-        if wanted is not None and wanted not in self.statuses:
-            raise not_found(f"the model {self.name} has no version {wanted}")
+        requested = self._requested_version(spec)
+        if requested is not None and requested not in self.statuses:
+            raise not_found(f"the model {self.name} has no version {requested}")
         response = GetModelStatusResponse()
-        for number in sorted(self.statuses, reverse=True) if wanted is None else [wanted]:
+        for number in sorted(self.statuses, reverse=True) if requested is None else [requested]:
             status = self.statuses[number]
-            one = response.model_version_status.add(version=number, state=status.state)
-            one.status.error_code = status.error.code.value[0] if status.error else 0
-            one.status.error_message = status.error.message if status.error else ""
+            entry = response.model_version_status.add(version=number, state=status.state)
+            entry.status.error_code = status.error.code.value[0] if status.error else 0
+            entry.status.error_message = status.error.message if status.error else ""
         return response
 
-    def _wanted(self, spec: ModelSpec) -> int | None:
+    def _requested_version(self, spec: ModelSpec) -> int | None:
         """Reads the version number of a request; None: any. Raises ServingError for another model, or a label."""
         if not spec.name:
             raise invalid_argument("the request names no model")
@@ -146,47 +146,47 @@ class Versions:
             raise invalid_argument(f"no version has the label {spec.version_label}: give a number, or none")
         return spec.version.value if spec.HasField("version") else None
 
-    async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
+    async def _load_highest(self, old_listings: dict[int, _Listing]) -> dict[int, _Listing]:
         """Loads the highest version if it is not the served one, and returns the listings of all versions.
 
-        A version whose files differ from those in `seen` may still be copied. It is loaded at a later look.
+        A version whose files differ from those in `old_listings` may still be copied. It is loaded at a later look.
         """
         paths = complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():
             if self.statuses[number].state == "END":
                 del self.statuses[number]
-                self._failed.pop(number, None)
-        listings = {number: _listing(path) for number, path in paths.items()}
-        wanted = [number for number, listing in listings.items() if self._failed.get(number) != listing]
-        highest = max(wanted, default=None)
+                self._failed_listings.pop(number, None)
+        listings = {number: _list_files(path) for number, path in paths.items()}
+        loadable = [number for number, listing in listings.items() if self._failed_listings.get(number) != listing]
+        highest = max(loadable, default=None)
         served = None if self._current is None else self._current.number
         if highest is None or highest == served:
             return listings
-        if seen.get(highest) == listings[highest]:
+        if old_listings.get(highest) == listings[highest]:
             await self._load(highest, paths[highest])
         return listings
 
     async def _load(self, number: int, path: Path) -> None:
         self.statuses[number] = status = VersionStatus("LOADING")
-        listing = _listing(path)
+        listing = _list_files(path)
         _log.info("version %d: loading", number)
         try:
             model = await asyncio.to_thread(_load_and_warm_up, path)
         except Exception as error:
             status.state = "END"
             first_line = str(error).partition("\n")[0] or type(error).__name__
-            is_ours = isinstance(error, ServingError)
-            status.error = error if is_ours else ServingError(grpc.StatusCode.INTERNAL, first_line)
-            self._failed[number] = listing
-            stays = f"; version {self._current.number} stays" if self._current else ""
-            _log.error("version %d: not loaded: %s%s", number, status.error, stays)
+            is_serving_error = isinstance(error, ServingError)
+            status.error = error if is_serving_error else ServingError(grpc.StatusCode.INTERNAL, first_line)
+            self._failed_listings[number] = listing
+            note = f"; version {self._current.number} stays" if self._current else ""
+            _log.error("version %d: not loaded: %s%s", number, status.error, note)
             return
-        self._failed.pop(number, None)
-        old, self._current = self._current, LoadedVersion(number, model)
+        self._failed_listings.pop(number, None)
+        old_version, self._current = self._current, LoadedVersion(number, model)
         status.state = "AVAILABLE"
         _log.info("version %d: serving", number)
-        if old is not None:
-            self._retire(old)
+        if old_version is not None:
+            self._retire(old_version)
 
     def _retire(self, version: LoadedVersion) -> None:
         task = asyncio.get_running_loop().create_task(self._unload(version))
@@ -215,7 +215,7 @@ def _load_and_warm_up(path: Path) -> Model:
     return model
 
 
-def _listing(directory: Path) -> _Listing:
+def _list_files(directory: Path) -> _Listing:
     entries = []
     for path in sorted(directory.rglob("*")):
         with contextlib.suppress(FileNotFoundError):  # removed since

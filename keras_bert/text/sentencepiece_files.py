@@ -456,7 +456,9 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
         if preset_files.has_tokenizer_json:
-            types = {step["type"] for step in read_normalizers(preset_files.tokenizer_json_path, preset_files.tokenizer_json)}
+            types = {
+                step["type"] for step in read_normalizers(preset_files.tokenizer_json_path, preset_files.tokenizer_json)
+            }
             _check_normalization(preset_files.tokenizer_json_path, types, {**vars(usage), **arguments})
     return arguments
 

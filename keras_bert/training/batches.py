@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Rows are sorted by length within groups of this many batches. The lengths in a batch are then almost equal, and the
 # order of an epoch is still random.
-_BATCHES_AT_A_TIME = 50
+_BATCHES_PER_GROUP = 50
 
 Labelled: TypeAlias = "tuple[Texts, Labels | None]"  # examples and their labels, as `fine_tune` takes them
 
@@ -49,11 +49,11 @@ def batches_of_epoch(
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
     tokens = batch_tokens or 0
-    rows_a_batch = batch_size or max(1, int(tokens / np.mean(lengths)))
-    at_a_time = rows_a_batch * _BATCHES_AT_A_TIME
+    rows_per_batch = batch_size or max(1, int(tokens / np.mean(lengths)))
+    rows_per_group = rows_per_batch * _BATCHES_PER_GROUP
     batches = []
-    for start in range(0, len(order), at_a_time):
-        rows = order[start : start + at_a_time]
+    for start in range(0, len(order), rows_per_group):
+        rows = order[start : start + rows_per_group]
         rows = rows[np.argsort(-lengths[rows], kind="stable")]
         while len(rows):
             count = batch_size or max(1, tokens // int(lengths[rows[0]]))
@@ -64,8 +64,8 @@ def batches_of_epoch(
 
 def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
     """Computes the share of padding among the tokens of all batches: 0 to 1."""
-    padded = sum(len(rows) * int(lengths[rows].max()) for rows in batches)
-    return 1 - sum(int(lengths[rows].sum()) for rows in batches) / padded
+    padded_tokens = sum(len(rows) * int(lengths[rows].max()) for rows in batches)
+    return 1 - sum(int(lengths[rows].sum()) for rows in batches) / padded_tokens
 
 
 # -- Holds out a share of the training examples for validation.
@@ -95,23 +95,23 @@ def hold_out(examples: Labelled, share: float, seed: int) -> tuple[Labelled, Lab
     if len(counts) > 1:
         raise ValueError(f"there are {' and '.join(f'{each:,}' for each in sorted(counts))} examples and labels")
     (count,) = counts
-    held = round(share * count)
-    if not 0 < held < count:
+    held_out = round(share * count)
+    if not 0 < held_out < count:
         raise ValueError(
-            f"validation_split is {share}, which holds out {held:,} of {count:,} examples and leaves {count - held:,} "
-            "to train on; neither may be empty"
+            f"validation_split is {share}, which holds out {held_out:,} of {count:,} examples and leaves "
+            f"{count - held_out:,} to train on; neither may be empty"
         )
     order = np.random.default_rng([seed, count]).permutation(count)
-    learned, measured = np.sort(order[held:]), np.sort(order[:held])
-    return (_chosen(x, learned), _chosen(y, learned)), (_chosen(x, measured), _chosen(y, measured))
+    training_rows, validation_rows = np.sort(order[held_out:]), np.sort(order[:held_out])
+    return (_take(x, training_rows), _take(y, training_rows)), (_take(x, validation_rows), _take(y, validation_rows))
 
 
-def _chosen(column: Any, rows: np.ndarray) -> Any:
+def _take(column: Any, rows: np.ndarray) -> Any:
     """Selects rows of texts, pairs (a tuple of two columns) or labels."""
     if column is None:  # there are no labels
         return None
     if isinstance(column, tuple):
-        return tuple(_chosen(each, rows) for each in column)
+        return tuple(_take(each, rows) for each in column)
     if tf.is_tensor(column):
         return tf.gather(column, rows)
     return column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]

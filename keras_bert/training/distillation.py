@@ -46,19 +46,21 @@ def student_of(teacher: Model, num_layers: int) -> Model:
         raise ValueError(f"num_layers is {num_layers}; expected 1 to {config.num_layers}, the teacher's")
     if 1 < config.groups < config.num_layers:
         raise ValueError(f"the {config.num_layers} layers of this teacher share weights in {config.groups} groups")
-    small = dataclasses.replace(config, num_layers=num_layers, num_groups=1 if config.num_groups == 1 else None)
-    encoder = BertEncoder(small, dtype=teacher.encoder.dtype_policy)
+    student_config = dataclasses.replace(
+        config, num_layers=num_layers, num_groups=1 if config.num_groups == 1 else None
+    )
+    encoder = BertEncoder(student_config, dtype=teacher.encoder.dtype_policy)
     student = type(teacher)(encoder, teacher.preprocessor, **teacher.settings())
-    chosen = np.round(np.linspace(0, config.groups - 1, small.groups)).astype(int)
-    blocks = [teacher.encoder.blocks[int(i)] for i in chosen]
-    for block, source in zip(encoder.blocks, blocks, strict=True):
+    block_numbers = np.round(np.linspace(0, config.groups - 1, student_config.groups)).astype(int)
+    source_blocks = [teacher.encoder.blocks[int(i)] for i in block_numbers]
+    for block, source in zip(encoder.blocks, source_blocks, strict=True):
         block.set_weights(source.get_weights())
-    for variable, value in zip(_beside_blocks(student), _beside_blocks(teacher), strict=True):
+    for variable, value in zip(_variables_outside_blocks(student), _variables_outside_blocks(teacher), strict=True):
         variable.assign(value)
     return student
 
 
-def _beside_blocks(model: BertTask) -> list[keras.Variable]:
+def _variables_outside_blocks(model: BertTask) -> list[keras.Variable]:
     blocks = {id(variable) for block in model.encoder.blocks for variable in block.weights}
     return [variable for variable in model.weights if id(variable) not in blocks]
 
@@ -128,4 +130,4 @@ def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> d
     """Adds a digest of the teacher to the settings of a run. Without a teacher, sets the temperature to None."""
     if teacher is None:
         return {run_files.TEACHER: None, **settings, "temperature": None}
-    return {run_files.TEACHER: run_files.of_weights(teacher.weights), **settings}
+    return {run_files.TEACHER: run_files.digest_of_weights(teacher.weights), **settings}

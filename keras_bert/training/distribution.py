@@ -47,9 +47,9 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
         ...     model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
         ...     model.compile(loss=model.training_loss())
     """
-    found, told = choose(kind, tpu)
-    print(f"training on {told}", file=sys.stderr)
-    return found
+    chosen, description = choose(kind, tpu)
+    print(f"training on {description}", file=sys.stderr)
+    return chosen
 
 
 def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.Strategy, str]:
@@ -61,24 +61,24 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
     if kind == "auto":
         kind = _MULTI_WORKER if workers else _TPU if _tpu_name(tpu) else _MIRRORED if len(gpus) > 1 else _ONE
     if kind == _MULTI_WORKER:
-        found = _multi_worker(workers)
+        strategy = _multi_worker(workers)
         tf.random.set_seed(0)  # the same in all processes: each shuffles all examples and takes its part
     elif kind == _TPU:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
         undocumented.connect_to_tpu(resolver)
-        found = tf.distribute.TPUStrategy(resolver)
+        strategy = tf.distribute.TPUStrategy(resolver)
     elif kind == _MIRRORED:
-        found = tf.distribute.MirroredStrategy()
+        strategy = tf.distribute.MirroredStrategy()
     else:
-        found = tf.distribute.get_strategy()
-    count = found.num_replicas_in_sync
-    told = {
+        strategy = tf.distribute.get_strategy()
+    count = strategy.num_replicas_in_sync
+    descriptions = {
         _ONE: "one device",
         _MIRRORED: f"{count} devices of this machine",
         _MULTI_WORKER: f"{count} devices of {workers} processes",
         _TPU: f"{count} cores of a TPU",
     }
-    return found, told[kind]
+    return strategy, descriptions[kind]
 
 
 def _why_not(kind: str) -> str:
@@ -87,8 +87,8 @@ def _why_not(kind: str) -> str:
     return '. Keras 3 cannot train with parameter servers (its variables are of no cluster); use "multi_worker"'
 
 
-def _tpu_name(given: str | None) -> str | None:
-    return given or os.environ.get("TPU_NAME")
+def _tpu_name(name: str | None) -> str | None:
+    return name or os.environ.get("TPU_NAME")
 
 
 def _workers() -> int:
@@ -153,31 +153,31 @@ def are_several(strategy: tf.distribute.Strategy) -> bool:
     )
 
 
-def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
-    """Checks whether `here` is true in any process. Waits for all processes."""
+def true_in_any_process(strategy: tf.distribute.Strategy, condition: bool) -> bool:
+    """Checks whether `condition` is true in any process. Waits for all processes."""
     if not are_several(strategy):
-        return here
+        return condition
 
-    return float(_summing(strategy)(tf.constant(float(here)))) > 0
+    return float(_make_all_reduce_sum(strategy)(tf.constant(float(condition)))) > 0
 
 
 @contextlib.contextmanager
 def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Lets the chief run the block first, so that the other processes find the files that it writes."""
     if not is_chief(strategy):
-        any_of(strategy, True)
+        true_in_any_process(strategy, True)
     yield
     if is_chief(strategy):
-        any_of(strategy, True)
+        true_in_any_process(strategy, True)
 
 
 @functools.cache
-def _summing(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
+def _make_all_reduce_sum(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
     @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
-    def over_all(here: tf.Tensor) -> tf.Tensor:
-        def add(here: tf.Tensor) -> tf.Tensor:
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(here))
+    def all_reduce_sum(value: tf.Tensor) -> tf.Tensor:
+        def reduce_replica(value: tf.Tensor) -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
 
-        return undocumented.local_results(strategy, strategy.run(add, args=(here,)))[0]
+        return undocumented.local_results(strategy, strategy.run(reduce_replica, args=(value,)))[0]
 
-    return over_all
+    return all_reduce_sum

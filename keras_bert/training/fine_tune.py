@@ -107,9 +107,9 @@ def fine_tune(
     """
     chosen = FineTuningWithTeacher.of(**recipe)
     train, validation, chosen = split(checked_examples("train", train, model), validation, chosen)
-    own = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
-    own |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return train_on(model, train, validation, directory, chosen, **own)
+    arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
+    arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
+    return train_on(model, train, validation, directory, chosen, **arguments)
 
 
 def split(
@@ -145,26 +145,26 @@ def train_on(
     checkpoint_seconds: float = 60,
 ) -> list[dict[str, float]]:
     """Trains a model as `fine_tune` does, on the examples and with the recipe that `split` returns."""
-    weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
-    if weights is not None:  # by name: JSON has no keys that are numbers
-        recipe = dataclasses.replace(recipe, class_weight={model.labels[i]: each for i, each in weights.items()})
+    class_weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
+    if class_weights is not None:  # by name: JSON has no keys that are numbers
+        recipe = dataclasses.replace(recipe, class_weight={model.labels[i]: each for i, each in class_weights.items()})
     if validation is not None:
         validation = checked_examples("validation", validation, model)
         model.check_examples(*validation)
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
-    lengths, pack = _lengths(model, examples), packing(model, examples)
+    lengths, pack = _count_tokens(model, examples), make_pack(model, examples)
     for warning in model.target_warnings(examples.targets):
         warnings.warn(warning, stacklevel=3)
 
     assert recipe.epochs is not None  # `split` has set it
-    plan = [
+    epoch_batches = [
         batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
         for number in range(recipe.epochs)
     ]
-    used = loss or model.loss_for(examples)
-    _check_contrast(used, examples.targets, plan, recipe)
+    compiled_loss = loss or model.loss_for(examples)
+    _check_contrast(compiled_loss, examples.targets, epoch_batches, recipe)
 
     def epoch(batches: list[np.ndarray]) -> Epoch:
         return Epoch(
@@ -174,15 +174,15 @@ def train_on(
             notes={"padding": padding_share(lengths, batches)},
         )
 
-    epochs = [epoch(batches) for batches in plan]
+    epochs = [epoch(batches) for batches in epoch_batches]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
-    layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
-    layers["scales"] = model.scales(examples.targets)
+    optimizer_settings = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
+    optimizer_settings["scales"] = model.scales(examples.targets)
     settings = {
         **teacher_settings(teacher, vars(recipe)),
-        **run_files.of_model(model),
-        run_files.EXAMPLES: run_files.of_tokens(examples),
-        run_files.VALIDATION: validation and run_files.of_examples(*validation),
+        **run_files.digests_of_model(model),
+        run_files.EXAMPLES: run_files.digest_of_tokens(examples),
+        run_files.VALIDATION: validation and run_files.digest_of_examples(*validation),
     }
     if loss is not None:
         settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
@@ -193,75 +193,77 @@ def train_on(
         step.check(model)
         step = Distillation(teacher, recipe.temperature)
     with adapting(model, recipe.frozen_layers, recipe.lora_rank), model.training_with(step):
-        compile_model(model, recipe, updates, used, **layers)
-        if few := _few_updates(recipe, updates):
-            warnings.warn(few, stacklevel=3)
+        compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
+        if message := _few_updates_warning(recipe, updates):
+            warnings.warn(message, stacklevel=3)
         run = Run(model, Path(directory) if directory else None, settings)
         model.start_from(examples.targets)
-        best = {"keep_best": True, "patience": recipe.patience}
-        train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
+        early_stopping = {"keep_best": True, "patience": recipe.patience}
+        train_epochs(
+            model, run, epochs, callbacks, progress, checkpoint_seconds, **early_stopping, class_weight=class_weights
+        )
     if recipe.frozen_layers or recipe.lora_rank is not None:
         # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
-        compile_model(model, recipe, updates, used, **layers)
+        compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
     return run.history
 
 
-def checked_examples(name: str, given: object, model: BertTask) -> Labelled:
+def checked_examples(name: str, examples: object, model: BertTask) -> Labelled:
     """Converts examples and their labels to lists or arrays. Raises TypeError or ValueError if that is impossible."""
-    if not isinstance(given, tuple | list) or len(given) != 2:
+    if not isinstance(examples, tuple | list) or len(examples) != 2:
         raise TypeError(
-            f"{name} is a {type(given).__name__}; expected a tuple of two, (examples, labels); a tf.data.Dataset is "
+            f"{name} is a {type(examples).__name__}; expected a tuple of two, (examples, labels); a tf.data.Dataset is "
             "for the model's fit"
         )
-    x, y = given
+    x, y = examples
     columns_of(x, None)  # raises TypeError or ValueError
     return plain(x), plain_labels(y, model.label_columns)
 
 
-def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
+def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     """Counts the tokens of each packed row, int64 `[examples]`; with windows, roughly the sum over the windows."""
     preprocessor = model.preprocessor
     assert preprocessor is not None  # the preprocessor made the examples
     if preprocessor.stride is not None:
         return examples.lengths
     longest = preprocessor.longest
-    if cut := int(np.sum(examples.lengths > longest)):
-        message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
+    if truncated := int(np.sum(examples.lengths > longest)):
+        message = f"{truncated:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
         warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=4)
     return np.minimum(examples.lengths, longest)
 
 
-def _few_updates(recipe: FineTuningWithTeacher, updates: int) -> str:
+def _few_updates_warning(recipe: FineTuningWithTeacher, updates: int) -> str:
     """Returns a warning if a run has too few updates to change a model much; else an empty string."""
     if updates >= ENOUGH_UPDATES:
         return ""
     return (
         f"updates in all: {updates}; with fewer than {ENOUGH_UPDATES}, a model may learn little: raise epochs, now "
-        f"{recipe.epochs}, or lower {_size_of_batches(recipe)}"
+        f"{recipe.epochs}, or lower {_describe_batch_size(recipe)}"
     )
 
 
 def _check_contrast(
-    loss: keras.losses.Loss, targets: Targets, plan: list[list[np.ndarray]], recipe: FineTuningWithTeacher
+    loss: keras.losses.Loss, targets: Targets, epoch_batches: list[list[np.ndarray]], recipe: FineTuningWithTeacher
 ) -> None:
     """Raises ValueError if a loss compares the rows of a batch, and no batch of a run has rows that differ."""
     if not hasattr(loss, "has_contrast"):
         return
-    targets, batches = np.asarray(targets), [batch for epoch in plan for batch in epoch]
+    targets, batches = np.asarray(targets), [batch for epoch in epoch_batches for batch in epoch]
     if any(loss.has_contrast(targets[rows]) for rows in batches):
         return
     reason = "the texts or the scores that it compares are equal; give others that differ"
     if all(len(rows) == 1 for rows in batches):
-        reason = f"it compares the rows of a batch, and each batch has one; raise {_size_of_batches(recipe)}"
+        reason = f"it compares the rows of a batch, and each batch has one; raise {_describe_batch_size(recipe)}"
     raise ValueError(f"nothing can be learned with the loss {loss.name}: {reason}")
 
 
-def _size_of_batches(recipe: FineTuningWithTeacher) -> str:
+def _describe_batch_size(recipe: FineTuningWithTeacher) -> str:
     name = "batch_tokens" if recipe.batch_tokens else "batch_size"
     return f"{name}, now {getattr(recipe, name):,}"
 
 
-def packing(model: BertTask, examples: TokenizedExamples) -> Pack:
+def make_pack(model: BertTask, examples: TokenizedExamples) -> Pack:
     """Makes a function from row numbers, int64 `[batch]`, to a batch for `fit`. It is traced once for all epochs."""
     segments, targets = examples.segments, examples.targets
 

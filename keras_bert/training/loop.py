@@ -101,13 +101,13 @@ def train_epochs(
             ends the run after the current batch, with its state saved. The second signal, or the first without a
             directory, has its usual effect.
     """
-    with run.only_writer(), signals_noticed(run.directory is not None) as noticed:
+    with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
         run.resume()
         log, bar, saved_at = TensorBoardLog(model, run), ProgressBar(run, len(epochs), progress), time.monotonic()
 
         def save() -> None:
             nonlocal saved_at
-            run.signal = noticed()
+            run.signal = first_signal()
             run.save()
             saved_at = time.monotonic()
 
@@ -123,9 +123,9 @@ def train_epochs(
                     "recover; train with a lower learning_rate, or a longer warmup, in a new directory"
                 )
             run.step += 1
-            # After the last batch, `end_epoch` measures the model and then saves. `is_time` asks all processes.
-            is_due = noticed() > 0 or time.monotonic() - saved_at >= checkpoint_seconds
-            if run.directory is not None and run.step < run.batches and run.is_time(is_due):
+            # After the last batch, `end_epoch` measures the model and then saves. `is_due_anywhere` asks all processes.
+            is_due = first_signal() > 0 or time.monotonic() - saved_at >= checkpoint_seconds
+            if run.directory is not None and run.step < run.batches and run.is_due_anywhere(is_due):
                 save()
             bar.end_batch(logs["loss"])
 
@@ -136,8 +136,8 @@ def train_epochs(
             logs.update({**run.notes, **{f"val_{name}": value for name, value in measures.items()}})
             run.end_epoch(float(logs["loss"]), measures)
             if measures and keep_best:
-                chosen_by = next(iter(measures))
-                values = [each[chosen_by] for each in run.history]
+                first_measure = next(iter(measures))
+                values = [entry[first_measure] for entry in run.history]
                 best = values.index(max(values))
                 if best == epoch:
                     run.keep_best()
@@ -153,7 +153,7 @@ def train_epochs(
 
         # Keras calls the callbacks in this order, after each batch and after each epoch. If a user's callback raises an
         # error, the batch is already counted, and the state saved if that was due.
-        in_order = [
+        all_callbacks = [
             LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=end_batch, on_epoch_end=end_epoch),
             *callbacks,
             LambdaCallback(on_train_batch_end=end_if_signalled, on_epoch_end=end_if_signalled),
@@ -169,7 +169,7 @@ def train_epochs(
                 class_weight=class_weight,
                 verbose=0,
                 shuffle=False,  # the batches are shuffled already
-                callbacks=in_order,
+                callbacks=all_callbacks,
             )
         run.finish()
 
@@ -255,33 +255,33 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def signals_noticed(here: bool) -> Iterator[Callable[[], int]]:
+def first_signal_deferred(enabled: bool) -> Iterator[Callable[[], int]]:
     """Notes the first SIGINT or SIGTERM in this block, and does nothing else; the next one has its usual effect.
 
     Args:
-        here: whether to do so. Outside of the main thread, signals always have their usual effect.
+        enabled: whether to do so. Outside of the main thread, signals always have their usual effect.
 
     Yields:
         A function that returns the number of the noted signal, or 0.
     """
-    noticed = [0]
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    first_signal = [0]
+    old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def restore() -> None:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
-    def notice(number: int, frame: FrameType | None) -> None:
-        noticed[0] = number
+    def defer(number: int, frame: FrameType | None) -> None:
+        first_signal[0] = number
         restore()
 
-    if not here or threading.current_thread() is not threading.main_thread():
+    if not enabled or threading.current_thread() is not threading.main_thread():
         yield lambda: 0
         return
-    for number, handler in old.items():
+    for number, handler in old_handlers.items():
         if handler is not signal.SIG_IGN and handler is not None:
-            signal.signal(number, notice)
+            signal.signal(number, defer)
     try:
-        yield lambda: noticed[0]
+        yield lambda: first_signal[0]
     finally:
         restore()

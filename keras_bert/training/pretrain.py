@@ -110,64 +110,69 @@ def pretrain(
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
         dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
-    found = [Records(phase.records) for phase in phases]
-    measured_by = [Records(phase.validation) if phase.validation else None for phase in phases]
-    for each in filter(None, (*found, *measured_by)):
-        _check(model, each)
+    training_records = [Records(phase.records) for phase in phases]
+    validation_records = [Records(phase.validation) if phase.validation else None for phase in phases]
+    for each in filter(None, (*training_records, *validation_records)):
+        _check_records(model, each)
 
     def epoch(i: int, first: int) -> Epoch:
         batches = min(chosen.measure_every, phases[i].steps - first)
 
         def dataset(start: int) -> tf.data.Dataset:
-            examples = _to_learn(found[i], phases[i], chosen, first + start).take(batches - start)
+            examples = _training_batches(training_records[i], phases[i], chosen, first + start).take(batches - start)
             return undocumented.with_cardinality(examples, batches - start)
 
         is_last = first + batches == phases[i].steps
-        return Epoch(batches, dataset, lambda: _measures(model, measured_by[i], phases[i].batch_size, is_last), is_last)
+        return Epoch(
+            batches,
+            dataset,
+            lambda: _measure(model, validation_records[i], phases[i].batch_size, is_last),
+            is_last,
+        )
 
     epochs = [
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, chosen.measure_every)
     ]
     settings = {
-        **teacher_settings(teacher, vars(chosen)), **run_files.of_model(model),
+        **teacher_settings(teacher, vars(chosen)), **run_files.digests_of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
-        "masking": [_settings_of(phase.masking) for phase in phases],
-        run_files.EXAMPLES: [run_files.of_records(each) for each in found],
-        run_files.VALIDATION: [each and run_files.of_records(each) for each in measured_by],
+        "masking": [_masking_settings(phase.masking) for phase in phases],
+        run_files.EXAMPLES: [run_files.digest_of_records(each) for each in training_records],
+        run_files.VALIDATION: [each and run_files.digest_of_records(each) for each in validation_records],
     }  # fmt: skip
     kind = {"adamw": AdamW, "lamb": LAMB}[chosen.optimizer]
     with learning_from(teacher, model, chosen.temperature):
         updates = sum(-(-phase.steps // chosen.accumulate) for phase in phases)
         compile_model(model, chosen, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
         # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
-        model.evaluate(_in_order(found[0], chosen.batch_size).take(1), verbose=0)
+        model.evaluate(_batches_in_order(training_records[0], chosen.batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds)
     return run.history
 
 
-def _in_order(records: Records, batch_size: int) -> tf.data.Dataset:
-    return records.in_order(batch_size).map(as_written(_example)).with_options(distribution.DATA_OPTIONS)
+def _batches_in_order(records: Records, batch_size: int) -> tf.data.Dataset:
+    return records.in_order(batch_size).map(as_written(_split_batch)).with_options(distribution.DATA_OPTIONS)
 
 
-def _to_learn(records: Records, phase: Phase, recipe: PretrainingRecipe, start: int) -> tf.data.Dataset:
+def _training_batches(records: Records, phase: Phase, recipe: PretrainingRecipe, start: int) -> tf.data.Dataset:
     """Makes a dataset of training batches from batch `start` on; with accumulation, it ends with the phase."""
 
-    def example(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
+    def mask_and_split(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
         if phase.masking is not None:
             batch = phase.masking(unmasked(batch), [recipe.seed, tf.cast(step, tf.int32)])
-        return _example(batch)
+        return _split_batch(batch)
 
     first = start - start % recipe.accumulate  # the first batch of the update that `start` belongs to
     batches = records.shuffled(phase.batch_size, recipe.seed, first).enumerate(first)
-    masked = batches.map(as_written(example), tf.data.AUTOTUNE, deterministic=True)
+    masked = batches.map(as_written(mask_and_split), tf.data.AUTOTUNE, deterministic=True)
     if recipe.accumulate > 1:
         windows = masked.take(phase.steps - first).batch(recipe.accumulate)
-        masked = windows.map(as_written(_with_totals)).unbatch().skip(start - first)
+        masked = windows.map(as_written(_add_totals)).unbatch().skip(start - first)
     return masked.prefetch(4).with_options(distribution.DATA_OPTIONS)
 
 
-def _with_totals(
+def _add_totals(
     inputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
 ) -> tuple[dict[str, tf.Tensor], ...]:
     """Adds to the batches of an update, `[batches, batch, ...]`, the totals that the model divides its losses by."""
@@ -177,7 +182,7 @@ def _with_totals(
     return {**inputs, WINDOW_TOTALS: tf.broadcast_to(totals, [*tf.unstack(rows), len(counts)])}, targets, weights
 
 
-def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
+def _split_batch(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
     """Splits a batch of records into inputs, targets and weights for `fit`."""
     inputs, targets, weights = dict(batch), {}, {}
     targets[MASKED_LM] = inputs.pop("masked_lm_ids")
@@ -188,13 +193,13 @@ def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
     return inputs, targets, weights
 
 
-def _measures(
+def _measure(
     model: BertPretrainer, records: Records | None, batch_size: int, with_baselines: bool = False
 ) -> dict[str, float]:
     """Measures a model on the validation records; `{}` if there are none."""
     if records is None:
         return {}
-    measures = model.evaluate(_in_order(records, batch_size), verbose=0, return_dict=True)
+    measures = model.evaluate(_batches_in_order(records, batch_size), verbose=0, return_dict=True)
     if model.pairs:
         del measures["loss"]  # the sum of both losses
     else:  # with one objective, Keras leaves its name out
@@ -205,7 +210,7 @@ def _measures(
     return measures
 
 
-def _check(model: BertPretrainer, records: Records) -> None:
+def _check_records(model: BertPretrainer, records: Records) -> None:
     """Raises ValueError if the model cannot be trained on these records."""
     record = next(iter(records.in_order(1)))
     has_pairs = "next_sentence_labels" in record
@@ -217,5 +222,5 @@ def _check(model: BertPretrainer, records: Records) -> None:
     model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
 
 
-def _settings_of(masking: MaskedLMMasking | None) -> list | None:
+def _masking_settings(masking: MaskedLMMasking | None) -> list | None:
     return masking and [masking.predictions, masking.rate, masking.masked_unit]

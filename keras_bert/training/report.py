@@ -29,9 +29,9 @@ CONFUSION = "confusion_matrix.png"
 # Suffix of a measure's baseline: the same measure for predicting the most frequent label, or the mean, for all texts.
 BASELINE = "_baseline"
 _NOT_MEASURED = "There were no examples to measure the model with: `--eval`, `--validation-split`."
-_LARGEST = 40.0  # inches: the side of a confusion matrix
-_LONGEST = 40  # characters: longer labels are truncated in a picture
-_MANY = 30  # classes: a larger matrix is drawn without its zeros
+_MAX_INCHES = 40.0  # inches: the side of a confusion matrix
+_MAX_CHARACTERS = 40  # characters: longer labels are truncated in a picture
+_MAX_CLASSES_WITH_ZEROS = 30  # classes: a larger matrix is drawn without its zeros
 
 
 def check_installed() -> None:
@@ -66,15 +66,15 @@ def write_report(
         UserWarning: a picture cannot be drawn. It is left out: a bad picture must not cost the trained model.
     """
     directory = Path(directory)
-    draw: dict[str, Callable[[], bytes]] = {}
+    draw_functions: dict[str, Callable[[], bytes]] = {}
     if importlib.util.find_spec("matplotlib"):
-        draw[CURVE] = lambda: _curve(history, panels or _panels(history))
+        draw_functions[CURVE] = lambda: _draw_curve(history, panels or _default_panels(history))
         if confusion is not None:
-            draw[CONFUSION] = lambda: _confusion(*confusion)
+            draw_functions[CONFUSION] = lambda: _draw_confusion(*confusion)
     pictures = []
-    for name, drawn in draw.items():
+    for name, draw_picture in draw_functions.items():
         try:
-            picture = drawn()
+            picture = draw_picture()
         except Exception as error:
             warnings.warn(f"{directory / name} could not be drawn: {type(error).__name__}: {error}", stacklevel=2)
             (directory / name).unlink(missing_ok=True)  # the picture of another run
@@ -82,13 +82,13 @@ def write_report(
         with files.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
         pictures.append(name)
-    names = _names(history)
+    names = _collect_names(history)
     parts = [
         "# Training report",
-        _formatted(*measure_table({**measures, **without_classes(details or {})})) if measures else _NOT_MEASURED,
-        *(["## Classes", _formatted(*classes)] if (classes := class_table(details or {})) else []),
+        _format_table(*measure_table({**measures, **without_classes(details or {})})) if measures else _NOT_MEASURED,
+        *(["## Classes", _format_table(*classes)] if (classes := class_table(details or {})) else []),
         f"## {next(iter(history[0])).capitalize()}s",
-        _table(names, [[_number(each.get(name)) for name in names] for each in history]),
+        _table(names, [[_format_number(each.get(name)) for name in names] for each in history]),
         *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),
         "## Settings",
         _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
@@ -131,41 +131,41 @@ def without_classes(details: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in details.items() if " of " not in name}
 
 
-def _formatted(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    return _table(header, [[each if isinstance(each, str) else _number(each) for each in row] for row in rows])
+def _format_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    return _table(header, [[each if isinstance(each, str) else _format_number(each) for each in row] for row in rows])
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in cells)
+    return "\n".join(f"| {' | '.join(map(_escape_cell, row))} |" for row in cells)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.splitlines()).replace("|", "\\|")
 
 
-def _names(history: Sequence[Mapping[str, float]]) -> list[str]:
+def _collect_names(history: Sequence[Mapping[str, float]]) -> list[str]:
     """Collects the names of all entries, which may differ if a run gets validation examples later. Drops baselines."""
     return list(dict.fromkeys(name for each in history for name in each if not name.endswith(BASELINE)))
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
-def _panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
-    measures = [name for name in _names(history)[1:] if name not in ("loss", "padding")]
+def _default_panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
+    measures = [name for name in _collect_names(history)[1:] if name not in ("loss", "padding")]
     return {"training loss": ["loss"], "on the validation examples": measures}
 
 
-def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence[str]]) -> bytes:
+def _draw_curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence[str]]) -> bytes:
     """Draws the panels, by epoch or step, as a PNG. Leaves out panels without values."""
-    drawn = {title: [name for name in names if name in _names(history)] for title, names in panels.items()}
+    drawn = {title: [name for name in names if name in _collect_names(history)] for title, names in panels.items()}
     drawn = {title: names for title, names in drawn.items() if names}
     unit = next(iter(history[0]))
-    figure, all_axes = _figure(len(drawn))
+    figure, all_axes = _make_figure(len(drawn))
     for axes, (title, names) in zip(all_axes, drawn.items(), strict=True):
         for name in names:
             values = [each.get(name, np.nan) for each in history]
@@ -175,27 +175,27 @@ def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence
         if names != ["loss"]:
             for text in axes.legend().get_texts():
                 text.set_parse_math(False)
-    return _png(figure)
+    return _to_png(figure)
 
 
-def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
-    figure, (axes,) = _figure(1, size=min(max(4.0, 0.5 * len(labels) + 2), _LARGEST))
-    of_row = shares(counts)
-    axes.imshow(of_row, cmap="Blues", vmin=0, vmax=1)
+def _draw_confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
+    figure, (axes,) = _make_figure(1, size=min(max(4.0, 0.5 * len(labels) + 2), _MAX_INCHES))
+    row_shares = shares(counts)
+    axes.imshow(row_shares, cmap="Blues", vmin=0, vmax=1)
     ticks = range(len(labels))
     axes.set(xlabel="given by the model", ylabel="class of the example", xticks=ticks, yticks=ticks)
-    shown = [label if len(label) <= _LONGEST else f"{label[: _LONGEST - 3]}..." for label in labels]
-    axes.set_xticklabels(shown, rotation=45, ha="right", parse_math=False)  # a $ in a label begins no formula
-    axes.set_yticklabels(shown, parse_math=False)
+    tick_labels = [label if len(label) <= _MAX_CHARACTERS else f"{label[: _MAX_CHARACTERS - 3]}..." for label in labels]
+    axes.set_xticklabels(tick_labels, rotation=45, ha="right", parse_math=False)  # a $ in a label begins no formula
+    axes.set_yticklabels(tick_labels, parse_math=False)
     for (row, column), count in np.ndenumerate(counts):
-        if not count and len(labels) > _MANY:
+        if not count and len(labels) > _MAX_CLASSES_WITH_ZEROS:
             continue
-        colour = "white" if of_row[row, column] > 0.5 else "black"
+        colour = "white" if row_shares[row, column] > 0.5 else "black"
         axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour)
-    return _png(figure)
+    return _to_png(figure)
 
 
-def _figure(columns: int, size: float = 4.0) -> tuple[Figure, np.ndarray]:
+def _make_figure(columns: int, size: float = 4.0) -> tuple[Figure, np.ndarray]:
     # Not pyplot, which keeps figures in memory and may need a display.
     figure = import_extra("matplotlib.figure", "matplotlib").Figure(
         figsize=(size * columns * 1.2, size), layout="constrained"
@@ -203,7 +203,7 @@ def _figure(columns: int, size: float = 4.0) -> tuple[Figure, np.ndarray]:
     return figure, figure.subplots(1, columns, squeeze=False)[0]
 
 
-def _png(figure: Figure) -> bytes:
+def _to_png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
     return buffer.getvalue()

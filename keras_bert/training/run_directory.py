@@ -26,7 +26,7 @@ _MODEL_FILES = (
     *(hugging_face.CARD, *hugging_face.FILES, *model_files.TOKENIZER, *model_files.SETTINGS),
     *(report.REPORT, report.CURVE, report.CONFUSION),
 )
-_PASSING = (".lock", ".*.tmp")  # temporary files, which a killed process leaves behind
+_TEMPORARY_FILES = (".lock", ".*.tmp")  # temporary files, which a killed process leaves behind
 _ADVICE = "choose another output, or start again with overwrite"
 
 
@@ -53,23 +53,23 @@ class RunDirectory:
 
     def _check_overwriting(self) -> None:
         """Raises FileExistsError if the directory has a file that no run writes, or one that this run reads."""
-        foreign = sorted(str(path.relative_to(self.path)) for path in self._foreign())
+        foreign = sorted(str(path.relative_to(self.path)) for path in self._find_foreign_files())
         if foreign:
-            shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
+            listed = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
             advice = "move that away, or choose another output"
-            raise FileExistsError(f"{self.path} holds {shown}, which no run wrote; {advice}")
+            raise FileExistsError(f"{self.path} holds {listed}, which no run wrote; {advice}")
         for path in self._inputs:
             if path.exists() and path.resolve().is_relative_to(self.path.resolve()):
                 raise FileExistsError(f"{path} is read by this run, and overwrite removes it; choose another output")
 
-    def _foreign(self) -> Iterator[Path]:
+    def _find_foreign_files(self) -> Iterator[Path]:
         for path in self.path.rglob("*"):
-            inside = path.relative_to(self.path)
-            if inside.parts[0] == files.RUN:
-                is_ours = _matches(str(inside.relative_to(files.RUN)), _RUN_FILES)
+            relative = path.relative_to(self.path)
+            if relative.parts[0] == files.RUN:
+                is_written_by_run = _matches(str(relative.relative_to(files.RUN)), _RUN_FILES)
             else:
-                is_ours = model_files.matches(str(inside), _MODEL_FILES)
-            if path.is_symlink() or not (path.is_dir() or is_ours or _matches(path.name, _PASSING)):
+                is_written_by_run = model_files.matches(str(relative), _MODEL_FILES)
+            if path.is_symlink() or not (path.is_dir() or is_written_by_run or _matches(path.name, _TEMPORARY_FILES)):
                 yield path
 
     def clear(self) -> None:
@@ -95,25 +95,25 @@ class RunDirectory:
         """
         if self.overwrite:
             return None
-        found = run_files.position(self.run, settings)
-        if found is None and (self.path / hugging_face.CONFIG).exists():
+        position = run_files.position(self.run, settings)
+        if position is None and (self.path / hugging_face.CONFIG).exists():
             raise ValueError(f"{self.path} holds a model, but no state of its run in {self.run}; {_ADVICE}")
-        return found
+        return position
 
-    def told(self, position: Position | None, epochs: int, place: Callable[[Position], str]) -> str:
+    def describe_position(self, position: Position | None, epochs: int, describe: Callable[[Position], str]) -> str:
         """Describes the position of the run in a line for the log; returns an empty string for a new run.
 
         Args:
             position: the position of the run; None if it has no saved state.
             epochs: the number of epochs of the run.
-            place: puts a position into words.
+            describe: puts a position into words.
         """
         if position is None:
             is_begun = not self.overwrite and self.run.is_dir() and not files.is_empty_directory(self.run)
             return f"the run in {self.path} has no saved state; its training begins" if is_begun else ""
         if position.stopped or position.epoch >= epochs:
-            return f"the run in {self.path} is finished, after {place(position)}; nothing is trained"
-        return f"resuming the run in {self.path} after {place(position)}"
+            return f"the run in {self.path} is finished, after {describe(position)}; nothing is trained"
+        return f"resuming the run in {self.path} after {describe(position)}"
 
     @contextlib.contextmanager
     def advising(self, has_preset: bool) -> Iterator[None]:
@@ -139,7 +139,7 @@ class RunDirectory:
         files.remove_leftovers(self.path)
         return measures
 
-    def finished(self, error: FinishedError) -> dict[str, float]:
+    def finished_measures(self, error: FinishedError) -> dict[str, float]:
         """Returns the measures of a run that was finished before. Raises ValueError if its model is missing."""
         for name in hugging_face.FILES:
             if not (self.path / name).is_file():

@@ -118,7 +118,7 @@ TEACHER = "teacher"
 NAMES = (WEIGHTS, CONFIGURATION, EXAMPLES, VALIDATION, TEACHER)
 
 
-def of_model(model: BertTask) -> dict[str, str | None]:
+def digests_of_model(model: BertTask) -> dict[str, str | None]:
     """Computes digests of the model that a run starts with: of the weights in its preset, if any, and of its settings.
 
     New weights, such as a head's, are left out, because each run of a program draws others. Weights learned since
@@ -126,47 +126,49 @@ def of_model(model: BertTask) -> dict[str, str | None]:
     """
     encoder, preprocessor = model.encoder, model.preprocessor
     assert preprocessor is not None  # the preprocessor makes the examples
-    text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
+    names = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
     settings = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
-    settings += [{name: getattr(preprocessor, name) for name in text}, preprocessor.tokenizer.get_config()]
+    settings += [{name: getattr(preprocessor, name) for name in names}, preprocessor.tokenizer.get_config()]
     configuration = json.dumps(settings, sort_keys=True, default=repr)
-    digests = {WEIGHTS: encoder.origin, CONFIGURATION: _of([configuration.encode()])}
+    digests = {WEIGHTS: encoder.origin, CONFIGURATION: _digest([configuration.encode()])}
     return {**digests, "dtype": encoder.dtype_policy.name}
 
 
-def of_weights(variables: Iterable[keras.Variable]) -> str:
-    return _of(np.ascontiguousarray(variable.numpy()).tobytes() for variable in variables)
+def digest_of_weights(variables: Iterable[keras.Variable]) -> str:
+    return _digest(np.ascontiguousarray(variable.numpy()).tobytes() for variable in variables)
 
 
-def of_tokens(examples: TokenizedExamples) -> str:
+def digest_of_tokens(examples: TokenizedExamples) -> str:
     parts = tf.nest.flatten([*examples.segments, examples.targets], expand_composites=True)
-    return _of(np.ascontiguousarray(part).tobytes() for part in parts)
+    return _digest(np.ascontiguousarray(part).tobytes() for part in parts)
 
 
-def of_examples(x: Texts, y: Labels | None) -> str:
+def digest_of_examples(x: Texts, y: Labels | None) -> str:
     """Computes a digest of examples and, if there are any, their labels."""
     y = () if y is None else y
-    return _of(part for column in (*columns_of(x, None), plain(y)) for part in (*map(_bytes, column), b"\0"))
+    return _digest(part for column in (*columns_of(x, None), plain(y)) for part in (*map(_to_bytes, column), b"\0"))
 
 
-def of_records(records: Records) -> str:
+def digest_of_records(records: Records) -> str:
     """Computes a digest of the names, the sizes and the first bytes of a corpus's files."""
     paths = [Path(path) for path in records.files]
-    return _of(part for path in paths for part in (_bytes((path.name, path.stat().st_size)), _beginning(path)))
+    return _digest(
+        part for path in paths for part in (_to_bytes((path.name, path.stat().st_size)), _read_beginning(path))
+    )
 
 
-def _beginning(path: Path) -> bytes:
+def _read_beginning(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_RECORD_BYTES)
 
 
-def _bytes(value: object) -> bytes:
+def _to_bytes(value: object) -> bytes:
     if isinstance(value, np.ndarray) or tf.is_tensor(value):
         value = np.asarray(value).tolist()
     return repr(value).encode(errors="surrogatepass") + b"\n"
 
 
-def _of(parts: Iterable[bytes]) -> str:
+def _digest(parts: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -249,14 +251,14 @@ def seal(directory: Path, measures: dict[str, float]) -> None:
 
 def _check_settings(directory: Path, notes: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raises AnotherRunError if the run has other settings."""
-    others = []
+    differences = []
     for name, value in settings.items():
-        before = notes["settings"].get(name)
-        if before != value:
-            others.append(f"other {name}" + ("" if name in NAMES else f" ({before!r}, now {value!r})"))
-    if others:
+        saved = notes["settings"].get(name)
+        if saved != value:
+            differences.append(f"other {name}" + ("" if name in NAMES else f" ({saved!r}, now {value!r})"))
+    if differences:
         kind = "a finished run" if notes["is_finished"] else "an unfinished run"
-        raise AnotherRunError(f"{directory} holds {kind} with {', '.join(others)}", notes["is_finished"])
+        raise AnotherRunError(f"{directory} holds {kind} with {', '.join(differences)}", notes["is_finished"])
 
 
 class Run:
@@ -299,7 +301,7 @@ class Run:
             directory.mkdir(parents=True, exist_ok=True)  # here, so that a bad path fails before any work
         self._strategy = model.distribute_strategy
         self._loss: list[np.ndarray] = []
-        self._best: list[np.ndarray] = []  # the best weights
+        self._best_weights: list[np.ndarray] = []
         self._is_finished = False
 
     def only_writer(self) -> contextlib.AbstractContextManager[None]:
@@ -325,7 +327,7 @@ class Run:
         self._is_finished = notes["is_finished"]
         variables = self._variables()
         assign(variables, values[: len(variables)], path)
-        self._best = values[len(variables) :]
+        self._best_weights = values[len(variables) :]
         self.epoch, self.step = notes["epoch"], notes["step"]
         self.history, self.stopped = notes["history"], notes["stopped"]
         if self.step:
@@ -345,9 +347,9 @@ class Run:
         self.epoch, self.step = self.epoch + 1, 0
         self.history.append({"epoch": self.epoch, "loss": loss, **self.notes, **measures})
 
-    def is_time(self, here: bool) -> bool:
-        """Checks whether `here` is true in any process. Their clocks differ, but `save` needs all of them at once."""
-        return distribution.any_of(self._strategy, here)
+    def is_due_anywhere(self, is_due: bool) -> bool:
+        """Checks whether `is_due` is true in any process. Their clocks differ, but `save` needs all of them at once."""
+        return distribution.true_in_any_process(self._strategy, is_due)
 
     def save(self) -> None:
         """Saves the state, from which `resume` continues."""
@@ -358,21 +360,21 @@ class Run:
         # Reading a metric sums over all processes, so all of them read here, and only the chief writes.
         values = [variable.numpy() for variable in self._variables()]
         if self.is_chief:
-            save_state(self.directory / _STATE, [*values, *self._best], notes)
-        distribution.any_of(self._strategy, True)  # all processes wait until the state is written
+            save_state(self.directory / _STATE, [*values, *self._best_weights], notes)
+        distribution.true_in_any_process(self._strategy, True)  # all processes wait until the state is written
 
     def position(self) -> Position:
         return Position(self.epoch, self.step, self.batches, self.stopped)
 
     def keep_best(self) -> None:
         """Keeps the current weights as the best ones."""
-        self._best = [variable.numpy() for variable in self._model.weights]
+        self._best_weights = [variable.numpy() for variable in self._model.weights]
 
     def finish(self) -> None:
         """Restores the best weights, if any were kept, and removes all of the state except weights."""
-        for variable, value in zip(self._model.weights, self._best, strict=bool(self._best)):
+        for variable, value in zip(self._model.weights, self._best_weights, strict=bool(self._best_weights)):
             variable.assign(value)
-        self._best = []
+        self._best_weights = []
         if not self._is_finished:
             self._is_finished = True
             self.save()

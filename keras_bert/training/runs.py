@@ -45,7 +45,7 @@ from keras_bert.training.run_directory import RunDirectory
 from keras_bert.training.run_files import FinishedError, Position
 
 Log = Callable[[str], Any]
-_SHOWN = 30  # labels in a line of the log
+_LABELS_IN_LOG = 30  # labels in a line of the log
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # folders in the directory of a run's state
 _PANELS = {  # of the learning curve of a pre-training
     "training loss": ["loss"],
@@ -135,58 +135,62 @@ def fine_tune_files(
     directory = RunDirectory(output, overwrite, (train, validation, preset if teacher is None else teacher))
     report.check_installed()
 
-    def place(position: Position) -> str:
+    def describe(position: Position) -> str:
         if not position.step:
             return f"epoch {position.epoch} of {recipe.epochs}"
         return f"epoch {position.epoch + 1} of {recipe.epochs}, step {position.step:,} of {position.batches:,}"
 
-    with _running(directory, dtype, strategy, log, place, has_preset=teacher is None) as run:
+    with _running(directory, dtype, strategy, log, describe, has_preset=teacher is None) as run:
         with run.devices.scope():
             # Both are None, or neither is.
             learner = source if teacher is None or num_layers is None else _Student(source, teacher, num_layers)
-            learned = learner.read(train)
-            measured = None if validation is None else learner.read_validation(validation).xy
-        learned.check_can_be_learned(train)
-        by_default = recipe.epochs is None
-        examples, measured, recipe = split(learned.xy, measured, recipe)
+            training_examples = learner.read(train)
+            validation_examples = None if validation is None else learner.read_validation(validation).xy
+        training_examples.check_can_be_learned(train)
+        has_default_epochs = recipe.epochs is None
+        examples, validation_examples, recipe = split(training_examples.xy, validation_examples, recipe)
         assert recipe.epochs is not None  # `split` has set it
-        told = {name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"}
-        run.begin(told, recipe.epochs)
+        run_settings = {
+            name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"
+        }
+        run.begin(run_settings, recipe.epochs)
         keras.utils.set_random_seed(recipe.seed)
         with run.devices.scope(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
-            model, more = learner.start(preset, learned)
-        count = None if measured is None else count_examples(measured[0])
-        log(_about_examples(len(learned), count, train, validation))
-        _tell_of_labels(getattr(learned, "label_counts", {}), train, log)
-        if by_default and recipe.epochs > EPOCHS:
+            model, arguments = learner.start(preset, training_examples)
+        validation_count = None if validation_examples is None else count_examples(validation_examples[0])
+        log(_describe_examples(len(training_examples), validation_count, train, validation))
+        _log_label_counts(getattr(training_examples, "label_counts", {}), train, log)
+        if has_default_epochs and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
         with distribution.chief_first(run.devices):
             run.clear()
         examples = checked_examples("train", examples, model)
-        history = train_on(model, examples, measured, directory.run, recipe, callbacks=run.callbacks, **more)
+        history = train_on(
+            model, examples, validation_examples, directory.run, recipe, callbacks=run.callbacks, **arguments
+        )
         if run.is_chief:
             model.save_preset(directory.path, overwrite=True)
             measures, confusion, details = {}, None, {}
-            if measured is not None:
-                answers, labels = model.answers(measured[0]), measured[1]
+            if validation_examples is not None:
+                answers, labels = model.answers(validation_examples[0]), validation_examples[1]
                 measures, confusion = model.measures(answers, labels), model.confusion(answers, labels)
                 details = model.details(answers, labels)
-            about = {"train": train, "eval": validation, "preset": preset if teacher is None else teacher}
-            about |= {} if teacher is None else {"num_layers": num_layers}
-            about |= {**vars(source), **told, "dtype": dtype}
-            report.write_report(directory.path, about, history, measures, confusion, details=details)
+            report_settings = {"train": train, "eval": validation, "preset": preset if teacher is None else teacher}
+            report_settings |= {} if teacher is None else {"num_layers": num_layers}
+            report_settings |= {**vars(source), **run_settings, "dtype": dtype}
+            report.write_report(directory.path, report_settings, history, measures, confusion, details=details)
             run.measures = directory.finish(measures)
     return run.measures
 
 
-def _tell_of_labels(counts: Mapping[str, int], train: str | Path, log: Log) -> None:
+def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) -> None:
     """Logs the count of each label; warns of labels that may be two spellings of one."""
     if not counts:
         return
-    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:_SHOWN]]
-    more = f" and {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
-    log(f"labels: {', '.join(shown)}{more}")
+    labels = [f"{name} {count:,}" for name, count in list(counts.items())[:_LABELS_IN_LOG]]
+    rest = f" and {len(counts) - _LABELS_IN_LOG:,} more" if len(counts) > _LABELS_IN_LOG else ""
+    log(f"labels: {', '.join(labels)}{rest}")
     for names in lookalikes(counts):
         alike = " and ".join(f"{name!r} ({counts[name]:,})" for name in names)
         warnings.warn(f"{train}: the labels {alike} differ only in case or spaces, and are learned apart", stacklevel=4)
@@ -210,12 +214,14 @@ class _Student:
         return student_of(self._teacher, self._num_layers), {"teacher": self._teacher}
 
 
-def _about_examples(learned: int, measured: int | None, train: str | Path, validation: str | Path | None) -> str:
-    about = f"{learned:,} examples from {train}"
-    if measured is None:
-        return about
+def _describe_examples(
+    training_count: int, validation_count: int | None, train: str | Path, validation: str | Path | None
+) -> str:
+    text = f"{training_count:,} examples from {train}"
+    if validation_count is None:
+        return text
     held_out, source = (" of them held out", "") if validation is None else ("", f" from {validation}")
-    return f"{about}, {measured:,}{held_out} to measure with{source}"
+    return f"{text}, {validation_count:,}{held_out} to measure with{source}"
 
 
 def pretrain_files(
@@ -276,39 +282,39 @@ def pretrain_files(
     """
     recipe, rows, second = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
     if vocab is not None and size is not None and teacher is None and num_layers is None:
-        begin = functools.partial(_new_model, vocab, size, rows)
+        make_start = functools.partial(_new_model, vocab, size, rows)
     elif teacher is not None and num_layers is not None and vocab is None and size is None:
-        begin = functools.partial(_student_model, teacher, num_layers, rows)
+        make_start = functools.partial(_student_model, teacher, num_layers, rows)
     else:
         raise ValueError("a model needs vocab and size; a student needs teacher and num_layers")
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
     directory = RunDirectory(output, overwrite, (*paths, validation, vocab, size, teacher))
     steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
     # The model is measured after each of these steps.
-    ends = [
+    epoch_ends = [
         first + min(done + recipe.measure_every, count)
         for first, count in zip((0, recipe.steps), steps, strict=False)
         for done in range(0, count, recipe.measure_every)
     ]
 
-    def place(position: Position) -> str:
-        done = ends[min(position.epoch, len(ends)) - 1] if position.epoch else 0
-        return f"step {done + position.step:,} of {ends[-1]:,}"
+    def describe(position: Position) -> str:
+        done = epoch_ends[min(position.epoch, len(epoch_ends)) - 1] if position.epoch else 0
+        return f"step {done + position.step:,} of {epoch_ends[-1]:,}"
 
-    with _running(directory, dtype, strategy, log, place) as run:
-        before = {**vars(recipe), "steps": steps}
-        del before["batch_size"]  # `Phase` has it, because the phases may differ
+    with _running(directory, dtype, strategy, log, describe) as run:
+        run_settings = {**vars(recipe), "steps": steps}
+        del run_settings["batch_size"]  # `Phase` has it, because the phases may differ
         if recipe.learning_rate is None:
-            del before["learning_rate"]  # the size of the model decides it
+            del run_settings["learning_rate"]  # the size of the model decides it
         if teacher is None:
-            del before["temperature"]
-        run.begin(before, len(ends))
-        learned = [path for each in paths for path in files.text_files(Path(each))]
-        measured = [] if validation is None else files.text_files(Path(validation))
+            del run_settings["temperature"]
+        run.begin(run_settings, len(epoch_ends))
+        training_paths = [path for each in paths for path in files.text_files(Path(each))]
+        validation_paths = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with run.devices.scope():
-            start = begin()
-        for each in filter(None, (learned, measured)):
+            start = make_start()
+        for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
         first, then = _Rows(directory.run, start.preprocessor, rows, recipe.seed), None
         if second.then_steps is not None:  # checks its length before any work
@@ -318,33 +324,33 @@ def pretrain_files(
             then = _Rows(directory.run / _THEN, preprocessor, rows, recipe.seed)
         with distribution.chief_first(run.devices):
             run.clear()
-            phase, counts = first.write(learned, measured, recipe.steps, recipe.batch_size, log)
+            phase, counts = first.write(training_paths, validation_paths, recipe.steps, recipe.batch_size, log)
             if then is not None and second.then_steps is not None:
-                then, _ = then.write(learned, measured, second.then_steps, second.then_batch_size, log)
+                then, _ = then.write(training_paths, validation_paths, second.then_steps, second.then_batch_size, log)
         keras.utils.set_random_seed(recipe.seed)
         with run.devices.scope():
-            model, more = start.make()
+            model, arguments = start.make()
         if recipe.learning_rate is None:
             width = start.config.hidden_size
-            recipe = recipe.for_width(width, trained="teacher" in more)
-            reason = "it starts from its teacher" if "teacher" in more else f"it is {width} wide"
+            recipe = recipe.for_width(width, trained="teacher" in arguments)
+            reason = "it starts from its teacher" if "teacher" in arguments else f"it is {width} wide"
             if run.is_chief:
                 log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
-        more |= {"callbacks": run.callbacks, **vars(recipe), **phase._asdict()}
-        history = pretrain(model, directory=directory.run, then=then, **more)
+        arguments |= {"callbacks": run.callbacks, **vars(recipe), **phase._asdict()}
+        history = pretrain(model, directory=directory.run, then=then, **arguments)
         if run.is_chief:
             model.save_preset(directory.path, overwrite=True)
-            by_step = [{"step": ends[each["epoch"] - 1], **_without_epoch(each)} for each in history]
-            about = {"text": " ".join(map(str, paths)), "eval": validation}
-            about |= (
+            by_step = [{"step": epoch_ends[each["epoch"] - 1], **_without_epoch(each)} for each in history]
+            report_settings = {"text": " ".join(map(str, paths)), "eval": validation}
+            report_settings |= (
                 {"vocab": vocab, "size": size} if teacher is None else {"teacher": teacher, "num_layers": num_layers}
             )
-            about |= {**vars(rows), **before, "steps": recipe.steps, "batch_size": recipe.batch_size}
-            about["learning_rate"] = recipe.learning_rate
+            report_settings |= {**vars(rows), **run_settings, "steps": recipe.steps, "batch_size": recipe.batch_size}
+            report_settings["learning_rate"] = recipe.learning_rate
             if then is not None:
-                about |= vars(second)
-            about |= {"dtype": dtype, **counts}
-            report.write_report(directory.path, about, by_step, _without_epoch(history[-1]), panels=_PANELS)
+                report_settings |= vars(second)
+            report_settings |= {"dtype": dtype, **counts}
+            report.write_report(directory.path, report_settings, by_step, _without_epoch(history[-1]), panels=_PANELS)
             run.measures = directory.finish(_without_epoch(history[-1]))
     return run.measures
 
@@ -387,7 +393,7 @@ class _Rows(NamedTuple):
     seed: int
 
     def write(
-        self, learned: list[Path], measured: list[Path], steps: int, batch_size: int, log: Log
+        self, training_paths: list[Path], validation_paths: list[Path], steps: int, batch_size: int, log: Log
     ) -> tuple[Phase, dict[str, int]]:
         """Writes records of text files. Returns the phase that trains on them, and the counts of `write_records`."""
         recipe, length = self.recipe, self.preprocessor.sequence_length
@@ -395,22 +401,24 @@ class _Rows(NamedTuple):
         names = ("objective", "layout", "masked_unit", "pack", "processes")
         settings = {name: getattr(recipe, name) for name in names}
         settings |= {"seed": self.seed, "predictions": predictions}
-        counts = write_records(learned, self.folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings)
-        log(f"{_about_text(counts, learned, recipe.copies)}, in rows of {length} tokens")
+        counts = write_records(
+            training_paths, self.folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings
+        )
+        log(f"{_describe_text(counts, training_paths, recipe.copies)}, in rows of {length} tokens")
         validation = None
-        if measured:
+        if validation_paths:
             validation = self.folder / _VALIDATION
-            found = write_records(measured, validation, self.preprocessor, **settings)
-            log(f"validation: {_about_text(found, measured)}")
+            validation_counts = write_records(validation_paths, validation, self.preprocessor, **settings)
+            log(f"validation: {_describe_text(validation_counts, validation_paths)}")
         masking = MaskedLMMasking(self.preprocessor.tokenizer, predictions, masked_unit=recipe.masked_unit)
-        used = None if recipe.static_masking else masking
-        return Phase(self.folder / _RECORDS, steps, batch_size, used, validation), counts
+        phase_masking = None if recipe.static_masking else masking
+        return Phase(self.folder / _RECORDS, steps, batch_size, phase_masking, validation), counts
 
 
-def _about_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
-    named = str(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
+def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
+    source = str(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
     text = ", ".join(f"{counts[name] // copies:,} {name}" for name in ("documents", "sentences", "tokens"))
-    return f"{counts['examples']:,} examples of {text}, from {named}"
+    return f"{counts['examples']:,} examples of {text}, from {source}"
 
 
 # -- Common to fine-tuning and pre-training.
@@ -427,19 +435,19 @@ class _RunInProgress:
     """
 
     def __init__(
-        self, directory: RunDirectory, devices: tf.distribute.Strategy, log: Log, place: Callable[[Position], str]
+        self, directory: RunDirectory, devices: tf.distribute.Strategy, log: Log, describe: Callable[[Position], str]
     ) -> None:
         self.devices, self.is_chief = devices, distribution.is_chief(devices)
         self.measures: dict[str, float] = {}
         self.callbacks: list[keras.callbacks.Callback] = []
-        self._directory, self._log, self._place = directory, log, place
+        self._directory, self._log, self._describe_position = directory, log, describe
         if self.is_chief and not sys.stderr.isatty():
-            self.callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=self._tell))
+            self.callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=self._log_measures))
 
     def begin(self, settings: Mapping[str, Any], epochs: int) -> None:
         """Logs the position of a run that was started before. Raises ValueError if that run has other settings."""
         position = self._directory.position(settings)
-        line = self._directory.told(position, epochs, self._place)
+        line = self._directory.describe_position(position, epochs, self._describe_position)
         if line and self.is_chief:
             self._log(line)
 
@@ -447,20 +455,20 @@ class _RunInProgress:
         if self.is_chief:
             self._directory.clear()
 
-    def _tell(self, epoch: int, logs: dict[str, float]) -> None:
+    def _log_measures(self, epoch: int, logs: dict[str, float]) -> None:
         # Validation measures come after training measures of the same name, and replace them.
         measures = {
             measure.removeprefix("val_"): value
             for measure, value in logs.items()
             if not measure.endswith(report.BASELINE)
         }
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in measures.items())
-        self._log(f"{self._place(Position(epoch + 1, 0, 0, False))}: {shown}")
+        text = ", ".join(f"{name} {value:.4f}" for name, value in measures.items())
+        self._log(f"{self._describe_position(Position(epoch + 1, 0, 0, False))}: {text}")
 
 
 @contextlib.contextmanager
 def _running(
-    directory: RunDirectory, dtype: str, strategy: str, log: Log, place: Callable[[Position], str],
+    directory: RunDirectory, dtype: str, strategy: str, log: Log, describe: Callable[[Position], str],
     has_preset: bool = False,
 ) -> Iterator[_RunInProgress]:  # fmt: skip
     """Sets the dtype policy and the strategy of a run, in this block, and adds advice to the errors of its state.
@@ -468,25 +476,25 @@ def _running(
     Args:
         directory: the output directory.
         dtype, strategy, log: see `fine_tune_files`.
-        place: puts a position into words.
+        describe: puts a position into words.
         has_preset: whether the run starts from a preset.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
-    before = keras.config.dtype_policy()
+    old_policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(dtype)
     try:
         devices, name = choose(strategy)
         if devices.num_replicas_in_sync > 1:
             log(f"training on {name}")
-        run = _RunInProgress(directory, devices, log, place)
+        run = _RunInProgress(directory, devices, log, describe)
         with directory.advising(has_preset):
             try:
                 yield run
             except FinishedError as error:
-                run.measures = directory.finished(error)
+                run.measures = directory.finished_measures(error)
     except Interrupted as error:
-        error.place = place(error.position)
+        error.place = describe(error.position)
         raise
     finally:
-        keras.config.set_dtype_policy(before)
+        keras.config.set_dtype_policy(old_policy)

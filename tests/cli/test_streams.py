@@ -213,4 +213,4 @@ def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
     [("a\n b", "a b"), ("\x1b[31mred\x07", r"\u001b[31mred\u0007"), ("Zürich 你好 👩‍🚀", "Zürich 你好 👩‍🚀")],
 )
 def test_a_terminal_obeys_no_text(text, line):
-    assert streams.shown(text) == line
+    assert streams.printable_line(text) == line

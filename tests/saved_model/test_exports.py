@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.saved_model import export_encoder, export_preprocessor
-from keras_bert.saved_model.hub_export import _bert_pack_inputs
+from keras_bert.saved_model.hub_export import _make_bert_pack_inputs
 from keras_bert.tasks import BertMaskedLM
 
 from ..support import small
@@ -256,7 +256,7 @@ def test_preprocessors_of_every_kind(tmp_path, length, truncation):
 def test_packing_cuts_as_the_preprocessor_does():
     ids = tf.ragged.constant([list(range(10, 30))], row_splits_dtype=tf.int64)
     preprocessor = BertPreprocessor(small.tokenizer(), 12, "waterfall")
-    packed = _bert_pack_inputs(preprocessor).__call__([ids, ids], tf.constant(12))
+    packed = _make_bert_pack_inputs(preprocessor).__call__([ids, ids], tf.constant(12))
     close(packed, preprocessor.pack((ids, ids)))
     assert packed["input_type_ids"].numpy().sum() == 1  # the first text has all of the room
 

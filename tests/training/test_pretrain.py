@@ -11,7 +11,7 @@ from keras_bert import BertPreprocessor
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, baselines, write_records
 from keras_bert.recipe import PretrainingRecipe
 from keras_bert.training import LAMB, Phase, pretrain
-from keras_bert.training.pretrain import _measures
+from keras_bert.training.pretrain import _measure
 
 from ..support.corpus import encoder, preprocessor
 
@@ -221,7 +221,7 @@ def test_measures_do_not_depend_on_the_size_of_batches(untrained, records, size)
 
     def measured(size):
         kept = SimpleNamespace(in_order=lambda size: rows.batch(size))
-        return _measures(untrained, kept, size)
+        return _measure(untrained, kept, size)
 
     assert measured(size) == pytest.approx(measured(20), rel=1e-4)
 

@@ -13,7 +13,7 @@ import pytest
 
 from keras_bert import BertClassifier, files
 from keras_bert.training import fine_tune, report, run_files
-from keras_bert.training.loop import Interrupted, signals_noticed
+from keras_bert.training.loop import Interrupted, first_signal_deferred
 from keras_bert.training.run_files import AnotherRunError, FinishedError, load_state, position, seal
 
 from ..support import reviews, warm
@@ -131,7 +131,7 @@ def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
     """New weights, which differ in each process, do not count."""
 
     def digest(model):
-        return run_files.of_model(model)[run_files.WEIGHTS]
+        return run_files.digests_of_model(model)[run_files.WEIGHTS]
 
     assert digest(another) is None
     first, second = (BertClassifier.from_preset(small_preset, labels=["a", "b"]) for _ in range(2))
@@ -143,7 +143,7 @@ def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
     second.preprocessor.save_preset(tmp_path)
     second = BertClassifier.from_preset(tmp_path, labels=["a", "b"])
     assert digest(first) != digest(second)
-    assert run_files.of_model(first) == run_files.of_model(second) | {run_files.WEIGHTS: digest(first)}
+    assert run_files.digests_of_model(first) == run_files.digests_of_model(second) | {run_files.WEIGHTS: digest(first)}
 
 
 def test_two_runs_at_once_are_refused(begun, another):
@@ -277,12 +277,12 @@ def test_a_signal_saves_the_state_and_ends_the_run(unbroken, tmp_path, number, s
 
 @pytest.mark.usefixtures("heeded")
 def test_the_second_signal_has_its_usual_effect():
-    with signals_noticed(True) as noticed:
+    with first_signal_deferred(True) as noticed:
         os.kill(os.getpid(), signal.SIGINT)
         assert noticed() == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-    with signals_noticed(False) as noticed, pytest.raises(KeyboardInterrupt):
+    with first_signal_deferred(False) as noticed, pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
 
 
