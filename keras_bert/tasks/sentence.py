@@ -426,7 +426,8 @@ class BertSentenceEncoder(BertTask):
         Use it instead of `from_preset` for a search, as a vector index computes dot products.
 
         Args:
-            handle, **arguments: as for `from_preset`.
+            handle: as for `from_preset`.
+            **arguments: as for `from_preset`.
 
         Example:
             >>> from keras_bert import BertSentenceEncoder

@@ -82,7 +82,8 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
     The preset's head must have one trained score for a pair, or two labels, "no answer" first and "answer" second.
 
     Args:
-        handle, **arguments: as for `load_task`.
+        handle: as for `load_task`.
+        **arguments: as for `load_task`.
 
     Raises:
         FileNotFoundError: there is no such preset, or it lacks a file.
