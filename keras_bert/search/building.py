@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -138,6 +139,9 @@ def build_index(
         progress: whether to show a progress bar; by default on a terminal.
         skip_bad: leave out rows without a text, with a warning that counts them, instead of raising.
 
+    Warns:
+        UserWarning: the number of rows that leave an existing index, because the corpus does not have them.
+
     Returns:
         Counts: `texts`, the texts in the index; `encoded`, those that this call encoded; and `cut`, the encoded texts
         that were truncated to the model's maximum length.
@@ -175,6 +179,12 @@ def build_index(
         old = record and _OldIndex(directory, record)
         if old and add:
             texts = {**{line: json.loads(line)[text_column] for line in old.rows.lines()}, **texts}
+        elif old and (missing := sum(line not in texts for line in old.rows.lines())):
+            warnings.warn(
+                f"rows of {directory} that {corpus} does not have, and that leave the index: {missing:,}; add (--add) "
+                "keeps them",
+                stacklevel=2,
+            )
         keys = [compute_key(text.encode()) for text in texts.values()]
         encoded = EncodedTexts(directory / f"encoded-{digest[:16]}.bin", model.width)
         try:

@@ -157,7 +157,8 @@ def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, m
     assert index(sentences[:30])[0] == {"texts": 30, "encoded": 30, "cut": 0}
     assert index(sentences) == ({"texts": count, "encoded": count - 30, "cut": 0}, sentences)
     assert index(sentences[::-1]) == ({"texts": count, "encoded": 0, "cut": 0}, sentences)
-    counts, found = index(sentences[:20])
+    with pytest.warns(UserWarning, match=f"and that leave the index: {count - 20}; add"):
+        counts, found = index(sentences[:20])
     assert counts == {"texts": 20, "encoded": 0, "cut": 0}
     assert found[:20] == sentences[:20]
     assert index(sentences[10:], add=True) == ({"texts": count, "encoded": count - 20, "cut": 0}, sentences)
