@@ -239,7 +239,7 @@ def other_columns(
     places = [int(place) for place in examples.places]
     if isinstance(examples, data.QuestionExamples):
         return columns_at(squad.open_table(path), places, ("id", "question", "context", "answers"))
-    used = [text_column, label_column or "label", *([] if text_pair_column is None else [text_pair_column])]
+    used = [text_column, label_column or _LABEL, *([] if text_pair_column is None else [text_pair_column])]
     return columns_at(Table(path, **table), places, used)
 
 

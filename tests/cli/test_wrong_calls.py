@@ -64,6 +64,17 @@ TAKES_TOKENIZER = (
     "detokenize 1 2 --preset {}",
     "export preprocessor --output new --preset {}",
 )
+WRITES_LINES = (
+    "encode text",
+    "tokenize text",
+    "detokenize 1",
+    "similarity a b",
+    "senses cat --file texts.txt",
+    "fill all-MiniLM-L6-v2 text",
+    "duplicates texts.txt",
+    "mine pairs.csv",
+    "predict all-MiniLM-L6-v2 text",
+)
 _PRETRAIN = "pretrain texts.txt --vocab vocab.txt --size tiny --steps 1 --output new"
 _CLASSIFY = "finetune classify --train table.csv --text-column review"
 WRONG = {  # a command -> what the message names
@@ -122,35 +133,8 @@ WRONG = {  # a command -> what the message names
         )
     },
     # Outputs.
-    **{
-        f"{command} --output exists.jsonl": "exists.jsonl exists"
-        for command in (
-            "encode text",
-            "tokenize text",
-            "detokenize 1",
-            "similarity a b",
-            "senses cat --file texts.txt",
-            "fill all-MiniLM-L6-v2 text",
-            "duplicates texts.txt",
-            "mine pairs.csv",
-            "predict all-MiniLM-L6-v2 text",
-            "search empty text",
-        )
-    },
-    **{
-        f"{command} --output nowhere/new.jsonl": "cannot write nowhere/new.jsonl"
-        for command in (
-            "encode text",
-            "tokenize text",
-            "detokenize 1",
-            "similarity a b",
-            "senses cat --file texts.txt",
-            "fill all-MiniLM-L6-v2 text",
-            "duplicates texts.txt",
-            "mine pairs.csv",
-            "predict all-MiniLM-L6-v2 text",
-        )
-    },
+    **{f"{command} --output exists.jsonl": "exists.jsonl exists" for command in (*WRITES_LINES, "search empty text")},
+    **{f"{command} --output nowhere/new.jsonl": "cannot write nowhere/new.jsonl" for command in WRITES_LINES},
     "attention a --output exists.html": "exists.html exists",
     "attention a --output new.gif": "new.gif",
     "senses cat --file texts.txt --output new.gif": "new.gif",

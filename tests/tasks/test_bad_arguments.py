@@ -18,7 +18,7 @@ from keras_bert import (
     BertSparseEncoder,
     BertTokenClassifier,
 )
-from keras_bert.tasks.classifier import MultiLabel, Regression
+from keras_bert.tasks.classifier_losses import MultiLabel, Regression
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertPreprocessor
 from keras_bert.saved_model import export_serving
-from keras_bert.tasks.classifier import MultiLabel, Regression
+from keras_bert.tasks.classifier_losses import MultiLabel, Regression
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.training import fine_tune
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
-from keras_bert.tasks.classifier import MultiLabel, Regression
+from keras_bert.tasks.classifier_losses import MultiLabel, Regression
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small

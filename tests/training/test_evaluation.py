@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertTokenClassifier
-from keras_bert.tasks.classifier import MultiLabel, Regression
+from keras_bert.tasks.classifier_losses import MultiLabel, Regression
 from keras_bert.training import evaluate
 
 from ..support import small

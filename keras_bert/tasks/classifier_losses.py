@@ -1,0 +1,381 @@
+"""The three problem types of a classifier: their losses, and what logits, labels and answers mean in each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.tasks import metrics
+from keras_bert.tasks.columns import (
+    Labels,
+    Targets,
+    as_float32,
+    label_index,
+    numeric_label_warnings,
+    plain_labels,
+    rare_label_warnings,
+)
+from keras_bert.tasks.training_step import divergence
+from keras_bert.tensors import Tensor
+
+
+class LabelAnswer(TypedDict):
+    """A predicted label, and its probability, 0 to 1."""
+
+    label: str
+    probability: float
+
+
+# The prediction for a text, by problem type: a LabelAnswer, a list[LabelAnswer], or for regression a dict[str, float].
+TextAnswer: TypeAlias = "LabelAnswer | Any"
+
+
+A = TypeVar("A")  # the prediction for a text
+
+
+class ProblemType(Generic[A]):
+    """A kind of classification: the loss, and the conversion of labels to targets and of logits to predictions.
+
+    Each problem type is a class with the same methods, so that `BertClassifier` never tests which one it has:
+
+        SingleLabel    one class per text: softmax, cross-entropy
+        MultiLabel     any number of classes per text: a sigmoid and binary cross-entropy for each
+        Regression     numbers: the logits themselves, mean squared error
+
+    Args:
+        labels: the names of the classes, or numbers, in the order of the logits.
+    """
+
+    NAME: ClassVar[str]  # Hugging Face's
+    LEAST_LABELS: ClassVar[int] = 1
+    VALUES: ClassVar[str] = "probabilities"  # the name of `values` in signatures
+    # The field of `answer_fields` that holds a prediction; None: a prediction is already a dict of fields.
+    FIELD: ClassVar[str | None] = None
+
+    def __init__(self, labels: list[str]) -> None:
+        self.labels = labels
+
+    def loss(self) -> keras.losses.Loss:
+        """Makes the loss to compile with."""
+        raise NotImplementedError
+
+    def check_loss_targets(self, targets: tf.Tensor) -> None:
+        """Raises ValueError if the loss cannot take these targets."""
+
+    def targets(self, y: Labels | None) -> Targets:
+        """Turns labels, names or indices, into targets of the loss; see `BertClassifier.targets`."""
+        y = plain_labels(y, self.labels)
+        return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else self._targets(y)
+
+    def _targets(self, y: Labels) -> np.ndarray:
+        raise NotImplementedError
+
+    def target_warnings(self, targets: Targets) -> list[str]:
+        """Lists warnings about targets from which little can be learned; see `BertTask.target_warnings`."""
+        return []
+
+    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
+        """Computes the mean and the standard deviation that a new head's logits should have, `[labels]` each.
+
+        None stands for 0 and 1: the head needs no change.
+        """
+        return None
+
+    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
+        """Maps the indices of all classes to their weights. Raises ValueError if texts have no single class."""
+        raise ValueError("class_weight is only for classifiers that give each text one class")
+
+    def values(self, logits: Tensor) -> Tensor:
+        """Computes probabilities (regression: numbers), float32 `[batch, labels]`, from logits of that shape."""
+        raise NotImplementedError
+
+    def answer(self, values: np.ndarray) -> A:
+        """Makes the prediction for a text from its values, `[labels]`."""
+        raise NotImplementedError
+
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Names the outputs of a serving signature, in the graph."""
+        raise NotImplementedError
+
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+        """Computes the distance of a student's logits from a teacher's, float32 `[batch]`."""
+        raise NotImplementedError
+
+    def measures(self, answers: Sequence[A], y: Labels) -> dict[str, float]:
+        raise NotImplementedError
+
+    def details(self, answers: Sequence[A], y: Labels | None) -> dict[str, float]:
+        return {}
+
+    def _predicted_labels(self, answer: A) -> str | list[str]:
+        """Reads the labels of a prediction, in the form that `targets` takes."""
+        raise NotImplementedError
+
+    def mistakes(self, answers: Sequence[A], y: Labels) -> list[int]:
+        """Finds the indices of wrong predictions."""
+        is_wrong = np.asarray(self.targets(y)) != np.asarray(
+            self.targets([self._predicted_labels(each) for each in answers])
+        )
+        return np.flatnonzero(is_wrong.reshape(len(answers), -1).any(axis=1)).tolist()
+
+    def worst(self, answers: Sequence[A], y: Labels) -> list[int]:
+        raise NotImplementedError
+
+    def compared(self, answer: A, label: Any) -> list[dict[str, object]]:
+        raise NotImplementedError
+
+    def answer_columns(self, answer: A) -> dict[str, object]:
+        """Converts a prediction to columns of a table; see `BertTask.answer_columns`."""
+        return {"answer": answer}
+
+    def confusion(self, answers: Sequence[A], y: Labels) -> tuple[list[str], np.ndarray] | None:
+        return None
+
+    def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
+        order = np.argsort(-values, kind="stable")
+        return [{"label": self.labels[index], "probability": float(values[index])} for index in order]
+
+
+class SingleLabel(ProblemType[LabelAnswer]):
+    """One class per text."""
+
+    NAME = "single_label_classification"
+    LEAST_LABELS = 2
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def check_loss_targets(self, targets: tf.Tensor) -> None:
+        if len(targets.shape) > 1:
+            raise ValueError(
+                f"labels are an array of shape {tuple(targets.shape)}; pass one label a text, such as "
+                "labels.argmax(axis=1), or a loss for such labels"
+            )
+
+    def _targets(self, y: Labels) -> np.ndarray:
+        if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # soft labels, for another loss
+            return y
+        if len(y) and np.ndim(y[0]):
+            return as_float32(y, "rows of labels")
+        return np.array([label_index(label, self.labels) for label in y], np.int32)
+
+    def target_warnings(self, targets: Targets) -> list[str]:
+        if np.ndim(targets) > 1:
+            return []
+        counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
+        return [*numeric_label_warnings(self.labels), *rare_label_warnings(self.labels, counts, "texts")]
+
+    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
+        by_index: dict[int, float] = {}
+        for label, weight in weights.items():
+            try:
+                index = label_index(label, self.labels)
+            except ValueError:
+                names = ", ".join(self.labels)
+                raise ValueError(f"class_weight names {label}, but the labels are {names}") from None
+            if index in by_index:
+                raise ValueError(f"class_weight has {self.labels[index]} twice: by its name, and as {index}")
+            by_index[index] = float(weight)
+        return {index: by_index.get(index, 1.0) for index in range(len(self.labels))}
+
+    def values(self, logits: Tensor) -> Tensor:
+        return ops.softmax(logits)
+
+    def answer(self, values: np.ndarray) -> LabelAnswer:
+        return self._sort_by_probability(values)[0]
+
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        names = tf.constant(self.labels)
+        best = {"label": tf.gather(names, tf.argmax(values, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
+        return {**_label_outputs(names, values), **best}
+
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+        return divergence(teacher, student, temperature)
+
+    def measures(self, answers: Sequence[LabelAnswer], y: Labels | None) -> dict[str, float]:
+        return metrics.accuracy(self.targets(y), self.targets([answer["label"] for answer in answers]))
+
+    def details(self, answers: Sequence[LabelAnswer], y: Labels | None) -> dict[str, float]:
+        reference = [self.labels[number] for number in self.targets(y)]
+        return metrics.by_class(reference, [answer["label"] for answer in answers], self.labels)
+
+    def _predicted_labels(self, answer: LabelAnswer) -> str:
+        return answer["label"]
+
+    def worst(self, answers: Sequence[LabelAnswer], y: Labels) -> list[int]:
+        return sorted(self.mistakes(answers, y), key=lambda i: -answers[i]["probability"])
+
+    def compared(self, answer: LabelAnswer, label: str | int) -> list[dict[str, object]]:
+        return [{"label": label, **self.answer_columns(answer)}]
+
+    def answer_columns(self, answer: LabelAnswer) -> dict[str, object]:
+        return {"answer": answer["label"], "probability": answer["probability"]}
+
+    def confusion(self, answers: Sequence[LabelAnswer], y: Labels) -> tuple[list[str], np.ndarray] | None:
+        return self.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], self.labels)
+
+
+class MultiLabel(ProblemType[list[LabelAnswer]]):
+    """Any number of classes per text."""
+
+    NAME = "multi_label_classification"
+    FIELD = "labels"
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def _targets(self, y: Labels) -> np.ndarray:
+        if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
+            _check_width(y, self.labels)
+            return y
+        multi_hot = np.zeros((len(y), len(self.labels)), np.float32)
+        for row, names in enumerate(y):
+            multi_hot[row, self._label_indices(row, names)] = 1
+        if len(self.labels) > 1 and len(y) and all(_is_multi_hot(names, len(self.labels)) for names in y):
+            raise ValueError(
+                f"labels are rows of 0 and 1, which a list could also mean as indices; pass np.array(labels) if each "
+                f"number stands for one of {', '.join(self.labels)}, or pass their names"
+            )
+        return multi_hot
+
+    def _label_indices(self, row: int, names: object) -> list[int]:
+        """Finds the indices of a text's labels."""
+        if isinstance(names, str | bytes) or not isinstance(names, Collection):
+            raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
+        return [label_index(name, self.labels) for name in names]
+
+    def target_warnings(self, targets: Targets) -> list[str]:
+        return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
+
+    def values(self, logits: Tensor) -> Tensor:
+        return ops.sigmoid(logits)
+
+    def answer(self, values: np.ndarray) -> list[LabelAnswer]:
+        return [each for each in self._sort_by_probability(values) if each["probability"] >= 0.5]
+
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _label_outputs(tf.constant(self.labels), values)
+
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+        return ops.mean(divergence(_two_class_logits(teacher), _two_class_logits(student), temperature), axis=-1)
+
+    def measures(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
+        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
+        reference = np.asarray(self.targets(y))
+        scores = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
+        return {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)}
+
+    def details(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
+        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
+        return metrics.by_class(np.asarray(self.targets(y)).astype(int), predicted.astype(int), self.labels)
+
+    def _predicted_labels(self, answer: list[LabelAnswer]) -> list[str]:
+        return [each["label"] for each in answer]
+
+    def worst(self, answers: Sequence[list[LabelAnswer]], y: Labels) -> list[int]:
+        wrong_labels = [
+            set(self._predicted_labels(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)
+        ]
+        return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong_labels[i]))
+
+    def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
+        predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
+        return [{"label": ", ".join(label), "answer": predicted}]
+
+
+class Regression(ProblemType[dict[str, float]]):
+    """One or more numbers per text. Their names are the labels."""
+
+    NAME = "regression"
+    VALUES = "values"
+    FIELD = "values"
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.MeanSquaredError()
+
+    def _targets(self, y: Labels) -> np.ndarray:
+        numbers = np.reshape(as_float32(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
+        if not_finite := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
+            raise ValueError(
+                f"label {not_finite[0]} (from 0) is {numbers[not_finite[0]].tolist()}, which is not finite"
+            )
+        _check_width(numbers, self.labels)
+        return numbers
+
+    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
+        """Computes the mean and the standard deviation of the targets, 1 for equal targets.
+
+        A head that starts from them learns equally well in any unit.
+        """
+        deviation = np.std(targets, axis=0, dtype=np.float64)
+        return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(deviation > 0, deviation, 1.0)
+
+    def values(self, logits: Tensor) -> Tensor:
+        return logits
+
+    def answer(self, values: np.ndarray) -> dict[str, float]:
+        return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
+
+    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"values": values}
+
+    def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
+        return ops.mean(ops.square(student - teacher), axis=-1)
+
+    def measures(self, answers: Sequence[dict[str, float]], y: Labels | None) -> dict[str, float]:
+        labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_stack_numbers(answers))
+        by_name = metrics.correlation(labels, predictions)
+        correlations = {"spearman": by_name["spearman"], "pearson": by_name["pearson"]}
+        deviation = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
+        baseline = {"rmse_baseline": float(np.sqrt(np.square(deviation).mean()))}
+        return {**correlations, **metrics.errors(labels, predictions), **baseline}
+
+    def mistakes(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
+        """Finds the texts with an error of at least the root of the mean squared error, the largest error first."""
+        errors = np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1)
+        is_large = (errors >= metrics.errors(self.targets(y), _stack_numbers(answers))["rmse"]) & (errors > 0)
+        return [i for i in self.worst(answers, y) if is_large[i]]
+
+    def worst(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
+        return np.argsort(-np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
+
+    def answer_columns(self, answer: dict[str, float]) -> dict[str, object]:
+        return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}
+
+    def compared(self, answer: dict[str, float], label: float | Sequence[float]) -> list[dict[str, object]]:
+        return [
+            {"number": name, "label": number, "answer": value}
+            for (name, value), number in zip(answer.items(), np.ravel(label).tolist(), strict=True)
+        ]
+
+
+PROBLEM_TYPES = {each.NAME: each for each in (SingleLabel, MultiLabel, Regression)}
+
+
+def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
+    return {"labels": tf.tile(names[None], [tf.shape(probabilities)[0], 1]), "probabilities": probabilities}
+
+
+def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
+    if rows.ndim != 2 or rows.shape[1] != len(labels):
+        raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(labels))}")
+
+
+def _is_multi_hot(row: Collection[object], width: int) -> bool:
+    """Checks whether a text's labels could also be a row of 0 and 1, one for each label."""
+    return len(row) == width and all(isinstance(each, int) and each in (0, 1) for each in row)
+
+
+def _two_class_logits(logits: Tensor) -> Tensor:
+    """Adds a last axis with the logits of "yes" and "no" for each label: `sigmoid(x) = softmax([x, 0])[0]`."""
+    return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
+
+
+def _stack_numbers(answers: Sequence[Mapping[str, float]]) -> np.ndarray:
+    """Stacks predicted numbers as float64 `[answers, labels]`."""
+    return np.array([list(answer.values()) for answer in answers])
