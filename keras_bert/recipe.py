@@ -10,12 +10,13 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
 from keras_bert.config import FieldType, types_of
 
 _EXPECTED = {int: "a whole number", float: "a number", str: "a name", bool: "True or False", Mapping: "a dict"}
+BALANCED = "balanced"  # class weights by how often each class occurs
 _LIMITS = {
     "1 or more": lambda value: value >= 1,
     "5 or more": lambda value: value >= 5,
@@ -114,7 +115,12 @@ class FineTuningRecipe(Recipe):
     layer_decay: float = _field(
         1.0, "a number above 0", "The learning rate of each layer, as a factor of that of the layer above"
     )
-    class_weight: Mapping | None = _field(None, "0 or more", "The weight of each class in the loss, by default 1")
+    class_weight: Mapping | Literal["balanced"] | None = _field(
+        None,
+        "0 or more",
+        "The weight of each class in the loss, by default 1; or balanced, so that all classes weigh the same",
+        choices=(BALANCED,),
+    )
     frozen_layers: int = _field(0, "0 or more", "The number of lowest layers to freeze, with the embeddings")
     lora_rank: int | None = _field(
         None, "1 or more", "The rank of LoRA, such as 8; LoRA trains small matrices in place of whole layers"
@@ -131,7 +137,8 @@ class FineTuningRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
+        if self.class_weight != BALANCED:
+            object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
         if self.batch_size is not None and self.batch_tokens is not None:
             raise ValueError("batch_size and batch_tokens are both given; give only one of them")
         if self.batch_size is None and self.batch_tokens is None:
@@ -282,8 +289,11 @@ def takes_recipe(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
 
 
 def _check(name: str, value: object, field: FieldType, limits: str, choices: Sequence[str] = ()) -> None:
+    if isinstance(value, str) and value in choices:
+        return
     if not field.fits(value):
-        raise TypeError(f"{name} is {value!r}; expected {_EXPECTED[field.kind]}")
+        or_name = f", or {' or '.join(choices)}" if choices and field.kind is not str else ""
+        raise TypeError(f"{name} is {value!r}; expected {_EXPECTED[field.kind]}{or_name}")
     if isinstance(value, Mapping):
         for key, each in value.items():
             _check(f"{name} of {key}", each, FieldType(float, may_be_none=False), limits)

@@ -63,7 +63,7 @@ def classify(**options: Any) -> None:
 
 
 @finetune.command()
-@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
+@runs.fine_tuning_options(FineTuningRecipe)
 @preset_option
 @click.option("--label-column", type=int, default=-1, show_default=True, help="The column of the labels; -1: the last.")
 @_long_text("truncate", "windows")

@@ -237,7 +237,9 @@ def _option(
         settings = {"is_flag": True, "help": field.metadata["help"]}
     elif kind is Mapping:
         help = f"{settings['help']}  [may be repeated]"
-        settings = {"multiple": True, "callback": _parse_weights, "metavar": "LABEL=NUMBER", "help": help}
+        metavar = "|".join(["LABEL=NUMBER", *choices])
+        parse = functools.partial(_parse_weights, choices)
+        settings = {"multiple": True, "callback": parse, "metavar": metavar, "help": help}
     default = defaults.get(field.name, field.default)
     if default is dataclasses.MISSING:
         settings["required"] = True
@@ -247,14 +249,18 @@ def _option(
     return click.option(*(f"--{name.replace('_', '-')}" for name in names), field.name, **settings)
 
 
-def _parse_weights(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, float]:
-    weights = {}
+def _parse_weights(
+    choices: Sequence[str], ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...]
+) -> dict[str, float] | str:
+    if len(pairs) == 1 and pairs[0] in choices:
+        return pairs[0]
+    weights, only = {}, f", or only {' or '.join(choices)}" if choices else ""
     for each in pairs:
         label, _, number = each.rpartition("=")
         try:
             weights[label] = float(number)
         except ValueError:
-            raise Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5") from None
+            raise Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5{only}") from None
     return weights
 
 

@@ -14,6 +14,7 @@ from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.classifier_losses import PROBLEM_TYPES, ProblemType, SingleLabel, TextAnswer
 from keras_bert.tasks.columns import (
     Inputs,
@@ -257,8 +258,16 @@ for values in outputs.get("probabilities", outputs.get("values")):
         statistics = self._problem.location_and_scale(targets)
         return {} if statistics is None else {weight.path: statistics[1] for weight in self.head.logits.weights}
 
-    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        return self._problem.class_weights(weights)
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        return self._problem.class_weights(weights, targets)
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        return self._problem.sample_weights(targets, class_weights)
+
+    def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
+        if sample_weight is not None and len(sample_weight.shape) == 2 and sample_weight.shape[1] > 1:
+            y, y_pred = ops.expand_dims(y, -1), ops.expand_dims(y_pred, -1)  # a weight for each label of a text
+        return super().label_parts(x, y, y_pred, sample_weight)
 
     # -- Learning from a teacher
 
@@ -285,7 +294,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         teacher_logits = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
         distances = self._problem.distance(teacher_logits, y_pred, temperature)
         if sample_weight is not None:
-            distances = distances * ops.cast(sample_weight, distances.dtype)
+            distances = distances * ops.cast(_weights_of_texts(sample_weight), distances.dtype)
         teacher_part = weighted_mean(distances, ops.ones_like(distances))
         return [label_part._replace(mean=0.5 * label_part.mean + 0.5 * teacher_part.mean)]
 
@@ -365,3 +374,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def hugging_face_settings(self) -> dict[str, object]:
         return {**hugging_face.label_names(self.labels), "problem_type": self.problem_type}
+
+
+def _weights_of_texts(sample_weight: Tensor) -> Tensor:
+    """Averages the weights of a text's labels, `[batch, labels]` -> `[batch]`; weights of texts stay as they are."""
+    return ops.mean(sample_weight, axis=-1) if len(sample_weight.shape) == 2 else sample_weight

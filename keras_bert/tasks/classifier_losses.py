@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.tasks import metrics
+from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import (
     Labels,
     Targets,
@@ -86,9 +87,13 @@ class ProblemType(Generic[A]):
         """
         return None
 
-    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        """Maps the indices of all classes to their weights. Raises ValueError if texts have no single class."""
-        raise ValueError("class_weight is only for classifiers that give each text one class")
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        """Lists the weights of classes; see `BertTask.class_weights`. Raises ValueError if there are no classes."""
+        raise ValueError("class_weight is for classes; this model predicts numbers")
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        """Computes the weights of texts, float32 `[batch]`, or of their labels, `[batch, labels]`."""
+        raise NotImplementedError
 
     def values(self, logits: Tensor) -> Tensor:
         """Computes probabilities (regression: numbers), float32 `[batch, labels]`, from logits of that shape."""
@@ -170,18 +175,16 @@ class SingleLabel(ProblemType[LabelAnswer]):
         counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
         return [*numeric_label_warnings(self.labels), *rare_label_warnings(self.labels, counts, "texts")]
 
-    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        by_index: dict[int, float] = {}
-        for label, weight in weights.items():
-            try:
-                index = label_index(label, self.labels)
-            except ValueError:
-                names = ", ".join(self.labels)
-                raise ValueError(f"class_weight names {label}, but the labels are {names}") from None
-            if index in by_index:
-                raise ValueError(f"class_weight has {self.labels[index]} twice: by its name, and as {index}")
-            by_index[index] = float(weight)
-        return {index: by_index.get(index, 1.0) for index in range(len(self.labels))}
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        """Lists the weight of each class, float32 `[labels]`."""
+        if isinstance(weights, Mapping):
+            return chosen_weights(weights, self.labels)
+        assert targets is not None  # `fit` refuses to balance a dataset
+        numbers = _class_indices(tf.convert_to_tensor(targets))
+        return balanced_weights(np.bincount(np.ravel(numbers), minlength=len(self.labels)))
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        return tf.gather(class_weights, _class_indices(targets))
 
     def values(self, logits: Tensor) -> Tensor:
         return ops.softmax(logits)
@@ -251,6 +254,23 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
 
     def target_warnings(self, targets: Targets) -> list[str]:
         return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
+
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        """Lists the weights of a text without and with each label, float32 `[2, labels]`.
+
+        Chosen weights are those of texts with the label; texts without it have 1. Balanced weights are those of two
+        classes for each label, as in scikit-learn's one-vs-rest.
+        """
+        if isinstance(weights, Mapping):
+            chosen = chosen_weights(weights, self.labels)
+            return np.stack([np.ones_like(chosen), chosen])
+        assert targets is not None  # `fit` refuses to balance a dataset
+        positives = np.count_nonzero(targets, axis=0)
+        return balanced_weights(np.stack([len(targets) - positives, positives], axis=-1)).T
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        targets = tf.cast(targets, tf.float32)
+        return (1 - targets) * class_weights[0] + targets * class_weights[1]  # [batch, labels]
 
     def values(self, logits: Tensor) -> Tensor:
         return ops.sigmoid(logits)
@@ -359,6 +379,13 @@ PROBLEM_TYPES = {each.NAME: each for each in (SingleLabel, MultiLabel, Regressio
 
 def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
     return {"labels": tf.tile(names[None], [tf.shape(probabilities)[0], 1]), "probabilities": probabilities}
+
+
+def _class_indices(targets: Tensor) -> Tensor:
+    """Finds the index of each text's class, int `[batch]`; of soft labels, `[batch, labels]`, the most probable."""
+    if len(targets.shape) > 1 and targets.shape[-1] != 1:
+        return tf.argmax(targets, axis=-1)
+    return tf.cast(tf.reshape(targets, [-1]), tf.int64)
 
 
 def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:

@@ -17,8 +17,9 @@ from keras import ops
 from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
-from keras_bert.recipe import FineTuningRecipe
+from keras_bert.recipe import BALANCED, FineTuningRecipe
 from keras_bert.tasks.by_length import ByLength, OneGraph
+from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import (
     Inputs,
     Labels,
@@ -210,17 +211,36 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     ) -> keras.callbacks.History:
         """Trains as Keras's `fit` does, and also takes texts.
 
-        `x` may be a list of str or a tuple of two lists, `y` labels as for `targets`, and the keys of `class_weight`
-        names or indices of labels.
+        `x` may be a list of str or a tuple of two lists, and `y` labels as for `targets`. The keys of `class_weight`
+        are names or indices of labels; "balanced" gives all classes the same share of the loss. With several labels
+        per text, the weight of a label counts for the texts that have it.
+
+        Raises:
+            TypeError, ValueError: Keras could not read the examples; or `class_weight` is bad, or comes with
+                `sample_weight`, or the data are neither arrays nor a `tf.data.Dataset`.
         """
         arguments = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
         if isinstance(data := arguments.get("validation_data"), tuple | list):
             arguments["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
-        if arguments.get("class_weight") is not None:
-            recipe = FineTuningRecipe.of(class_weight=arguments["class_weight"])  # checks the values
-            arguments["class_weight"] = self.class_weights(recipe.class_weight or {})
         arguments["x"], arguments["y"] = self._examples_for_keras("train on", x, y)
+        if class_weight := FineTuningRecipe.of(class_weight=arguments.pop("class_weight", None)).class_weight:
+            self._weight_examples(arguments, class_weight)
         return super().fit(**arguments)
+
+    def _weight_examples(self, arguments: dict[str, Any], class_weight: ClassWeight) -> None:
+        """Adds the sample weights of classes to the arguments of Keras's `fit`."""
+        x, targets = arguments["x"], arguments["y"]
+        if arguments.get("sample_weight") is not None:
+            raise ValueError("class_weight and sample_weight exclude each other; multiply them into sample_weight")
+        if targets is None and class_weight == BALANCED:
+            raise ValueError("class_weight is balanced, which counts the labels of arrays; give a dataset a dict")
+        weights = self.class_weights(class_weight, targets)
+        if targets is not None:
+            arguments["sample_weight"] = self.sample_weights(tf.convert_to_tensor(targets), weights)
+        elif isinstance(x, tf.data.Dataset) and len(x.element_spec) == 2:
+            arguments["x"] = x.map(lambda x, y: (x, y, self.sample_weights(y, weights)), tf.data.AUTOTUNE)
+        else:
+            raise TypeError("class_weight takes arrays, or a tf.data.Dataset of (x, y); others yield sample weights")
 
     def evaluate(self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates as Keras does, and also takes texts; see `fit`."""
@@ -313,16 +333,21 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Computes factors of weights' learning rates, by path, from the targets of `examples`; see `AdamW`."""
         return {}
 
-    def class_weights(self, weights: Mapping[str | int, float]) -> dict[int, float]:
-        """Converts the weights of labels to weights by index.
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        """Converts the weights of classes to an array for `sample_weights`; its last axis is `labels`.
 
         Args:
-            weights: by name or index of the label; a label without a weight has 1.
+            weights: by name or index of the class; a class without a weight has 1. Or "balanced".
+            targets: those of all examples; None if only a pass over a dataset could tell.
 
         Raises:
             ValueError: the task has no class weights, or there is no such label.
         """
-        raise ValueError("class_weight is only for classifiers that give each text one class")
+        raise ValueError(f"class_weight is for classes of texts or words; a {type(self).__name__} has none")
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        """Computes the weights of a batch's targets in the loss, float32, from those of classes."""
+        raise NotImplementedError
 
     def check_teacher(self, teacher: BertTask) -> None:
         """Raises ValueError if this model cannot learn from this teacher."""

@@ -19,6 +19,7 @@ from keras_bert.formats import hugging_face
 from keras_bert.formats.weight_files import open_safetensors, write_safetensors
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
+from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import (
     Inputs,
     Labels,
@@ -324,6 +325,23 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def target_warnings(self, targets: tf.RaggedTensor) -> list[str]:
         numbers = targets.values.numpy()
         return rare_label_warnings(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
+
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        """Lists the weight of each label, float32 `[labels]`. Raises ValueError if the model has a CRF."""
+        if self.crf is not None:
+            raise ValueError(
+                "class_weight weighs single words, but a CRF's loss is that of whole sentences; use crf=False"
+            )
+        if isinstance(weights, Mapping):
+            return chosen_weights(weights, self.labels)
+        assert targets is not None  # `fit` refuses to balance a dataset
+        numbers = np.ravel(getattr(targets, "flat_values", targets))
+        return balanced_weights(np.bincount(numbers[numbers >= 0], minlength=len(self.labels)))
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        """Computes a weight for each token, float32 of the shape of the targets; 0 where they are ignored."""
+        weights = tf.gather(class_weights, tf.maximum(targets, 0))
+        return tf.where(targets == _IGNORED, 0.0, weights)
 
     def start_from(self, targets: tf.RaggedTensor) -> None:
         """Initializes a new CRF from the label sequences of the examples."""

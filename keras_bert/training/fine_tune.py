@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,7 +30,8 @@ from keras_bert.training.run_files import Run
 if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs, Targets
 
-Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor]]"  # int64 [batch], row numbers -> a batch for `fit`
+# int64 [batch], row numbers -> a batch for `fit`, maybe with sample weights
+Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor] | tuple[Inputs, Tensor, Tensor]]"
 
 
 @takes_recipe(FineTuningWithTeacher)
@@ -145,16 +146,17 @@ def train_on(
     checkpoint_seconds: float = 60,
 ) -> list[dict[str, float]]:
     """Trains a model as `fine_tune` does, on the examples and with the recipe that `split` returns."""
-    class_weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
-    if class_weights is not None:  # by name: JSON has no keys that are numbers
-        recipe = dataclasses.replace(recipe, class_weight={model.labels[i]: each for i, each in class_weights.items()})
     if validation is not None:
         validation = checked_examples("validation", validation, model)
         model.check_examples(*validation)
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
-    lengths, pack = _count_tokens(model, examples), make_pack(model, examples)
+    class_weights = model.class_weights(recipe.class_weight, examples.targets) if recipe.class_weight else None
+    if isinstance(recipe.class_weight, Mapping) and class_weights is not None:  # by name: JSON has no keys of numbers
+        by_name = zip(model.labels, np.atleast_2d(class_weights)[-1].tolist(), strict=True)
+        recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
+    lengths, pack = _count_tokens(model, examples), make_pack(model, examples, class_weights)
     for warning in model.target_warnings(examples.targets):
         warnings.warn(warning, stacklevel=3)
 
@@ -199,9 +201,7 @@ def train_on(
         run = Run(model, Path(directory) if directory else None, settings)
         model.start_from(examples.targets)
         early_stopping = {"keep_best": True, "patience": recipe.patience}
-        train_epochs(
-            model, run, epochs, callbacks, progress, checkpoint_seconds, **early_stopping, class_weight=class_weights
-        )
+        train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **early_stopping)
     if recipe.frozen_layers or recipe.lora_rank is not None:
         # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
@@ -263,13 +263,17 @@ def _describe_batch_size(recipe: FineTuningWithTeacher) -> str:
     return f"{name}, now {getattr(recipe, name):,}"
 
 
-def make_pack(model: BertTask, examples: TokenizedExamples) -> Pack:
-    """Makes a function from row numbers, int64 `[batch]`, to a batch for `fit`. It is traced once for all epochs."""
+def make_pack(model: BertTask, examples: TokenizedExamples, class_weights: np.ndarray | None = None) -> Pack:
+    """Makes a function from row numbers, int64 `[batch]`, to a batch for `fit`. It is traced once for all epochs.
+
+    With class weights, the batch has sample weights.
+    """
     segments, targets = examples.segments, examples.targets
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
-    def pack(rows: tf.Tensor) -> tuple[Inputs, Tensor]:
-        return model.batch(tuple(tf.gather(each, rows) for each in segments), tf.gather(targets, rows))
+    def pack(rows: tf.Tensor) -> tuple[Inputs, Tensor] | tuple[Inputs, Tensor, Tensor]:
+        x, y = model.batch(tuple(tf.gather(each, rows) for each in segments), tf.gather(targets, rows))
+        return (x, y) if class_weights is None else (x, y, model.sample_weights(y, class_weights))
 
     return pack
 

@@ -83,7 +83,6 @@ def train_epochs(
     checkpoint_seconds: float,
     keep_best: bool = False,
     patience: int | None = None,
-    class_weight: dict[int, float] | None = None,
 ) -> None:
     """Trains a compiled model, resuming an interrupted run, and restores the best epoch at the end.
 
@@ -92,7 +91,6 @@ def train_epochs(
         callbacks, progress, checkpoint_seconds: see `fine_tune`.
         keep_best: whether to keep the weights of the best epoch, the one with the highest first measure.
         patience: the run stops after this many epochs without a better one; None: it never stops early.
-        class_weight: as for Keras's `fit`.
 
     Raises:
         BlockingIOError: another process trains in the directory.
@@ -166,7 +164,6 @@ def train_epochs(
                 epoch.dataset(run.step),
                 initial_epoch=run.epoch,
                 epochs=run.epoch + 1,
-                class_weight=class_weight,
                 verbose=0,
                 shuffle=False,  # the batches are shuffled already
                 callbacks=all_callbacks,

@@ -1,0 +1,174 @@
+"""Weights of classes in the loss: of a text's class, of each of its labels, and of words."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy.special import expit, log_softmax
+from sklearn.utils.class_weight import compute_class_weight
+
+from keras_bert import BertClassifier, BertReranker, BertTokenClassifier
+from keras_bert.tasks.class_weights import balanced_weights
+from keras_bert.training import fine_tune
+
+from ..support import small
+from ..support.messages import error_names
+
+TEXTS = ["the film was good", "dull plot", "a cold river", "she loved it", "warm music", "bad acting"]
+TAGS = [["fun"], ["fun", "long"], [], ["long"], ["fun"], ["fun"]]
+SENTENCES = [["the", "films"], ["dull"], ["a", "cold", "river"], ["she", "loved", "it"]]
+LABELS = [["O", "B-X"], ["O"], ["B-X", "I-X", "O"], ["O", "O", "O"]]
+RUN = {"epochs": 1, "batch_size": 2, "progress": False}
+pytestmark = pytest.mark.filterwarnings("ignore:.*shuffle=True:UserWarning", "ignore:labels with fewer than 3")
+
+
+def several():
+    return small.task(BertClassifier, ["fun", "long"], problem_type="multi_label_classification", dropout=0.0)
+
+
+def tagger(**settings):
+    return small.task(BertTokenClassifier, ["O", "B-X", "I-X"], dropout=0.0, **settings)
+
+
+def fitted_loss(model, *arguments, **settings):
+    """The loss of one batch of all examples, before its update."""
+    model.compile("sgd", model.training_loss())
+    return model.fit(*arguments, verbose=0, **settings).history["loss"][0]
+
+
+def label_losses(model):
+    """Binary cross-entropies of the texts' labels, float64 `[texts, labels]`, and the labels themselves."""
+    logits, has_label = np.float64(model(TEXTS)), np.float64(model.targets(TAGS))
+    return -np.log(expit(np.where(has_label == 1, logits, -logits))), has_label
+
+
+def word_losses(model):
+    """The cross-entropy of each word, in the order of `LABELS`, and the words' labels."""
+    x, y = model.arrays(SENTENCES, LABELS)
+    targets = np.asarray(y)
+    log_probabilities = log_softmax(np.float64(model(x)), axis=-1)
+    losses = -np.take_along_axis(log_probabilities, np.maximum(targets, 0)[..., None], -1)[..., 0]
+    return losses[targets >= 0], [label for row in LABELS for label in row]
+
+
+@pytest.mark.parametrize("class_weight", [{"long": 3.0}, {1: 3}])
+def test_the_weight_of_a_label_counts_for_the_texts_that_have_it(class_weight):
+    losses, has_label = label_losses(several())
+    expected = (losses * np.where(has_label == 1, [1, 3], 1)).mean()
+    assert fitted_loss(several(), TEXTS, TAGS, class_weight=class_weight) == pytest.approx(expected, rel=1e-5)
+    model = several()
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, model.targets(TAGS))).batch(6)
+    assert fitted_loss(model, dataset, class_weight=class_weight) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("class_weight", [{"B-X": 4.0, "O": 0.5}, {1: 4.0, 0: 0.5}])
+def test_the_weight_of_a_label_counts_for_its_words(class_weight):
+    losses, labels = word_losses(tagger())
+    weights = [{"B-X": 4.0, "O": 0.5}.get(label, 1.0) for label in labels]
+    expected = (losses * weights).mean()
+    assert fitted_loss(tagger(), SENTENCES, LABELS, class_weight=class_weight) == pytest.approx(expected, rel=1e-5)
+    run = {**RUN, "batch_size": 4}
+    history = fine_tune(tagger(), (SENTENCES, LABELS), class_weight=class_weight, **run)
+    assert history[0]["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_words_in_windows_are_weighted_once():
+    """A word that lies in two windows counts in one of them."""
+    x, y = [["a", "cold", "river"] * 6], [["B-X", "O", "O"] * 6]
+    settings = {"text": {"sequence_length": 8, "stride": 3}}
+    plain = fine_tune(tagger(**settings), (x, y), **RUN)[0]["loss"]
+    twice = fine_tune(tagger(**settings), (x, y), class_weight=dict.fromkeys(["O", "B-X"], 2.0), **RUN)[0]["loss"]
+    assert twice == pytest.approx(2 * plain, rel=1e-5)
+
+
+def test_balanced_weights_are_those_of_scikit_learn():
+    labels = np.array([0] * 7 + [1] * 2 + [2] * 5)
+    expected = compute_class_weight("balanced", classes=np.arange(3), y=labels)
+    np.testing.assert_allclose(balanced_weights(np.bincount(labels)), expected, rtol=1e-6)
+
+
+def test_balanced_words_and_labels_weigh_as_in_scikit_learn():
+    losses, labels = word_losses(tagger())
+    names = ["O", "B-X", "I-X"]
+    by_name = dict(zip(names, compute_class_weight("balanced", classes=np.array(names), y=labels), strict=True))
+    expected = (losses * [by_name[label] for label in labels]).mean()
+    assert fitted_loss(tagger(), SENTENCES, LABELS, class_weight="balanced") == pytest.approx(expected, rel=1e-5)
+
+    losses, has_label = label_losses(several())
+    weights = [compute_class_weight("balanced", classes=np.array([0.0, 1.0]), y=column) for column in has_label.T]
+    expected = np.mean(
+        [np.take(w, column.astype(int)) * loss for w, column, loss in zip(weights, has_label.T, losses.T, strict=True)]
+    )
+    assert fitted_loss(several(), TEXTS, TAGS, class_weight="balanced") == pytest.approx(expected, rel=1e-5)
+    history = fine_tune(several(), (TEXTS, TAGS), class_weight="balanced", **{**RUN, "batch_size": 6})
+    assert history[0]["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_balanced_classifier_learns_the_rare_class():
+    """Unweighted, one text in eight is lost among the others; balanced, the classes start even."""
+    model = small.task(BertClassifier, ["good", "bad"], dropout=0.0)
+    x, y = TEXTS[:4] * 2, ["good"] * 7 + ["bad"]
+    losses = -log_softmax(np.float64(model(x)), axis=-1)[range(8), [0] * 7 + [1]]
+    weights = compute_class_weight("balanced", classes=np.array(["good", "bad"]), y=y)
+    expected = (losses * np.repeat(weights, [7, 1])).mean()
+    assert fitted_loss(model, x, y, class_weight="balanced") == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_run_with_balanced_weights_resumes_and_refuses_others(tmp_path):
+    history = fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight="balanced", **RUN)
+    assert fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight="balanced", **RUN) == history
+    with error_names(ValueError, "class_weight"):
+        fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight={"O": 2.0}, **RUN)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "y", "words"),
+    [
+        (lambda: tagger(crf=True), SENTENCES, LABELS, ("class_weight", "CRF", "crf=False")),
+        (
+            lambda: small.task(BertClassifier, ["stars"], problem_type="regression"),
+            TEXTS,
+            [1.0] * 6,
+            ("class_weight", "numbers"),
+        ),
+        (lambda: small.task(BertReranker), (TEXTS, TEXTS), [1.0] * 6, ("class_weight", "BertReranker")),
+    ],
+)
+@pytest.mark.parametrize("class_weight", [{0: 2.0}, "balanced"])
+def test_a_task_without_weights_of_classes_says_so(model, x, y, words, class_weight):
+    model = model()
+    model.compile("sgd", model.training_loss())
+    with error_names(ValueError, *words):
+        model.fit(x, y, class_weight=class_weight, verbose=0)
+    with error_names(ValueError, *words):
+        fine_tune(model, (x, y), class_weight=class_weight, **RUN)
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return np.array(TEXTS), np.zeros([6, 2])
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "error", "words"),
+    [
+        ((TEXTS, TAGS), {"class_weight": "even"}, TypeError, ("class_weight", "even", "balanced")),
+        ((TEXTS, TAGS), {"class_weight": {"odd": 1.0}}, ValueError, ("class_weight", "odd", "fun", "long")),
+        ((TEXTS, TAGS), {"class_weight": {0: 1.0}, "sample_weight": np.ones(6)}, ValueError, ("sample_weight",)),
+        (
+            (tf.data.Dataset.from_tensor_slices((TEXTS, np.zeros([6, 2]))).batch(6),),
+            {"class_weight": "balanced"},
+            ValueError,
+            ("balanced", "dataset"),
+        ),
+        ((Batches(),), {"class_weight": {0: 1.0}}, TypeError, ("class_weight", "tf.data.Dataset")),
+    ],
+)
+def test_weights_that_cannot_be_applied_are_refused(data, settings, error, words):
+    model = several()
+    model.compile("sgd", model.training_loss())
+    with error_names(error, *words):
+        model.fit(*data, verbose=0, **settings)
