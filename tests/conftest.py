@@ -27,9 +27,17 @@ if TYPE_CHECKING:
     from keras_bert.text import WordPieceTokenizer
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests of real data as slow: `make test` needs nothing but the repository."""
+    for item in items:
+        if "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real texts, vocabularies and models, beside the repository."""
+    """Real texts, vocabularies and models, beside the repository. The tests that take it are marked slow."""
     if not SHARED_DATA.is_dir():
         pytest.skip(f"needs real data, which are not part of this repository; looked for them in {SHARED_DATA}")
     return SHARED_DATA

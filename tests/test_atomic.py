@@ -37,6 +37,7 @@ with files.only_writer(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.timing
 def test_one_process_writes_at_a_time(tmp_path):
     directory = tmp_path / "results"
     other = subprocess.Popen([sys.executable, "-c", _HOLDS, directory], stdout=subprocess.PIPE)

@@ -158,6 +158,7 @@ def test_long_reviews(tmp_path):
     assert (tmp_path / "saved_models/long_reviews/model.safetensors").exists()
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_pretrain_from_scratch(tmp_path):
     pytest.importorskip("tokenizers")

@@ -9,6 +9,8 @@ import pytest
 from .support import warm
 from .support.data import ROOT
 
+pytestmark = pytest.mark.timing
+
 SCRIPT = """
 import os, sys
 print(__name__, sys.argv, os.getcwd(), os.environ["NOTE"], sys.stdin.read(), sys.flags.interactive)

@@ -189,6 +189,7 @@ def test_damaged(fails, preset, tmp_path):
         assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_an_interrupt_leaves_nothing(start, tmp_path):
     directory = tmp_path / "large"

@@ -57,6 +57,7 @@ def test_a_second_run(fails, tmp_path):
     assert told == f"{directory}: another process is writing there; wait until it ends, or choose another directory"
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["Ctrl-C", "kill -9 of one process"])
 def test_an_interrupted_run_goes_on(run, start, tmp_path, small_preset, by):

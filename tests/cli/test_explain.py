@@ -74,6 +74,7 @@ def test_colours_on_a_terminal_only(run, tokenizer):
     assert terminal.getvalue().decode().startswith(COLOURED)
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_colours_of_a_process(start, small_preset, terminal):
     user, stdout = terminal

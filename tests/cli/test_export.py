@@ -164,6 +164,7 @@ def test_mistakes(fails, small_preset, arguments, message):
     assert message in fails("export", *(str(small_preset) if each == "PRESET" else each for each in arguments))
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_an_interrupt_leaves_nothing(start, small_preset, tmp_path):
     process = start("export", "serving", "--preset", str(small_preset), "--output", str(tmp_path / "model"))

@@ -174,6 +174,7 @@ def test_answer(run, untrained, tmp_path):
     assert isinstance(BertQuestionAnswerer.from_preset(model), BertQuestionAnswerer)
 
 
+@pytest.mark.timing
 def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
     def command(name):
         settings = ("--preset", untrained, "--epochs", "8", "--batch-size", "2", "--learning-rate", "1e-4")

@@ -13,6 +13,8 @@ from ..support import warm
 from ..support.commands import columns
 from ..support.processes import HANGS, PIPES, start_process
 
+pytestmark = pytest.mark.timing
+
 # The first argument is the Python to start the workers with.
 WARM = "import sys; sys.executable = sys.argv.pop(1); from keras_bert.cli import main; main()"
 

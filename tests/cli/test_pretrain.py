@@ -253,6 +253,7 @@ def test_vocab_pretrain_fill(run, corpus):
     assert isinstance(BertPretrainer.from_preset(options["--output"], sequence_length=24), BertPretrainer)
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["records", "training"])
 def test_an_interrupted_run_goes_on(run, start, corpus, moment):

@@ -15,6 +15,8 @@ from keras_bert.cli import main
 
 from ..support.processes import ENVIRONMENT, HANGS, read_until, start_process
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture
 def start(start):

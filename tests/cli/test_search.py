@@ -167,6 +167,7 @@ def _rounded(fields):
     return {name: round(each, 6) for name, each in fields.items() if isinstance(each, float)}
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
     generator, words = random.Random(0), small.WORDS.split()

@@ -123,6 +123,7 @@ def test_misuse(fails, corpus, tmp_path):
         assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytepair", "sentencepiece"])
 def test_ctrl_c_while_a_library_learns(start, terminal, tmp_path, kind):

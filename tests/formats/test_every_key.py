@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from keras_bert import presets
 from keras_bert.formats import (
     FAMILIES,
     Preset,
@@ -27,6 +28,8 @@ from keras_bert.text import WordPieceTokenizer, load_tokenizer
 
 from ..support import small
 from ..support.checkpoints import CONFIGS
+
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 # -- config.json
 
@@ -340,10 +343,10 @@ def test_two_keys_that_contradict_each_other(tmp_path):
         read_config(tmp_path / "config.json")
 
 
-def test_published_files_have_known_keys_only(shared_data):
-    """Also of Google's and of sentence-transformers' models."""
+def published_files_with_known_keys(directory: Path) -> int:
+    """Reads the configurations below a directory, which must have known keys only. Returns their number."""
     seen = 0
-    for path in sorted(shared_data.rglob("*config.json")):
+    for path in sorted(directory.rglob("*config.json")):
         if path.name not in ("config.json", "bert_config.json", "albert_config.json") or path.stat().st_size < 500:
             continue
         values = json.loads(path.read_text()) if path.read_bytes()[:1] == b"{" else {}
@@ -354,7 +357,18 @@ def test_published_files_have_known_keys_only(shared_data):
                 warnings.simplefilter("error")
                 read_config(path)
             seen += 1
-    assert seen > 25
+    return seen
+
+
+def test_files_that_transformers_wrote_have_known_keys_only():
+    """Those of the real model that is always installed, and of those in tests/golden."""
+    assert published_files_with_known_keys(presets.resolve("all-MiniLM-L6-v2")) == 1
+    assert published_files_with_known_keys(GOLDEN) == 7
+
+
+def test_published_files_have_known_keys_only(shared_data):
+    """Also of Google's and of sentence-transformers' models."""
+    assert published_files_with_known_keys(shared_data) > 25
 
 
 MODULES = {name: name.replace("-", "_") for name in TABLES if name not in ("new", "neobert")}
@@ -621,6 +635,11 @@ def test_other_keys_of_tokenizers_are_warned_of(vocabulary_alone):
     (vocabulary_alone / "tokenizer_config.json").write_text(json.dumps({"use_magic": True}))
     with pytest.warns(UserWarning, match="tokenizer_config.json has .* not known here, .*: use_magic;"):
         load_tokenizer(vocabulary_alone)
+
+
+def test_a_tokenizer_that_transformers_wrote_has_known_keys_only():
+    path = presets.resolve("all-MiniLM-L6-v2") / "tokenizer_config.json"
+    assert json.loads(path.read_text()).keys() <= KNOWN_CONFIG
 
 
 def test_published_tokenizers_have_known_keys_only(shared_data):

@@ -10,6 +10,8 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from keras_bert import BertEncoder, formats
+from keras_bert.formats import garden
+from keras_bert.formats.checkpoint import Tensors
 from keras_bert.saved_model import export_encoder
 from keras_bert.tasks import BertMaskedLM
 
@@ -55,6 +57,24 @@ def test_a_damaged_graph(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 9)
     with pytest.raises(ValueError, match=r"saved_model.pb is not a SavedModel, or is damaged"):
         formats.open_checkpoint(tmp_path)
+
+
+ACTIVATIONS = {"gelu": tf.nn.gelu, "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True), "relu": tf.nn.relu}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_variables_and_operations_like_tf_hub_s_are_read(activation, tmp_path):
+    """The objects have other names than Model Garden's; the variables have the same."""
+    weights = random_weights(CONFIGS["bert"], "masked_lm")
+    module = tf.Module()
+    tensors = Tensors(CONFIGS["bert"], garden.TABLES["bert"], weights)
+    module.weights = [tf.Variable(value, name=name) for name, value in tensors]
+    module.do_lower_case = tf.Variable(True, trainable=False, name="do_lower_case")
+    module.act = tf.function(ACTIVATIONS[activation], input_signature=[tf.TensorSpec([None, 20])])
+    tf.saved_model.save(module, tmp_path)
+    read_format, config, read_weights = read_all(tmp_path)
+    assert (read_format, config) == ("saved_model", dataclasses.replace(CONFIGS["bert"], activation=activation))
+    assert same(read_weights, weights)
 
 
 @pytest.fixture(scope="module")

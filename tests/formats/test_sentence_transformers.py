@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from keras_bert.formats import Preset, sentence_transformers
+from keras_bert import presets
+from keras_bert.formats import Preset, cross_encoder, sentence_transformers
 from keras_bert.formats.sentence_transformers import SentenceSettings
 from keras_bert.tasks import BertSentenceEncoder
 from keras_bert.tasks.table import task_of
@@ -86,6 +87,34 @@ def test_dense_layers_that_are_refused(values, message, tmp_path):
     change(tmp_path, "2_Dense/config.json", **values)
     with pytest.raises(ValueError, match=message):
         sentence_transformers.read(Preset(tmp_path))
+
+
+def test_the_published_directory_that_is_always_installed():
+    found = sentence_transformers.read(Preset(presets.resolve("all-MiniLM-L6-v2")))
+    assert found == SentenceSettings("mean", 256)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_directory_of_version_5(pooling, tmp_path):
+    """Its modules have other packages, its pooling one name, and its length only the tokenizer says."""
+    kinds = ["base.modules.transformer.Transformer"]
+    kinds += [f"sentence_transformer.modules.{kind.lower()}.{kind}" for kind in ("Pooling", "Normalize")]
+    paths = ["", "1_Pooling", "2_Normalize"]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.{kind}"}
+        for i, (path, kind) in enumerate(zip(paths, kinds, strict=True))
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    change(tmp_path, "1_Pooling/config.json", embedding_dimension=12, pooling_mode=pooling, include_prompt=True)
+    modality = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+    transformer = {"transformer_task": "feature-extraction", "module_output_name": "token_embeddings"}
+    change(tmp_path, "sentence_bert_config.json", modality_config=modality, **transformer)
+    prompts = {"prompts": {"document": "", "query": ""}, "default_prompt_name": None}
+    change(tmp_path, "config_sentence_transformers.json", model_type="SentenceTransformer", **prompts)
+    change(tmp_path, "tokenizer_config.json", model_max_length=384)
+    expected = SentenceSettings(pooling, 384, prompts={"document": "", "query": ""})
+    assert sentence_transformers.read(Preset(tmp_path)) == expected
+    assert not cross_encoder.read(Preset(tmp_path)).is_declared
 
 
 @pytest.mark.parametrize(
@@ -223,6 +252,7 @@ def test_lower_case_that_the_tokenizer_makes(directory):
     [
         ([], [], "asks for nothing; supported are Transformer, Pooling, Dense, Normalize, each once, in"),
         (["Pooling", "Transformer"], ["1_Pooling", ""], "asks for Pooling, Transformer; supported are"),
+        (["Transformer", "Pooling", "Pooling"], ["", "a", "b"], "asks for Transformer, Pooling, Pooling; supported"),
         (["Transformer", "Pooling", "CNN"], ["", "1_Pooling", "2_CNN"], "asks for Transformer, Pooling, CNN; "),
         (["Transformer", "Pooling", "Normalize", "Dense"], ["", "a", "b", "c"], "Pooling, Normalize, Dense; supported"),
         (["Transformer", "Pooling"], ["../model", "1_Pooling"], "the path of Transformer is '../model'"),

@@ -227,6 +227,23 @@ def test_a_list_of_checkpoints_that_is_not_text(tmp_path):
         formats.open_checkpoint(tmp_path)
 
 
+@pytest.mark.parametrize("family", ["bert", "albert"])
+def test_an_index_alone_has_every_name_and_shape(family, tmp_path):
+    weights = random_weights(CONFIGS[family], "masked_lm", "next_sentence")
+    formats.write(tmp_path, CONFIGS[family], weights, format="tf1")
+    (data,) = tmp_path.glob("*.data-*")
+    data.unlink()
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert (checkpoint.format, checkpoint.config) == ("tf1", CONFIGS[family])
+        assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
+        assert checkpoint.heads == {"masked_lm", "next_sentence"}
+        for part, values in weights.items():
+            shapes = {name: value.shape for name, value in values.items()}
+            assert dict(checkpoint.weights(part).shapes) == shapes
+        with pytest.raises(FileNotFoundError, match=rf"{tmp_path}/\w+\.ckpt\.index has no values: there is no"):
+            checkpoint.read("encoder")
+
+
 @pytest.fixture
 def published(shared_data):
     return shared_data / "checkpoint-formats"

@@ -84,6 +84,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["Ctrl-C", "kill -9"])
 def test_an_interruption(tmp_path, corpus, by):

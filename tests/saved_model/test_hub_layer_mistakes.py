@@ -152,6 +152,7 @@ def test_a_failed_assertion_of_the_saved_model_is_seen(our_encoder):
         our_encoder(inputs)
 
 
+@pytest.mark.timing
 def test_an_address(toy, tmp_path, monkeypatch):
     pytest.importorskip("tensorflow_hub")
     (tmp_path / "served").mkdir()

@@ -13,6 +13,8 @@ from keras_bert.server.predicting import Batcher
 
 from .servers import HANGS
 
+pytestmark = pytest.mark.timing
+
 ONE_ROW = {"x": np.zeros(1, np.float32)}
 
 

@@ -15,6 +15,8 @@ from tensorflow_serving.apis import (
 
 from .servers import HANGS, at_once, output
 
+pytestmark = pytest.mark.timing
+
 BAD = grpc.StatusCode.INVALID_ARGUMENT
 
 

@@ -14,6 +14,8 @@ from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
 
 from .servers import HANGS, output
 
+pytestmark = pytest.mark.timing
+
 SIGNATURES = ["serving_default", "scaled", "text", "whole", "words", "types", "square", "no", ""]
 INPUTS = ["x", "scale", "text", "inputs", "int32", "half", "y", ""]
 SCALARS = [0, -1, 1.5, 1e39, 2**31, 2**63, 2**64, 10**400, True, None, "", "a", "\ud800", "b" * 10_000]

@@ -9,6 +9,8 @@ import pytest
 
 from .servers import HANGS, at_once, output, wait_until
 
+pytestmark = pytest.mark.timing
+
 FOREVER = {"rounds": np.array([100_000_000], np.int32)}
 ONE = np.array([1], np.float32)
 

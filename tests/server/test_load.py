@@ -20,6 +20,8 @@ from ..support import small
 from ..support.texts import TEXTS
 from .servers import HANGS, output
 
+pytestmark = pytest.mark.timing
+
 CLIENTS = 24
 REQUESTS = 200  # of each version
 LAST_VERSION = 3

@@ -15,6 +15,8 @@ from keras_bert.server import rest
 
 from .servers import HANGS, at_once
 
+pytestmark = pytest.mark.timing
+
 
 def answer(response):
     assert response.status_code == 200, response.text

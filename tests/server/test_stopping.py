@@ -12,6 +12,8 @@ import requests
 
 from .servers import HANGS, at_once, output, wait_until
 
+pytestmark = pytest.mark.timing
+
 A_WHILE = 500  # rounds: half a second or so
 ONE = np.array([1], np.float32)
 

@@ -18,6 +18,8 @@ from keras_bert.server import versions as module
 from . import toy
 from .servers import HANGS, output, wait_until
 
+pytestmark = pytest.mark.timing
+
 ONE = np.array([1], np.float32)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertReranker
+from keras_bert import BertClassifier, BertReranker, presets
 from keras_bert.formats import Preset, cross_encoder
 from keras_bert.saved_model import export_serving
 from keras_bert.saved_model.check import check_serving
@@ -246,6 +246,10 @@ def test_a_head_of_three_labels(tmp_path):
 def test_real_directories(shared_data, folder, activation):
     directory = shared_data / "modern" / folder
     assert cross_encoder.read(Preset(directory)) == cross_encoder.CrossEncoderSettings(True, activation, 512)
+
+
+def test_a_sentence_encoder_is_no_reranker():
+    assert not cross_encoder.read(Preset(presets.resolve("all-MiniLM-L6-v2"))).is_declared
 
 
 def test_real_directories_of_others(shared_data):

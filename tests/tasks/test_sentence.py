@@ -158,6 +158,7 @@ def test_order_and_batches_do_not_matter(model, monkeypatch):
     np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-6)
 
 
+@pytest.mark.timing
 def test_texts_longer_than_a_batch_are_computed_one_by_one():
     """Others are computed several at a time; the memory of attention grows with the square of the length."""
     running, most = [], []

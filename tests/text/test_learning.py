@@ -198,6 +198,7 @@ def test_fertility(learned):
         learning.fertility(learned["wordpiece"], [""])
 
 
+@pytest.mark.timing
 def test_ctrl_c_does_not_wait_for_a_library():
     """Which lets no signal through: hence another thread. What fails there, fails here."""
     threads = []

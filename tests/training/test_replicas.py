@@ -74,6 +74,7 @@ def alone(folder):
     return arrays
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "processes"), [("mirrored", 1), ("multi_worker", 3)], ids=["mirrored", "three"])
 def test_the_same_as_one_replica(folder, alone, kind, processes):
@@ -109,6 +110,7 @@ print(loss[0])
 """
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_any_keras_model():
     finished = in_cluster([["-c", FIT]] * 2)

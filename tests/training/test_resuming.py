@@ -255,6 +255,7 @@ def heeded():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.timing
 @pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize(
     ("number", "step", "expected"), [(signal.SIGINT, 8, (1, 3, 6, False)), (signal.SIGTERM, 5, (1, 0, 6, False))]
@@ -293,6 +294,7 @@ def test_between_two_saves(unbroken, tmp_path):
     assert_same(trained(tmp_path), unbroken)
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_killed(tmp_path):
     """As by `kill -9`; each process begins anew."""

@@ -111,6 +111,7 @@ def test_too_late(monkeypatch):
 SLURM = {"SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2"}
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_slurm():
     code = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '-1'; from keras_bert.training import strategy\n"

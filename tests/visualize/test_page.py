@@ -9,7 +9,7 @@ from keras_bert.visualize.attention_weights import Weights
 from keras_bert.visualize.page import page as page_of
 from keras_bert.visualize.view import AttentionView
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
