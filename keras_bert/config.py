@@ -232,7 +232,8 @@ class BertConfig:
             [True, False]
         """
         has_own_layer = self.head_norm or self.sequence_activation is not None
-        return head == "next_sentence" or (head == "sequence" and not has_own_layer)
+        pools_all_tokens = not self.pooler and self.pooling != "first"
+        return head == "next_sentence" or (head == "sequence" and not has_own_layer and not pools_all_tokens)
 
     def check_pooler(self, heads: Iterable[str]) -> None:
         """Raises ValueError if one of the heads reads the pooler, but the encoder has none."""

@@ -69,6 +69,7 @@ def write(
     overwrite: bool = False,
     settings: Mapping[str, object] | None = None,
     kept: Collection[str] = (),
+    note: str = "",
 ) -> None:
     """Writes a configuration and weights. They replace a model of any format and its settings, but not its tokenizer.
 
@@ -80,6 +81,7 @@ def write(
         format: one of `FORMATS`.
         overwrite: whether to replace existing files.
         settings: more entries for `config.json`, such as label names; other formats drop them.
+        note: a paragraph for the model card of Hugging Face's layout.
         kept: names of the model's files that the caller writes before or after; they are not removed.
 
     Raises:
@@ -87,7 +89,7 @@ def write(
         ValueError: the format is unknown, or cannot express the configuration or a head.
     """
     check_format(format)
-    more = {"settings": settings} if settings and format == "hugging_face" else {}
+    more = {"settings": settings, "note": note} if format == "hugging_face" else {}
     layout, directory = LAYOUTS[format], Path(directory)
     patterns = (*model_files.MODEL, *model_files.SETTINGS)
     with model_files.replacing(directory, patterns, (*layout.files_of(config), *kept), overwrite):

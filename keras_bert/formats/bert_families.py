@@ -61,7 +61,8 @@ BERT = Table(
         "layer_norm_epsilon": "layer_norm_eps",
         "pad_token_id": "pad_token_id",
     },
-    choices={"activation": ACTIVATIONS},
+    rare={"pooling": "classifier_pooling"},  # a key of ModernBERT; in BERT's files, only this package reads it
+    choices={"activation": ACTIVATIONS, "pooling": {"cls": "first", "mean": "mean"}},
     plain=PLAIN,
     without_effect=without_effect.BERT,
     endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},

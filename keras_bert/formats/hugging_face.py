@@ -94,6 +94,7 @@ def write(
     config: BertConfig,
     weights: Mapping[str, Mapping[str, np.ndarray]],
     settings: Mapping[str, object] | None = None,
+    note: str = "",
 ) -> None:
     """Writes `config.json` and `model.safetensors`; see `formats.write`.
 
@@ -107,8 +108,7 @@ def write(
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
         lacks_pooler = bool(table.pooler) and not heads and not config.pooler
-        has_crf = bool(values.get("keras_bert", {}).get("model", {}).get("crf"))
-        texts[CARD] = _model_card(config, heads, values["architectures"][0], lacks_pooler, has_crf)
+        texts[CARD] = _model_card(config, heads, values["architectures"][0], lacks_pooler, note)
     files.write_texts(directory, texts)
 
 
@@ -133,7 +133,9 @@ def values_of(config: BertConfig) -> dict[str, object]:
 
 def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, object]:
     """Makes the content of `config.json` for an encoder with heads, without labels."""
-    return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
+    table = table_of(config)
+    unusual = {"sequence"} if table.pools_unusually(config) else set()
+    return {**values_of(config), "architectures": _architectures(table, set(heads) - unusual)}
 
 
 def task_settings(preset: Preset) -> dict[str, object]:
@@ -226,16 +228,7 @@ _USES_OF_HEADS = {
 }
 
 
-_CRF = """
-A conditional random field follows the head: its scores of transitions are in `crf.safetensors`, which only `keras_bert`
-reads. To `transformers` this is a {architecture}, which gives the emissions (the logits of each token):
-the best label of a word by itself is not always the answer of this model.
-"""
-
-
-def _model_card(
-    config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool, has_crf: bool = False
-) -> str:
+def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool, note: str = "") -> str:
     """Writes the text of a model card.
 
     Args:
@@ -243,11 +236,10 @@ def _model_card(
         heads: the names of the heads.
         architecture: the class in `transformers` that reads the model.
         lacks_pooler: whether the file has no pooler, so that `architecture` would initialize one at random.
-        has_crf: whether a CRF follows the head.
+        note: a paragraph on what `transformers` does not compute.
     """
     purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"
     auto = architecture if heads else "AutoModel"
-    crf = _CRF.format(architecture=architecture) if has_crf else ""
     options = ", add_pooling_layer=False" if lacks_pooler else ""
     return f"""---
 library_name: transformers
@@ -277,6 +269,7 @@ or with `transformers` (PyTorch):
 
     from transformers import {auto}
     model = {auto}.from_pretrained("this directory"{options})
-{crf}
+
+{note}
 Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
 """

@@ -87,6 +87,7 @@ class Table:
     # Field of BertConfig -> key or keys of the configuration file. "a.b" is key b of the object under key a. If a field
     # has several keys, the first one in a file is read, and all are written.
     config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    rare: Mapping[str, str] = field(default_factory=dict)  # as `config`; written only for other values than the default
     values: Mapping[str, object] = field(default_factory=dict)  # defaults of fields that the file may leave out
     # Field -> name of a value in files -> name in this package. If a value has several names, the first one is written.
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -126,8 +127,18 @@ class Table:
             for i in range(config.groups)
             for path, file_names in self.block.items()
         }
-        parts = {"encoder": {**self.embeddings, **blocks, **self.last, **self.pooler}, **self.heads}
+        heads = dict(self.heads)
+        if self.pools_unusually(config):  # other names, so that nobody reads the head as one of the first token
+            sequence = heads["sequence"].items()
+            heads["sequence"] = {
+                path: [f"{config.pooling}_pooled.{name}" for name in _as_list(names)] for path, names in sequence
+            }
+        parts = {"encoder": {**self.embeddings, **blocks, **self.last, **self.pooler}, **heads}
         return {part: self._weights(layers, shapes(config, part)) for part, layers in parts.items()}
+
+    def pools_unusually(self, config: BertConfig) -> bool:
+        """Checks whether a classifier of texts pools their tokens as no other model of the family does."""
+        return "pooling" in self.rare and config.pooling != "first"
 
     @property
     def scopes(self) -> set[str]:
@@ -197,7 +208,8 @@ class Table:
 
     @property
     def _keys(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(field_name, (keys,) if isinstance(keys, str) else keys) for field_name, keys in self.config.items()]
+        rows = {**self.config, **self.rare}.items()
+        return [(field_name, (keys,) if isinstance(keys, str) else keys) for field_name, keys in rows]
 
     def _fields(self, values: Mapping[str, object]) -> dict[str, Any]:
         # In these files, null means "not set".
@@ -219,7 +231,8 @@ class Table:
             if field_name in file_fields:
                 if file_fields[field_name] not in names:
                     raise ValueError(
-                        f"{self.config[field_name]} is {file_fields[field_name]!r}; supported are {', '.join(names)}"
+                        f"{dict(self._keys)[field_name][0]} is {file_fields[field_name]!r}; supported are "
+                        f"{', '.join(names)}"
                     )
                 file_fields[field_name] = names[file_fields[field_name]]
         fields = {**self.values, **file_fields}
@@ -253,7 +266,10 @@ class Table:
         for name, names in self.choices.items():
             fields[name] = next((spelling for spelling, value in names.items() if value == fields[name]), fields[name])
         entries: dict[str, object] = {key: supported[0] for key, supported in self.needed.items()}
+        defaults = BertConfig(family=config.family)
         for field_name, keys in self._keys:
+            if field_name in self.rare and getattr(config, field_name) == getattr(defaults, field_name):
+                continue
             for key in keys:
                 _put(entries, key, fields[field_name])
         return self.dialect.write(entries)
@@ -262,7 +278,10 @@ class Table:
         """Raises ValueError for fields that the file cannot express."""
         for each in fields(BertConfig):
             name, implied = each.name, {each.name: self.values.get(each.name, each.default)}
-            if name not in (*self.config, *_WITHOUT_KEY, *_HEAD_FIELDS) and getattr(config, name) != implied[name]:
+            if (
+                name not in (*self.config, *self.rare, *_WITHOUT_KEY, *_HEAD_FIELDS)
+                and getattr(config, name) != implied[name]
+            ):
                 raise self._inexpressible(config, name, implied)
         for name, names in self.choices.items():
             if getattr(config, name) not in (None, *names.values()):

@@ -13,6 +13,7 @@ from keras import ops
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
+from keras_bert.formats.families import table_of
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.classifier_losses import PROBLEM_TYPES, ProblemType, SingleLabel, TextAnswer
@@ -31,6 +32,11 @@ from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import Part, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+
+_POOLING_NOTE = """\
+The head reads the {pooling} of all tokens, not the first token: only `keras_bert` computes it. `transformers` reads the
+encoder; the head's weights have names of their own, `{pooling}_pooled.*`.
+"""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -353,6 +359,12 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return answers if name is None else [{name: answer} for answer in answers]
 
     # -- Files
+
+    @property
+    def card_note(self) -> str:
+        config = self.encoder.config
+        is_plain = config.pooler or config.pooling == "first" or not table_of(config).pools_unusually(config)
+        return "" if is_plain else _POOLING_NOTE.format(pooling=config.pooling)
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:

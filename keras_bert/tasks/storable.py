@@ -314,7 +314,9 @@ class Storable(_Model):
             preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
             arguments = cls._arguments(preset, user_settings)
             new_heads = set(cls._heads(arguments)) - checkpoint.heads
-            if any(checkpoint.config.reads_pooler(head) for head in new_heads):
+            if fields.get("pooling", "first") != "first":
+                fields.setdefault("pooler", False)  # a pooler reads the first token
+            elif any(checkpoint.config.reads_pooler(head) for head in new_heads):
                 fields.setdefault("pooler", True)  # masked language models have none
             encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
             preprocessor = cls._read_preprocessor(preset, encoder, rows)
@@ -403,9 +405,8 @@ class Storable(_Model):
         existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
         files.refuse_to_overwrite(directory, existing, overwrite)
         entries = {**self.hugging_face_settings(), **_config_entries(self)}
-        formats.write(
-            directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries, kept=self._own_files
-        )
+        options = {"settings": entries, "kept": self._own_files, "note": self.card_note}
+        formats.write(directory, self.encoder.config, self.parts(), overwrite=overwrite, **options)
         if self.preprocessor is not None:
             self.preprocessor.save_preset(directory, overwrite)
         self._save_ranges(directory)
@@ -417,6 +418,11 @@ class Storable(_Model):
         values |= {**self.hugging_face_settings(), **_config_entries(self)}
         files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
         self._save_own_files(Path(directory), overwrite=True)
+
+    @property
+    def card_note(self) -> str:
+        """A paragraph for the model card on what `transformers` does not compute; empty if it computes everything."""
+        return ""
 
     @property
     def _own_files(self) -> tuple[str, ...]:

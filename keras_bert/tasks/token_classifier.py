@@ -44,6 +44,11 @@ from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
 
+_CRF_NOTE = """\
+A conditional random field follows the head: its scores of transitions are in `crf.safetensors`, which only `keras_bert`
+reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always
+the answer of this model.
+"""
 _IGNORED = -1  # the target of all but a word's first token
 
 
@@ -453,6 +458,10 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             values = {each.name: ops.convert_to_numpy(each) for each in self.crf.weights}
             shapes = {name: value.shape for name, value in values.items()}
             write_safetensors(directory / hugging_face.CRF, shapes, values.items())
+
+    @property
+    def card_note(self) -> str:
+        return "" if self.crf is None else _CRF_NOTE
 
     @property
     def _own_files(self) -> tuple[str, ...]:
