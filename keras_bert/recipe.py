@@ -36,6 +36,9 @@ PRETRAINING_RATES = (
     (math.inf, 1e-4),  # BERT-Base's and BERT-Large's (Devlin et al. 2018, appendix A.2)
 )
 
+FEW_EXAMPLES = (
+    16  # of a class; with more, ordinary fine-tuning is about as good, see "Few examples" in docs/benchmarks.md
+)
 ENOUGH_UPDATES = 200  # with fewer updates, a model may learn little
 EPOCHS = 3
 _MOST_EPOCHS = 20
@@ -125,6 +128,12 @@ class FineTuningRecipe(Recipe):
     lora_rank: int | None = _field(
         None, "1 or more", "The rank of LoRA, such as 8; LoRA trains small matrices in place of whole layers"
     )
+    few_shot: bool | None = _field(
+        None,
+        "",
+        "Learn from pairs of texts first, then fit the head of a classifier; by default, if the classes of a new head "
+        f"have at most {FEW_EXAMPLES} texts on average, and epochs is not set",
+    )
     patience: int | None = _field(
         None, "1 or more", "The number of epochs without improvement after which training ends"
     )
@@ -141,24 +150,37 @@ class FineTuningRecipe(Recipe):
             object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
         if self.batch_size is not None and self.batch_tokens is not None:
             raise ValueError("batch_size and batch_tokens are both given; give only one of them")
+        if self.few_shot and self.batch_tokens is not None:
+            raise ValueError("few_shot makes batches of pairs; pass batch_size, not batch_tokens")
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
 
-    def for_examples(self: F, count: int) -> F:
-        """Sets the number of epochs, if the recipe has none: `min(max(3, epochs of 200 updates), 20)`.
+    def for_examples(self: F, count: int, texts_of_class: float | None = None) -> F:
+        """Sets what the recipe leaves open: whether to learn from pairs (`few_shot`), and the number of epochs.
 
-        Few examples need more epochs, because the number of updates matters (Mosbach et al. 2021, "On the Stability of
-        Fine-tuning BERT", who take 20 epochs). With `batch_tokens`, the number is always 3.
+        The number of epochs is `min(max(3, epochs of 200 updates), 20)`. Few examples need more epochs, because the
+        number of updates matters (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT", who take 20 epochs).
+        With `batch_tokens`, the number is always 3. An epoch of `few_shot` has many pairs of each example; there is
+        one.
 
         Args:
             count: the number of examples to train on.
+            texts_of_class: the mean number of texts of a class; None if the model cannot learn by `few_shot`.
 
         Example:
             >>> [FineTuningRecipe().for_examples(count).epochs for count in (50_000, 800, 100)]
             [3, 8, 20]
+            >>> recipe = FineTuningRecipe().for_examples(16, texts_of_class=8)
+            >>> recipe.few_shot, recipe.epochs
+            (True, 1)
         """
+        if self.few_shot is None:
+            is_few = self.epochs is None and texts_of_class is not None and texts_of_class <= FEW_EXAMPLES
+            return dataclasses.replace(self, few_shot=is_few).for_examples(count)
         if self.epochs is not None:
             return self
+        if self.few_shot:
+            return dataclasses.replace(self, epochs=1)
         if self.batch_size is None:
             return dataclasses.replace(self, epochs=EPOCHS)
         batches = max(1, math.ceil(count / self.batch_size))

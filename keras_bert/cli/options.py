@@ -246,7 +246,11 @@ def _option(
     elif default is not None and kind is not bool:
         settings |= {"default": default, "show_default": True}
     names = [field.name] if not field.metadata["option"] else [field.metadata["option"], field.name]
-    return click.option(*(f"--{name.replace('_', '-')}" for name in names), field.name, **settings)
+    options = [f"--{name.replace('_', '-')}" for name in names]
+    if kind is bool and field_type.may_be_none:  # --few-shot, --no-few-shot, or neither
+        settings = {"default": None, "help": field.metadata["help"]}
+        options = [f"{option}/--no-{option.removeprefix('--')}" for option in options]
+    return click.option(*options, field.name, **settings)
 
 
 def _parse_weights(

@@ -26,7 +26,7 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
-from keras_bert.tasks.long_text import POOLINGS, classify_texts
+from keras_bert.tasks.long_text import POOLINGS, classify_texts, text_features
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import Part, weighted_mean
@@ -123,6 +123,35 @@ for values in outputs.get("probabilities", outputs.get("values")):
             self._check_pairs(isinstance(inputs, tuple | list))
         logits = classify_texts(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
         return ops.cast(logits, "float32")
+
+    def features(self, inputs: Inputs, training: bool | None = None) -> Tensor:
+        """Computes what the head's last layer reads, float32 `[batch, hidden]`; `logits = features W + b`."""
+        features = text_features(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
+        return ops.cast(features, "float32")
+
+    def fit_head(self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None = None) -> None:
+        """Fits the head's last layer to features by logistic regression; see `few_shot`.
+
+        Args:
+            features: float32 `[texts, hidden]`, as `features` computes them without dropout.
+            targets: those of the texts, as `targets` makes them.
+            sample_weight: float32 `[texts]`, or `[texts, labels]` with several labels per text.
+
+        Raises:
+            ImportError: scikit-learn is not installed.
+            ValueError: the model predicts numbers, or a class has no text.
+        """
+        kernel, bias = self._problem.logistic_regression(features, targets, sample_weight)
+        self.head.logits.kernel.assign(kernel)
+        self.head.logits.bias.assign(bias)
+
+    def similarities(self, targets: Tensor) -> Tensor:
+        """Computes how alike the classes of texts are, 0 to 1, float32 `[texts, texts]`.
+
+        For one class per text, 1 if it is the same. For several labels, the share of labels in common: `|a & b| /
+        |a | b|`, and 1 for two texts without labels.
+        """
+        return self._problem.similarities(targets)
 
     def training_loss(self) -> keras.losses.Loss:
         """Makes the loss to compile with: cross-entropy, binary cross-entropy per label, or mean squared error."""
@@ -246,6 +275,11 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def target_warnings(self, targets: Targets) -> list[str]:
         return self._problem.target_warnings(targets)
 
+    @property
+    def is_new_head(self) -> bool:
+        """Whether the head has not been trained: training leaves no bias at exactly 0."""
+        return not np.any(ops.convert_to_numpy(self.head.logits.bias))
+
     def start_from(self, targets: Targets) -> None:
         """Sets a new regression head's bias to the targets' mean, and scales its kernel by their standard deviation.
 
@@ -253,8 +287,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """
         kernel, bias = self.head.logits.kernel, self.head.logits.bias
         statistics = self._problem.location_and_scale(targets)
-        is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
-        if statistics is not None and is_new:
+        if statistics is not None and self.is_new_head:
             mean, deviation = statistics
             bias.assign(mean)
             kernel.assign(ops.convert_to_numpy(kernel) * deviation)

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.extras import import_extra
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import (
@@ -93,6 +94,16 @@ class ProblemType(Generic[A]):
 
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
         """Computes the weights of texts, float32 `[batch]`, or of their labels, `[batch, labels]`."""
+        raise NotImplementedError
+
+    def similarities(self, targets: Tensor) -> Tensor:
+        """Computes how alike texts are by their classes; see `BertClassifier.similarities`."""
+        raise ValueError(f"few_shot is for classes; the problem_type of this model is {self.NAME}")
+
+    def logistic_regression(
+        self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Fits the last layer of a head: `[hidden, labels]` and `[labels]`; see `BertClassifier.fit_head`."""
         raise NotImplementedError
 
     def values(self, logits: Tensor) -> Tensor:
@@ -186,6 +197,20 @@ class SingleLabel(ProblemType[LabelAnswer]):
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
         return tf.gather(class_weights, _class_indices(targets))
 
+    def similarities(self, targets: Tensor) -> Tensor:
+        indices = _class_indices(targets)
+        return tf.cast(indices[:, None] == indices[None], tf.float32)
+
+    def logistic_regression(
+        self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if missing := [name for i, name in enumerate(self.labels) if i not in targets]:
+            raise ValueError(f"few_shot needs an example of each label; there is none of {', '.join(missing)}")
+        kernel, bias = _regress(features, targets, sample_weight)
+        if len(self.labels) == 2:  # scikit-learn has the difference of the logits of two classes
+            kernel, bias = np.concatenate([-kernel, kernel], axis=1) / 2, np.concatenate([-bias, bias]) / 2
+        return kernel, bias
+
     def values(self, logits: Tensor) -> Tensor:
         return ops.softmax(logits)
 
@@ -271,6 +296,29 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
         targets = tf.cast(targets, tf.float32)
         return (1 - targets) * class_weights[0] + targets * class_weights[1]  # [batch, labels]
+
+    def similarities(self, targets: Tensor) -> Tensor:
+        targets = tf.cast(targets, tf.float32)
+        common = tf.matmul(targets, targets, transpose_b=True)
+        counts = tf.reduce_sum(targets, axis=1)
+        union = counts[:, None] + counts[None] - common
+        return tf.where(union > 0, tf.math.divide_no_nan(common, union), 1.0)
+
+    def logistic_regression(
+        self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Fits each label by itself. A label that no text has, or every text, depends on nothing but its share."""
+        kernels, biases = [], []
+        for label, column in enumerate(np.asarray(targets).T > 0.5):
+            weights = None if sample_weight is None else sample_weight[:, label]
+            if column.all() or not column.any():
+                odds = (column.sum() + 0.5) / (len(column) - column.sum() + 0.5)
+                kernel, bias = np.zeros([features.shape[1], 1]), np.log([odds])
+            else:
+                kernel, bias = _regress(features, column, weights)
+            kernels.append(kernel)
+            biases.append(bias)
+        return np.concatenate(kernels, axis=1), np.concatenate(biases)
 
     def values(self, logits: Tensor) -> Tensor:
         return ops.sigmoid(logits)
@@ -379,6 +427,20 @@ PROBLEM_TYPES = {each.NAME: each for each in (SingleLabel, MultiLabel, Regressio
 
 def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
     return {"labels": tf.tile(names[None], [tf.shape(probabilities)[0], 1]), "probabilities": probabilities}
+
+
+def _regress(
+    features: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fits a logistic regression with scikit-learn's L2 penalty, for features of length 1 on average.
+
+    Returns:
+        kernel `[hidden, classes]` and bias `[classes]`; for two classes, those of the second one, of width 1.
+    """
+    regression = import_extra("sklearn.linear_model", "scikit-learn").LogisticRegression(max_iter=2000)
+    length = np.linalg.norm(features, axis=1).mean()
+    regression.fit(np.float64(features) / length, classes, sample_weight)
+    return regression.coef_.T / length, regression.intercept_
 
 
 def _class_indices(targets: Tensor) -> Tensor:

@@ -81,11 +81,13 @@ class ClassifierHead(keras.layers.Layer):
         build(head_layers(self.config, self.task, self.units), layers)
 
     def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
+        return self.logits(self.dropout(self.features(hidden, training), training=training))
+
+    def features(self, hidden: Tensor, training: bool | None = None) -> Tensor:
+        """Computes what the last layer reads, before dropout: float `[..., hidden]`."""
         if self.transform is not None:
             hidden = self.activation(self.transform(self.dropout(hidden, training=training)))
-        if self.norm is not None:
-            hidden = self.norm(hidden)
-        return self.logits(self.dropout(hidden, training=training))
+        return hidden if self.norm is None else self.norm(hidden)
 
 
 class MaskedLMHead(keras.layers.Layer):

@@ -51,11 +51,31 @@ def classify_texts(
         is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
         logits = ops.sum(logits * is_token, axis=-2) / ops.maximum(ops.sum(is_token, axis=-2), 1)
         return _pool_windows(logits, inputs, pooling)
+    return head(_head_inputs(encoder, head, inputs, pooling, training), training=training)
+
+
+def text_features(
+    encoder: BertEncoder,
+    head: ClassifierHead,
+    inputs: Mapping[str, Tensor],
+    pooling: str = "mean",
+    training: bool | None = None,
+) -> Tensor:
+    """Computes what the last layer of the head of `classify_texts` reads, float `[batch, hidden]`.
+
+    Not for "late" pooling, which pools logits.
+    """
+    return head.features(_head_inputs(encoder, head, inputs, pooling, training), training)
+
+
+def _head_inputs(
+    encoder: BertEncoder, head: ClassifierHead, inputs: Mapping[str, Tensor], pooling: str, training: bool | None
+) -> Tensor:
     if encoder.pooler is None or head.transform is None:
         pooled = _encode_rows(encoder, inputs, "pooled_output", training)
     else:
         pooled = sequence_output(encoder, inputs, training)[..., 0, :]
-    return head(_pool_windows(pooled, inputs, pooling), training=training)
+    return _pool_windows(pooled, inputs, pooling)
 
 
 def _pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,7 @@ from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
 from keras_bert.tensors import Tensor
-from keras_bert.training import distribution, report, run_files
+from keras_bert.training import distribution, few_shot, report, run_files
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out, padding_share
 from keras_bert.training.distillation import Distillation, teacher_settings
@@ -107,16 +109,22 @@ def fine_tune(
         'food'
     """
     chosen = FineTuningWithTeacher.of(**recipe)
-    train, validation, chosen = split(checked_examples("train", train, model), validation, chosen)
+    train = checked_examples("train", train, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
+    is_special = any(each is not None for each in arguments.values()) or chosen.batch_tokens is not None
+    texts_of_class = None if is_special else few_shot.texts_of_class(model, train)
+    train, validation, resolved = split(train, validation, chosen, texts_of_class)
+    if resolved.few_shot and chosen.few_shot is None:
+        warnings.warn(few_shot.notice(texts_of_class), stacklevel=2)
+    chosen = resolved
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
     return train_on(model, train, validation, directory, chosen, **arguments)
 
 
 def split(
-    train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher
+    train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_of_class: float | None = None
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
-    """Holds out validation examples if the recipe says so, and sets the recipe's number of epochs.
+    """Holds out validation examples if the recipe says so, and sets what it leaves open, see `for_examples`.
 
     Returns:
         The training examples, the validation examples (None if there are none) and the recipe.
@@ -128,7 +136,7 @@ def split(
         if validation is not None:
             raise ValueError("validation and validation_split are both given; give only one of them")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
-    return train, validation, recipe.for_examples(count_examples(train[0]))
+    return train, validation, recipe.for_examples(count_examples(train[0]), texts_of_class)
 
 
 def train_on(
@@ -161,18 +169,28 @@ def train_on(
         warnings.warn(warning, stacklevel=3)
 
     assert recipe.epochs is not None  # `split` has set it
-    epoch_batches = [
-        batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
-        for number in range(recipe.epochs)
-    ]
+    ordinary_batches = functools.partial(batches_of_epoch, lengths, recipe.seed)
+    step = WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)
     compiled_loss = loss or model.loss_for(examples)
-    _check_contrast(compiled_loss, examples.targets, epoch_batches, recipe)
+    if recipe.few_shot:
+        step = few_shot.PairStep()
+        few_shot.check(model, train, teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
+        epoch_batches = few_shot.batches_of_run(model, examples.targets, recipe)
+    else:
+        sizes = (recipe.batch_size, recipe.batch_tokens)
+        epoch_batches = [ordinary_batches(number, *sizes) for number in range(recipe.epochs)]
+        _check_contrast(compiled_loss, examples.targets, epoch_batches, recipe)
+
+    def measure() -> dict[str, float]:
+        if recipe.few_shot:
+            few_shot.fit_head(model, dataset_of(pack, ordinary_batches(0, recipe.batch_size)))
+        return {} if validation is None else report.evaluate(model, *validation)
 
     def epoch(batches: list[np.ndarray]) -> Epoch:
         return Epoch(
             batches=len(batches),
             dataset=lambda start: dataset_of(pack, batches[start:]),
-            measure=lambda: {} if validation is None else report.evaluate(model, *validation),
+            measure=measure,
             notes={"padding": padding_share(lengths, batches)},
         )
 
@@ -190,11 +208,14 @@ def train_on(
         settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
     if mini_batch_size is not None:
         settings["mini_batch_size"] = mini_batch_size
-    step = WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)
     if teacher is not None:
         step.check(model)
         step = Distillation(teacher, recipe.temperature)
-    with adapting(model, recipe.frozen_layers, recipe.lora_rank), model.training_with(step):
+    with contextlib.ExitStack() as adapted:
+        adapted.enter_context(adapting(model, recipe.frozen_layers, recipe.lora_rank))
+        if recipe.few_shot:
+            adapted.enter_context(few_shot.without_last_layer(model))
+        adapted.enter_context(model.training_with(step))
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
         if message := _few_updates_warning(recipe, updates):
             warnings.warn(message, stacklevel=3)
@@ -202,7 +223,7 @@ def train_on(
         model.start_from(examples.targets)
         early_stopping = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **early_stopping)
-    if recipe.frozen_layers or recipe.lora_rank is not None:
+    if recipe.frozen_layers or recipe.lora_rank is not None or recipe.few_shot:
         # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
     return run.history

@@ -1,0 +1,168 @@
+"""Few-shot classification: the encoder learns from pairs of examples, then the head is fitted (Tunstall et al. 2022).
+
+With few examples, a head that is trained with the encoder learns little before it overfits. Pairs of examples are many:
+two texts of a class should have similar vectors, texts of different classes should not. This is what SetFit trains:
+
+    1. for each row of a batch: (cos(u, v) - 1)^2 to rows of its class, cos(u, v)^2 to the others
+    2. logistic regression on the vectors of all examples: the last layer of the head
+
+Both work on the vectors that the last layer of the classifier reads, so the result is an ordinary `BertClassifier`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.recipe import FineTuningRecipe
+from keras_bert.tasks.classifier import BertClassifier
+from keras_bert.tasks.columns import columns_of
+from keras_bert.tasks.training_step import Gradients, TrainingStep, weighted_mean
+from keras_bert.tensors import Tensor
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.columns import Inputs, Targets
+    from keras_bert.tasks.task import BertTask
+    from keras_bert.training.batches import Labelled
+
+_BATCHES_OF_AN_EXAMPLE = 20  # in an epoch, each example begins a pair in so many batches, as in SetFit
+
+
+class PairStep(TrainingStep):
+    """A training step that compares the texts of a batch by their classes, and does not use the head's last layer."""
+
+    def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
+        assert isinstance(model, BertClassifier)  # see `check`
+        with tf.GradientTape() as tape:
+            vectors = model.features(x, training=True)
+            losses, is_compared = pair_losses(vectors, model.similarities(y))
+            part = weighted_mean(losses, is_compared)
+            scaled = model.optimizer.scale_loss(part.mean)
+        return Gradients(tape.gradient(scaled, model.trainable_weights), [part], model.head.logits(vectors))
+
+
+def texts_of_class(model: BertTask, examples: Labelled) -> float | None:
+    """Computes the mean number of texts of a class; None if the model cannot learn by `few_shot`, or has a head."""
+    if not _can_learn(model) or len(columns_of(examples[0])) > 1 or not model.is_new_head:
+        return None
+    if importlib.util.find_spec("sklearn") is None:
+        return None
+    targets = np.asarray(model.targets(examples[1]))
+    return np.sum(targets) / targets.shape[1] if targets.ndim > 1 else len(targets) / len(model.labels)
+
+
+def notice(count: float | None) -> str:
+    """Says that a run learns by `few_shot`, and how to avoid it."""
+    return (
+        f"few examples, about {count or 0:.3g} of a class: the encoder learns from pairs of them, then the head is fitted; "
+        "few_shot=False or a number of epochs trains both together"
+    )
+
+
+def check(model: BertTask, examples: Labelled, **others: object) -> None:
+    """Raises ValueError if a model cannot learn by `few_shot`, or one of the other arguments of `fine_tune` is set."""
+    if not _can_learn(model):
+        raise ValueError("few_shot is for a BertClassifier of classes or several labels; leave it out")
+    if len(columns_of(examples[0])) > 1:
+        raise ValueError("few_shot compares single texts; leave it out for pairs")
+    if model.encoder.pooler is None and model.encoder.config.pooling == "late":
+        raise ValueError("few_shot needs a vector for each text; load the model with pooling='mean'")
+    if excluded := [name for name, value in others.items() if value is not None]:
+        raise ValueError(f"few_shot and {excluded[0]} exclude each other; leave one of them out")
+
+
+def _can_learn(model: BertTask) -> TypeGuard[BertClassifier]:
+    return isinstance(model, BertClassifier) and model.problem_type != "regression"
+
+
+def batches_of_run(model: BertClassifier, targets: Targets, recipe: FineTuningRecipe) -> list[list[np.ndarray]]:
+    """Makes the batches of all epochs, see `batches_of_pairs`."""
+    assert recipe.epochs is not None  # the recipe has set both
+    assert recipe.batch_size is not None
+    similarities = model.similarities(tf.convert_to_tensor(targets)).numpy()
+    return [batches_of_pairs(similarities, recipe.seed, number, recipe.batch_size) for number in range(recipe.epochs)]
+
+
+def pair_losses(vectors: Tensor, similarities: Tensor) -> tuple[Tensor, Tensor]:
+    """Compares each row of a batch with all others: the mean of `(cos - s)^2` over similar rows, and over the others.
+
+    The two means count the same, however many rows they have.
+
+    Args:
+        vectors: float `[batch, size]`.
+        similarities: float `[batch, batch]`, 0 to 1; 0 for rows that should not be similar.
+
+    Returns:
+        The losses, float32 `[batch]`, and 1 for each row that is compared with any, else 0.
+
+    Example:
+        >>> losses, _ = pair_losses(ops.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), ops.array([[1.0, 1.0, 0.0]] * 3))
+        >>> [round(float(each), 2) for each in losses]
+        [0.0, 0.0, 1.0]
+    """
+    vectors = ops.normalize(ops.cast(vectors, "float32"), axis=-1)
+    errors = ops.square(ops.matmul(vectors, ops.transpose(vectors)) - similarities)
+    is_other = 1.0 - ops.eye(ops.shape(errors)[0], dtype="float32")
+    is_similar = is_other * ops.cast(similarities > 0, "float32")
+    kinds = (is_similar, is_other - is_similar)
+    means = [ops.divide_no_nan(ops.sum(errors * kind, axis=1), ops.sum(kind, axis=1)) for kind in kinds]
+    has_kind = [ops.cast(ops.sum(kind, axis=1) > 0, "float32") for kind in kinds]
+    count = has_kind[0] + has_kind[1]
+    return ops.divide_no_nan(means[0] + means[1], count), ops.minimum(count, 1.0)
+
+
+@contextlib.contextmanager
+def without_last_layer(model: BertClassifier) -> Iterator[None]:
+    """Trains all but the head's last layer inside this block. After it, compile the model again to train that layer."""
+    variables = model.head.logits.variables
+    for variable in variables:
+        variable.trainable = False
+    try:
+        yield
+    finally:
+        for variable in variables:
+            variable.trainable = True
+
+
+def batches_of_pairs(similarities: np.ndarray, seed: int, epoch: int, batch_size: int) -> list[np.ndarray]:
+    """Makes the batches of an epoch: pairs of similar examples, each compared with all others of the batch.
+
+    Args:
+        similarities: float `[examples, examples]`, as of `BertClassifier.similarities`.
+        seed, epoch: the same arguments always give the same batches.
+        batch_size: the number of rows, two for each pair.
+
+    Returns:
+        The row numbers of each batch, int64. The second half has a partner for each row of the first; an example
+        without a similar one is its own partner.
+
+    Example:
+        >>> batches = batches_of_pairs(np.eye(3), seed=0, epoch=0, batch_size=6)
+        >>> len(batches), sorted(batches[0].tolist())
+        (20, [0, 0, 1, 1, 2, 2])
+    """
+    generator = np.random.default_rng([seed, epoch])
+    count = len(similarities)
+    anchors = np.concatenate([generator.permutation(count) for _ in range(_BATCHES_OF_AN_EXAMPLE)])
+    partners = [np.flatnonzero((row > 0) & (np.arange(count) != i)) for i, row in enumerate(similarities)]
+    chosen = np.array([generator.choice(partners[i]) if len(partners[i]) else i for i in anchors])
+    pairs = max(1, batch_size // 2)
+    return [np.concatenate([anchors[i : i + pairs], chosen[i : i + pairs]]) for i in range(0, len(anchors), pairs)]
+
+
+def fit_head(model: BertClassifier, batches: tf.data.Dataset) -> None:
+    """Fits the head's last layer to the vectors of all examples.
+
+    Args:
+        model: the classifier.
+        batches: `(x, y)` of all examples, or `(x, y, sample_weight)`.
+    """
+    compute = tf.function(lambda inputs: model.features(inputs, training=False), reduce_retracing=True)
+    columns = zip(*((compute(x).numpy(), *(each.numpy() for each in rest)) for x, *rest in batches), strict=True)
+    model.fit_head(*map(np.concatenate, columns))
