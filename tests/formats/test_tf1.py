@@ -11,6 +11,7 @@ from keras_bert import BertConfig, BertEncoder, formats
 from keras_bert.tasks import BertMaskedLM
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+from ..support.messages import error_names, warning_names
 from ..support.reference.encoder import forward
 
 # As `tf.train.list_variables` prints them for Google's files: (sizes in letters, see models.py) V 30, H 12, I 20, P 16.
@@ -154,24 +155,22 @@ def test_optimizer_slots_are_neither_missing_nor_unexpected(tmp_path):
 
 def test_what_the_code_would_compute_otherwise_is_said(tmp_path):
     config = dataclasses.replace(CONFIGS["bert"], activation="gelu", layer_norm_epsilon=1e-5)
-    with (
-        pytest.warns(UserWarning, match="exact gelu; Google's code will compute the tanh approximation"),
-        pytest.warns(UserWarning, match="adds 1e-05; Google's code will add 1e-12"),
-    ):
-        formats.write(tmp_path, config, random_weights(config), format="tf1")
+    for words in (["exact gelu", "Google's code", "tanh"], ["1e-05", "Google's code", "1e-12"]):
+        with warning_names(*words):
+            formats.write(tmp_path, config, random_weights(config), format="tf1", overwrite=True)
 
 
 def test_families_and_heads_that_google_never_had(tmp_path):
-    with pytest.raises(ValueError, match="TensorFlow 1 checkpoints are of bert, albert, electra, not of roberta"):
+    with error_names(ValueError, "TensorFlow 1", "bert, albert, electra", "roberta"):
         formats.write(tmp_path, CONFIGS["roberta"], random_weights(CONFIGS["roberta"]), format="tf1")
-    with pytest.raises(ValueError, match="bert in this format has no tokens; it has masked_lm"):
+    with error_names(ValueError, "bert", "no tokens", "masked_lm"):
         formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"], "tokens"), format="tf1")
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_overwritten_unasked(tmp_path):
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
-    with pytest.raises(FileExistsError, match=r"already has bert_config.json, bert_model.ckpt.index"):
+    with error_names(FileExistsError, tmp_path, "bert_config.json, bert_model.ckpt.index", "overwrite"):
         formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"], seed=1), format="tf1")
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"], seed=1), format="tf1", overwrite=True)
     assert same(read_all(tmp_path)[2], random_weights(CONFIGS["bert"], seed=1))
@@ -182,8 +181,11 @@ def test_several_checkpoints_in_one_directory(tmp_path):
     formats.write(tmp_path, CONFIGS["bert"], weights, format="tf1")
     for path in list(tmp_path.glob("bert_model.ckpt.*")):
         shutil.copy(path, tmp_path / path.name.replace("bert_model.ckpt", "model.ckpt-5"))
-    with pytest.raises(ValueError, match=r"several checkpoints: bert_model.ckpt, model.ckpt-5; keep one"):
-        formats.open_checkpoint(tmp_path)
+    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe")  # not text, so that it chooses none
+    for _ in range(2):
+        with error_names(ValueError, tmp_path, "bert_model.ckpt, model.ckpt-5", "keep one"):
+            formats.open_checkpoint(tmp_path)
+        (tmp_path / "checkpoint").unlink(missing_ok=True)
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\nall_model_checkpoint_paths: "x"\n')
     with formats.open_checkpoint(tmp_path) as checkpoint:
         assert checkpoint.path.name == "model.ckpt-5.index"
@@ -191,18 +193,14 @@ def test_several_checkpoints_in_one_directory(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "message"),
+    ("name", "shape", "words"),
     [
-        ("bert/embeddings/position_embeddings", [], r"position_embeddings has shape \(\); expected a matrix"),
-        ("bert/embeddings/token_type_embeddings", [12], r"token_type_embeddings has shape \(12,\); expected a matrix"),
-        (
-            "bert/encoder/layer_0/attention/self/query/kernel",
-            [12, 5, 4],
-            "hidden_size 12 is not a multiple of num_heads 5",
-        ),
+        ("bert/embeddings/position_embeddings", [], ["bert/embeddings/position_embeddings", "()", "matrix"]),
+        ("bert/embeddings/token_type_embeddings", [12], ["bert/embeddings/token_type_embeddings", "(12,)", "matrix"]),
+        ("bert/encoder/layer_0/attention/self/query/kernel", [12, 5, 4], ["hidden_size 12", "num_heads 5"]),
     ],
 )
-def test_shapes_that_make_no_configuration(name, shape, message, tmp_path):
+def test_shapes_that_make_no_configuration(name, shape, words, tmp_path):
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
     (tmp_path / "bert_config.json").unlink()
     reader = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
@@ -214,16 +212,7 @@ def test_shapes_that_make_no_configuration(name, shape, message, tmp_path):
         shape_and_slices=[""] * len(tensors),
         tensors=[*tensors.values()],
     )
-    with pytest.raises(ValueError, match=rf"bert_model.ckpt.index: .*{message}"):
-        formats.open_checkpoint(tmp_path)
-
-
-def test_a_list_of_checkpoints_that_is_not_text(tmp_path):
-    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
-    for path in list(tmp_path.glob("bert_model.ckpt.*")):
-        shutil.copy(path, tmp_path / path.name.replace("bert_model.ckpt", "model.ckpt-5"))
-    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"several checkpoints: bert_model.ckpt, model.ckpt-5; keep one"):
+    with error_names(ValueError, tmp_path / "bert_model.ckpt.index", *words):
         formats.open_checkpoint(tmp_path)
 
 
@@ -256,7 +245,7 @@ def test_every_name_and_shape_of_published_checkpoints(published, name, family, 
         slots = [key for key in shapes if key.endswith(("/adam_m", "/adam_v", "global_step"))]
         of_ours = sum(np.prod(shape) for weights in mapped.values() for shape in weights.shapes.values())
         assert of_ours == sum(np.prod(shapes[key]) for key in shapes if key not in slots)
-        with pytest.raises(FileNotFoundError, match="has no values: there is no"):
+        with error_names(FileNotFoundError, checkpoint.path, "no values", "data-…-of-…"):
             checkpoint.read("encoder")
 
 
