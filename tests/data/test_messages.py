@@ -29,7 +29,7 @@ def squad(context, *questions):
 
 # What is wrong -> the name of the file, its content, options of the reader, the words of the message.
 FILES = {
-    "a CoNLL file is empty": ("a.conll", "", {}, ["empty"]),
+    "a CoNLL file is empty": ("a.conll", "", {}, ["a.conll is empty"]),
     "only -DOCSTART- lines": ("a.conll", "-DOCSTART- O\n\n", {}, ["-DOCSTART-", "no sentences"]),
     "only comments": ("a.conll", "# id 1\n\n-DOCSTART- O\n", {}, ["-DOCSTART-", "comments", "no sentences"]),
     "a label column that is not there": ("a.conll", "Ada O\n", {"label_column": 3}, ["no column 3", "1 to 2"]),
@@ -39,7 +39,7 @@ FILES = {
     "a number sign inside a sentence": ("a.conll", "Ada\tB\n# 2 3\nsang\tO\n", {}, ["line 2", "3 columns", 2]),
     "a hash tag without its label": ("a.conll", "#NFL\nAda\tB\nsang\tO\n", {}, ["line 1", "1 column", 2]),
     "a label with a line end": ("a.conll", "Ada\tB\nsang\tO\rx\n", {}, ["line 2", "label", r"'O\rx'", "line end"]),
-    "a SQuAD file is empty": ("a.json", "", {}, ["empty"]),
+    "a SQuAD file is empty": ("a.json", "", {}, ["a.json is empty"]),
     "an opened brace": ("a.json", "{", {}, ["JSON"]),
     "brackets without end": ("a.json", "[" * 100_000, {}, ["JSON", "nested"]),
     "a list instead of SQuAD": ("a.json", "[]", {}, ["SQuAD"]),
@@ -58,8 +58,8 @@ FILES = {
     "no column of second texts": ("a.csv", "text\nx\n", {"text_pair_column": "b"}, ["no column 'b'"]),
     "two columns of one name": ("a.csv", "text,text\n1,x\n", {}, ["columns 'text'", "by number", "1 and 2"]),
     "a name without a header": ("a.csv", "1,x\n", {"header": False}, ["header", "by number", "1 to 2", "'text'"]),
-    "a CSV is empty": ("a.csv", "", {}, ["empty"]),
-    "a CSV is blank": ("a.csv", "\ufeff \n\n", {}, ["empty"]),
+    "a CSV is empty": ("a.csv", "", {}, ["a.csv is empty"]),
+    "a CSV is blank": ("a.csv", "\ufeff \n\n", {}, ["a.csv is empty"]),
     "a header alone": ("a.csv", HEADER, {}, ["header", "no rows"]),
     "a header and blank lines": ("a.csv", HEADER + "\n\r\n", {}, ["header", "no rows"]),
     "a blank header": ("a.csv", "\ntext\nx\n", {}, ["line 1", "columns", "blank"]),
@@ -165,7 +165,7 @@ ROWS = {
     "no id": (in_squad(id=None), ["question 2", "id", None, "text"]),
     "a fraction as id": (in_squad(id=7.5), ["question 7.5", "id", "text"]),
     "true as id": (in_squad(id=True), ["question True", "id", "text"]),
-    "a blank question": (in_squad(question=" "), ["question q1", "question", "empty"]),
+    "a blank question": (in_squad(question=" "), ["question q1", "question is empty"]),
     "no question": (in_squad(question=None), ["question q1", "question is None", "text"]),
     "half a character in a question": (in_squad(question="\ud83d"), ["question q1", "question", "surrogate"]),
     "no answers": (in_squad(answers=[]), ["question q1", "no answers", "is_impossible"]),
@@ -186,7 +186,7 @@ ROWS = {
     "a place after the context": (in_squad(("Ada", 30)), ["question q1", "answer_start", "'Ada'", "30 characters"]),
     "bytes instead of characters": (in_squad(("left", 26)), ["question q1", "'left'", 26, 25, "characters"]),
     "an answer that is nowhere": (in_squad(("Ada", 0), ("Cy", 0)), ["question q1", "'Cy'", "answer_start", "nowhere"]),
-    "an empty answer": (in_squad(("", 0)), ["question q1", "text", "empty"]),
+    "an empty answer": (in_squad(("", 0)), ["question q1", "text is empty"]),
     "a place without an answer": (in_squad(answers=[{"answer_start": 0}]), ["question q1", "text is None"]),
 }
 
@@ -246,7 +246,7 @@ EXAMPLES = {
         lambda: QuestionExamples(["q"], ["a?"], []),
         ["'ids': 1", "'questions': 1", "'contexts': 0"],
     ),
-    "columns of two lengths": (lambda: ColumnExamples((["a", "b"], ["c"])), ["lengths", 2, 1]),
+    "columns of two lengths": (lambda: ColumnExamples((["a", "b"], ["c"])), ["'column 0': 2", "'column 1': 1"]),
 }
 
 

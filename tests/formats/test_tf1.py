@@ -62,6 +62,16 @@ HEADS = {
 }
 
 
+def tensors_in(directory, name="bert_model.ckpt"):
+    reader = tf.train.load_checkpoint(str(directory / name))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def save(path, tensors):
+    names, slices = list(tensors), [""] * len(tensors)
+    tf.raw_ops.SaveV2(prefix=str(path), tensor_names=names, shape_and_slices=slices, tensors=[*tensors.values()])
+
+
 def shapes_in(directory):
     reader = tf.train.load_checkpoint(str(next(directory.glob("*.index"))).removesuffix(".index"))
     return {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
@@ -103,12 +113,10 @@ def test_names_of_other_families(family, tmp_path):
 def test_kernels_are_not_transposed_but_output_weights_are(tmp_path):
     weights = random_weights(CONFIGS["bert"], "next_sentence")
     formats.write(tmp_path, CONFIGS["bert"], weights, format="tf1")
-    reader = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
-    qkv = weights["encoder"]["block_1/attention/qkv/kernel"]
-    key = reader.get_tensor("bert/encoder/layer_1/attention/self/key/kernel")
-    np.testing.assert_array_equal(key, qkv[:, 12:24])
-    output = reader.get_tensor("cls/seq_relationship/output_weights")
-    np.testing.assert_array_equal(output, weights["next_sentence"]["logits/kernel"].T)
+    tensors, qkv = tensors_in(tmp_path), weights["encoder"]["block_1/attention/qkv/kernel"]
+    np.testing.assert_array_equal(tensors["bert/encoder/layer_1/attention/self/key/kernel"], qkv[:, 12:24])
+    expected = weights["next_sentence"]["logits/kernel"].T
+    np.testing.assert_array_equal(tensors["cls/seq_relationship/output_weights"], expected)
 
 
 @pytest.mark.parametrize("own_embeddings", [False, True])
@@ -123,32 +131,22 @@ def test_an_electra_file_holds_two_models(own_embeddings, tmp_path):
             shared = {k: v for k, v in generator["encoder"].items() if "embeddings/" in k and "projection" not in k}
             weights["encoder"] |= shared
         formats.write(tmp_path / name, config, weights, format="tf1")
-        reader = tf.train.load_checkpoint(str(tmp_path / name / "electra_model.ckpt"))
-        for key in reader.get_variable_to_shape_map():
+        for key, value in tensors_in(tmp_path / name, "electra_model.ckpt").items():
             renamed = key.replace("electra/", "generator/") if own_embeddings and name == "small" else key
-            tensors[renamed] = reader.get_tensor(key)
+            tensors[renamed] = value
     for name, expected in (("small", generator), ("large", discriminator)):
         for path in (tmp_path / name).glob("*.ckpt.*"):
             path.unlink()
-        prefix = str(tmp_path / name / "model.ckpt-1000000")
-        tensors["global_step"] = np.array(1_000_000)
-        tf.raw_ops.SaveV2(
-            prefix=prefix, tensor_names=list(tensors), shape_and_slices=[""] * len(tensors), tensors=[*tensors.values()]
-        )
+        save(tmp_path / name / "model.ckpt-1000000", tensors | {"global_step": np.array(1_000_000)})
         assert same(read_all(tmp_path / name)[2], expected)
 
 
 def test_optimizer_slots_are_neither_missing_nor_unexpected(tmp_path):
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
-    names = [*shapes_in(tmp_path)]
-    reader = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
-    tensors = {name: reader.get_tensor(name) for name in names}
-    tensors |= {f"{name}/{slot}": tensors[name] for name in names for slot in ("adam_m", "adam_v")}
-    tensors |= {"global_step": np.array(3), "stranger": np.ones(2, "float32")}
-    prefix = str(tmp_path / "bert_model.ckpt")
-    tf.raw_ops.SaveV2(
-        prefix=prefix, tensor_names=list(tensors), shape_and_slices=[""] * len(tensors), tensors=[*tensors.values()]
-    )
+    tensors = tensors_in(tmp_path)
+    slots = {f"{name}/{slot}": value for name, value in tensors.items() for slot in ("adam_m", "adam_v")}
+    others = {"global_step": np.array(3), "stranger": np.ones(2, "float32")}
+    save(tmp_path / "bert_model.ckpt", tensors | slots | others)
     with formats.open_checkpoint(tmp_path) as checkpoint:
         assert (checkpoint.missing, checkpoint.unexpected) == ([], ["stranger"])
 
@@ -203,15 +201,7 @@ def test_several_checkpoints_in_one_directory(tmp_path):
 def test_shapes_that_make_no_configuration(name, shape, words, tmp_path):
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
     (tmp_path / "bert_config.json").unlink()
-    reader = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
-    tensors = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
-    tensors[name] = np.zeros(shape, np.float32)
-    tf.raw_ops.SaveV2(
-        prefix=str(tmp_path / "bert_model.ckpt"),
-        tensor_names=list(tensors),
-        shape_and_slices=[""] * len(tensors),
-        tensors=[*tensors.values()],
-    )
+    save(tmp_path / "bert_model.ckpt", tensors_in(tmp_path) | {name: np.zeros(shape, np.float32)})
     with error_names(ValueError, tmp_path / "bert_model.ckpt.index", *words):
         formats.open_checkpoint(tmp_path)
 

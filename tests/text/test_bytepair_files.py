@@ -2,7 +2,6 @@
 
 import json
 
-import keras
 import pytest
 
 from keras_bert import files
@@ -11,15 +10,6 @@ from keras_bert.text import BytePairTokenizer, load_tokenizer
 from ..support import small
 from ..support.messages import error_names
 from ..support.tokenization import bytepair_json
-
-
-def test_config_round_trip(merges, untraced):
-    tokenizer = small.byte_pairs(merges[:20], add_prefix_space=True, special_tokens_in_text=True)
-    config = keras.saving.serialize_keras_object(tokenizer)
-    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
-    assert again.get_config() == tokenizer.get_config()
-    texts = ["the <mask> ther", "é"]
-    assert again.tokenize(texts).to_list() == tokenizer.tokenize(texts).to_list()
 
 
 def test_preset_round_trip(merges, tmp_path, untraced):

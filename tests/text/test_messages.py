@@ -32,7 +32,7 @@ NOT_UTF8 = [b"\xff", b"caf\xe9", b"\xed\xa0\x80", b"\xc0\xaf", "😀".encode()[:
 NO_UTF8, EXPECTED = "valid UTF-8", "expected a str, a list of str"
 # What is no text -> the error and the words of its message.
 TEXTS = {
-    "None": (None, TypeError, [None, EXPECTED]),
+    "None": (None, TypeError, ["None as text", EXPECTED]),
     "a number": (3, TypeError, ["int32", EXPECTED]),
     "numbers": ([1, 2], TypeError, ["int32", EXPECTED]),
     "fractions": (np.array([1.0]), TypeError, ["float64", EXPECTED]),
@@ -77,7 +77,7 @@ def test_bytes_that_are_not_utf8_in_a_graph(any_tokenizer):
 
 
 IDS = {
-    "None": (None, ["ids", None]),
+    "None": (None, ["ids is None"]),
     "a str": ("abc", ["ids", "single str"]),
     "a set": ({1}, ["ids", "set", "no order"]),
     "a dict": ({"ids": [1]}, ["ids", "dict", "columns 'ids'"]),
@@ -181,7 +181,7 @@ VALUES = {
         lambda: preprocess(sequence_length=65, max_sequence_length=64),
         ["sequence_length is 65", 64, "max_sequence_length", "positions"],
     ),
-    "too few positions": (lambda: preprocess(max_sequence_length=2), ["max_sequence_length", 2, 3]),
+    "too few positions": (lambda: preprocess(max_sequence_length=2), ["max_sequence_length is 2", 3]),
     "a truncation": (lambda: preprocess(truncation="longest"), ["truncation", "'longest'", "longest_first"]),
     "a multiple of nothing": (lambda: preprocess(pad_to_multiple_of=0), ["pad_to_multiple_of", 0, 1]),
     "a stride of nothing": (lambda: preprocess(stride=0), ["stride", 0, 1]),

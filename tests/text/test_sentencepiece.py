@@ -5,7 +5,6 @@ import random
 import re
 
 import hypothesis
-import keras
 import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
@@ -127,15 +126,6 @@ def test_long_texts(albert, text):
 
 
 # -- Files
-
-
-def test_config_round_trip(albert_model, untraced):
-    tokenizer = SentencePieceTokenizer(albert_model, lowercase=False, special_tokens_in_text=True)
-    config = keras.saving.serialize_keras_object(tokenizer)
-    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
-    assert again.get_config() == tokenizer.get_config()
-    texts = [*SENTENCES, "a [MASK]"]
-    assert again.tokenize(texts).to_list() == tokenizer.tokenize(texts).to_list()
 
 
 def test_layout_of_camembert(camembert, xlm_model):
