@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON lines: formats, columns, and what cannot be used, which is told by line."""
+"""CSV, TSV and JSON lines: formats, columns, and what cannot be used, which is named by line."""
 
 import contextlib
 import csv

@@ -135,5 +135,5 @@ def test_bad_texts(small_preset):
 @pytest.mark.parametrize(("kind", "defaults"), [(WordPieceTokenizer, _WORDPIECE), (BytePairTokenizer, _BYTE_PAIRS)])
 def test_the_defaults_are_those_of_the_tokenizers(kind, defaults):
     parameters = inspect.signature(kind).parameters
-    stated = {name: each.default for name, each in parameters.items() if name in defaults}
-    assert {name: list(value) if value == () else value for name, value in stated.items()} == defaults
+    declared = {name: each.default for name, each in parameters.items() if name in defaults}
+    assert {name: list(value) if value == () else value for name, value in declared.items()} == defaults
