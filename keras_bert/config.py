@@ -240,8 +240,8 @@ class BertConfig:
         readers = [head for head in heads if self.reads_pooler(head)]
         if readers and not self.pooler:
             raise ValueError(
-                f"the head {readers[0]!r} of a {self.family} reads the pooler, but the encoder has none; make it, or "
-                "load it from its preset, with pooler=True, which draws a new pooler, to be trained with the head"
+                f"the head {readers[0]!r} of a {self.family} reads the pooler, but the encoder has none; build "
+                "or load the encoder with pooler=True, which adds a new pooler, to be trained with the head"
             )
 
     @property
@@ -264,8 +264,8 @@ class BertConfig:
         has_unused_rows = is_whole and 0 <= self.vocab_size - tokens <= max(128, self.vocab_size // 100)
         if not is_rounded_up and not has_unused_rows:
             raise ValueError(
-                f"the vocabulary has {tokens} tokens, but the model's embedding table has {self.vocab_size} rows: "
-                "they do not belong together"
+                f"the vocabulary has {tokens} tokens, but the model's embedding table has {self.vocab_size} rows; "
+                "use the vocabulary that the model was trained with"
             )
 
     @classmethod

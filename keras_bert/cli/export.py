@@ -29,7 +29,7 @@ options = together(
         "--precision",
         type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
         default="float32",
-        help="The type to store the weights in: 16 bits halve the size, int8 makes it a quarter.",
+        help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
     ),
     click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers."),
 )
@@ -65,7 +65,7 @@ _options = together(  # for all exports
 _dtype = click.option(
     "--dtype",
     type=click.Choice(["float32", "float16", "bfloat16"]),
-    help="The type to store the weights in. 16 bits halve the size, and slow every call down.",
+    help="The type to store the weights in. 16 bits halve the size, but make every call slower.",
 )
 
 

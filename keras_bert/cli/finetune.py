@@ -100,15 +100,15 @@ def answer(**options: Any) -> None:
     "negative_columns",
     multiple=True,
     metavar="C",
-    help="A column of texts that answer the query less well, or not; may be repeated. Rows are then lists.",
+    help="A column of texts that answer the query less well, or not; may be repeated. With it, rows are lists.",
 )
 @click.option(
     "--score-column",
     "score_columns",
     multiple=True,
     metavar="C",
-    help="For lists, the column of a better model's score of the text, then one for each negative; or only "
-    "the margins, one for each negative; or labels 0, 1, 2 ... By default, the text is the answer.",
+    help="For lists, a column of a better model's scores, or of labels 0, 1, 2 ... Repeat it, first for the text, "
+    "then for each negative; or, for margins, only for each negative. By default, only the text is an answer.",
 )
 @click.option(
     "--loss",
@@ -147,15 +147,15 @@ def rank(text_pair_column: str | None, **options: Any) -> None:
     "score_columns",
     multiple=True,
     metavar="C",
-    help="The column of the similarity of query and positive, a number. May be repeated: a reranker's "
-    "scores of the positive and of each negative.",
+    help="The column of the similarity of query and positive, a number. May be repeated: a column of a "
+    "reranker's scores for the positive and for each negative.",
 )
 @click.option("--query-prompt", metavar="NAME", help="The name of the model's prompt for queries.")
 @click.option("--positive-prompt", metavar="NAME", help="The name of the model's prompt for positives and negatives.")
 @click.option(
     "--loss",
     type=click.Choice(SENTENCE_LOSSES),
-    help="The loss. By default cosent for scores of pairs, margin_mse for those of more texts, else "
+    help="The loss. By default cosent for pairs with scores, margin_mse for more texts with scores, else "
     "multiple_negatives_ranking.",
 )
 @click.option(

@@ -279,7 +279,7 @@ _CALIBRATION = together(
     click.option(
         "--calibration",
         metavar="FILE",
-        help="Some hundred texts to calibrate int8 with, like those that the model will read: one per line; or a "
+        help="A few hundred texts to calibrate int8 with, like those that the model will read: one per line, or a "
         "table with the model's columns, which pairs need. By default, the model's saved ranges are used, or a few "
         "built-in sentences, most of them English.",
     ),

@@ -28,7 +28,7 @@ _arguments = together(
     multiple=True,
     callback=values_by_column,
     metavar="COLUMN=VALUE",
-    help="Search only rows with this value. May be repeated: for one of several values, or several columns.",
+    help="Search only rows with this value. May be repeated: a row then has one of the values in each column.",
 )
 @click.option("--top-k", type=click.IntRange(1), default=10, metavar="K", help="Find K texts for each query.")
 @click.option(

@@ -28,7 +28,7 @@ from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
     "--character-coverage",
     type=click.FloatRange(0.98, 1),
     default=1.0,
-    help="The share of characters in the text that tokens cover; the rarest are unknown.",
+    help="The share of the characters of the text that tokens cover; the rarest become unknown.",
 )
 def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
     """Learn a vocabulary from text.

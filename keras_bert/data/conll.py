@@ -67,8 +67,8 @@ def read_conll(
         sentences = _remove_ranges(sentences)
         if word_index == 0 and any(len(sentence) > 1 for sentence in sentences):
             raise ValueError(
-                f"{path}: column 1 numbers the words of each sentence, as in CoNLL-U; the words are in column 2: read "
-                "it with word_column=2, or cut the numbers off, for instance with cut -f 2-"
+                f"{path}: column 1 has the numbers of the words, as in CoNLL-U, not the words; pass word_column=2, or "
+                "remove that column, for instance with cut -f 2-"
             )
     problems = Problems(path, "sentences")
     words, labels, numbers = [], [], []

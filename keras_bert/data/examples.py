@@ -213,7 +213,7 @@ class ColumnExamples:
             _check_can_be_learned(path, "pairs", self.scores)
         elif len(set(self.columns[1])) == 1:
             raise ValueError(
-                f"{path}: all {len(self):,} positives are the same text; training needs different ones to compare"
+                f"{path}: all {len(self):,} positives are the same text; training compares texts, so they must differ"
             )
 
 
@@ -350,5 +350,5 @@ def _check_can_be_learned(path: str | Path, unit: str, labels: Sequence[object])
     if len(set(labels)) == 1:
         minimum = "two numbers" if isinstance(labels[0], float) else "two classes"
         raise ValueError(
-            f"{path}: all {len(labels):,} labels are {labels[0]!r}; to tell {unit} apart takes at least {minimum}"
+            f"{path}: all {len(labels):,} labels are {labels[0]!r}; training on {unit} needs at least {minimum}"
         )

@@ -138,12 +138,12 @@ def _parse_answers(question: Mapping[str, object], context: str) -> list[Answer]
     """Reads a question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
     answers, impossible = _list_answers(question), question.get("is_impossible", False)
     if impossible and answers:
-        raise ValueError("is_impossible, but has answers")
+        raise ValueError("is_impossible is true, but the question has answers")
     if not impossible and not answers:
-        raise ValueError("no answers, and is not is_impossible")
+        raise ValueError("the question has no answers; set is_impossible to true if its context has none")
     if not isinstance(answers, list):
         what = "an object" if isinstance(answers, dict) else f"a {type(answers).__name__}"
-        raise ValueError(f"answers are {what}; expected a list, or an object of two equal lists, text and answer_start")
+        raise ValueError(f"answers are {what}; expected a list, or an object of two lists, text and answer_start")
     return [_parse_answer(each, context) for each in answers]
 
 

@@ -138,7 +138,7 @@ class Table:
     ) -> None:
         self.path, self.format = path, known_format(path, format)
         if delimiter is not None and self.format != "csv":
-            raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; it is for CSV")
+            raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; only a CSV takes a delimiter")
         if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
             raise ValueError(f"delimiter is {delimiter!r}; expected one character, such as ';'")
         self.unit = "row" if self.format in ("parquet", "xlsx") else "line"
@@ -201,7 +201,7 @@ class Table:
         if repeated:
             warnings.warn(
                 f"{self.path} repeats its header in {self.unit} {', '.join(map(str, repeated[:10]))}"
-                f"{' and others' if len(repeated) > 10 else ''}; rows left out for it: {len(repeated):,}",
+                f"{' and others' if len(repeated) > 10 else ''}; rows left out: {len(repeated):,}",
                 stacklevel=4,
             )
 
@@ -312,7 +312,7 @@ def missing_column_error(
     advice = f"; did you mean {similar[0]!r}?" if similar else ""
     looks_like_data = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
     if may_be_example and not similar and (looks_like_data or len(set(names)) < len(names)):
-        advice = "; if its first line is an example already, read it without a header, by number"
+        advice = "; if its first line is an example, read it without a header, and choose columns by number"
     return ValueError(f"{path} has no column {column!r}; its columns are {quoted_names}{advice}")
 
 
@@ -540,7 +540,7 @@ def _read_excel(path: str | Path) -> Iterator[tuple[int, list[str]]]:
         sheet, *others = book.worksheets
         if others := [each.title for each in others if any(map(any, each.iter_rows(values_only=True)))]:
             names = ", ".join(map(repr, others))
-            warnings.warn(f"{path}: the sheet {sheet.title!r} is read, and not {names}", stacklevel=6)
+            warnings.warn(f"{path}: only the sheet {sheet.title!r} is read, not {names}", stacklevel=6)
         width = 0
         for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
             cells = [_format_excel_cell(value) for value in values]

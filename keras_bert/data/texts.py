@@ -62,7 +62,7 @@ def _parse_name(value: object) -> str:
 def check_label_name(label: str) -> str:
     """Checks a label, and returns it. Raises ValueError if the tables of labels and measures cannot hold it."""
     if re.search(r"[\t\n\r]", label):
-        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures cannot hold")
+        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of results cannot hold")
     return check_characters(label, "label")
 
 
@@ -324,7 +324,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
         try:
             check_label_name(folder.name)
         except ValueError as error:
-            raise ValueError(f"{path}: of a directory, the {error}") from None
+            raise ValueError(f"{path}: a directory's {error}") from None
         files = sorted(file for file in folder.glob("*.txt") if file.is_file() or not file.exists())
         if not files:
             raise ValueError(f"{folder} has no .txt files; expected the texts of a class")

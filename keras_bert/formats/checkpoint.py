@@ -141,7 +141,7 @@ class Checkpoint:
         if self.unused:
             more = f" and {len(self.unused) - 5:,} more" if len(self.unused) > 5 else ""
             warnings.warn(
-                f"{self.path} has weights of an encoder that are not used, because its configuration "
+                f"{self.path} has weights that are ignored, because the encoder of its configuration "
                 f"({self.config.num_layers} layers) has no place for them: {', '.join(self.unused[:5])}{more}",
                 stacklevel=3,
             )
@@ -329,7 +329,7 @@ def _shard_path(index: Path, name: str) -> Path:
     if path.is_symlink() and Path(os.path.realpath(path)).parent not in allowed:
         raise ValueError(f"{index} names the shard {name}, which is a link to a file outside of its directory")
     if not path.is_file():
-        raise FileNotFoundError(f"{index} names the shard {name}, which is missing; fetch it, too")
+        raise FileNotFoundError(f"{index} names the shard {name}, which is missing; fetch it as well")
     return path
 
 

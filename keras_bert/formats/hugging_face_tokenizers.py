@@ -109,7 +109,7 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
             (f"{name} be a word by itself, single_word:", bool(token.get("single_word")), False),
             (f"{name} include the white space before it, lstrip:", bool(token.get("lstrip")), False),
             (f"{name} include the white space after it, rstrip:", bool(token.get("rstrip")), False),
-            (f"{name} be found in normalized text, normalized:", token.get("normalized", True), True),
+            (f"{name} be matched in normalized text, normalized:", token.get("normalized", True), True),
         )
     return [token["content"] for token in tokens]
 

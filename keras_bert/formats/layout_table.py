@@ -224,7 +224,7 @@ class Table:
                     f"{other} is {value!r}" for other, value in others if value != file_fields[field_name]
                 ]:
                     warnings.warn(
-                        f"{key} is {file_fields[field_name]!r}, but {', '.join(differing)}; here it is the former",
+                        f"{key} is {file_fields[field_name]!r}, but {', '.join(differing)}; the first is used",
                         stacklevel=3,
                     )
         for field_name, names in self.choices.items():
@@ -333,8 +333,8 @@ def warn_of_unknown(values: Mapping[str, object], known: Collection[str], source
     unknown = [key for key in _keys_in(values, known) if key not in known]
     if unknown:
         warnings.warn(
-            f"{source} has settings that are not known here, and are not obeyed: {', '.join(sorted(unknown))}; if one "
-            "of them changes what the model computes, its results are others here",
+            f"{source} has unknown settings, which are ignored: {', '.join(sorted(unknown))}; if one of them changes "
+            "what the model computes, the results will differ",
             stacklevel=2,
         )
 

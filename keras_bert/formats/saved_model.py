@@ -71,7 +71,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     if "embeddings/word/embeddings" not in file.names:
         return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
     if not (directory / CONFIG).is_file():
-        raise ValueError(f"{directory} has no {CONFIG}: its number of heads is unknown")
+        raise ValueError(f"{directory} has no {CONFIG}, so its number of heads is unknown; copy config.json there")
     config = preset.config_in(CONFIG)
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
 

@@ -283,8 +283,8 @@ def _read_similarity(values: Mapping[str, object], path: Path) -> str:
     similarity = values.get("similarity_fn_name") or SIMILARITIES[0]
     if similarity not in SIMILARITIES:
         raise ValueError(
-            f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; to compare "
-            "this model's vectors by one of them, put it there"
+            f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; set it to "
+            "the one to compare this model's vectors by"
         )
     return similarity
 

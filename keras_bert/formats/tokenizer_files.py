@@ -194,7 +194,7 @@ class TokenizerFiles:
         raise ValueError(
             f"{self.directory / name} has {content}, but {' and '.join(others) or 'the tokenizer'} "
             f"{'have' if len(others) > 1 else 'has'} {'none' if known is None else repr(known)[:60]}: these files "
-            "contradict each other; keep those of one tokenizer, the one that the model was trained with"
+            "contradict each other; keep the files of the tokenizer that the model was trained with"
         )
 
     def settings(self, names: Mapping[str, str], added_tokens: Collection[str] = ()) -> dict[str, Any]:
@@ -213,8 +213,8 @@ class TokenizerFiles:
         for source, token in self._added_tokens():
             if token not in added_tokens:
                 raise ValueError(
-                    f"{source} has the added token {token!r:.60}; tokens that are not special but found anywhere in "
-                    f"texts are only supported in {ALL_IN_ONE}"
+                    f"{source} has the added token {token!r:.60}, which is not special; such tokens are "
+                    f"supported only in {ALL_IN_ONE}"
                 )
         check_plain(self.config, _PLAIN_CONFIG, self.directory / CONFIG)
         warn_of_unknown(self.config, KNOWN_CONFIG, self.directory / CONFIG)

@@ -163,7 +163,7 @@ def _run_merged(batch: list[_Job]) -> list[Arrays]:
     first = batch[0]
     seconds = max(job.deadline for job in batch) - time.monotonic()
     if seconds <= 0:
-        raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "Time was up before the run began")
+        raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "The time limit passed before the run began")
     seconds += _SECONDS_TO_SPARE
     if len(batch) == 1:
         return [first.model.run(first.signature, first.inputs, seconds)]

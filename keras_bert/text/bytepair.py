@@ -227,7 +227,7 @@ class BytePairTokenizer(Tokenizer):
             if read_merges(merges) != tokenizer.merges:
                 raise ValueError(
                     f"{path} has other merges than the rest of {preset_files.directory}: these files contradict each "
-                    "other; keep those of one tokenizer, the one that the model was trained with"
+                    "other; keep the files of the tokenizer that the model was trained with"
                 )
         return tokenizer
 

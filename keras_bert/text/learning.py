@@ -319,7 +319,7 @@ def learn_vocabulary(
     if kind == "bytepair":
         if lowercase or strip_accents or character_coverage != 1:
             raise ValueError(
-                "byte pairs are made of all bytes, and keep capitals and accents: leave out lowercase, strip_accents "
+                "byte pairs cover all bytes, and keep capitals and accents; leave out lowercase, strip_accents "
                 "and character_coverage"
             )
         tokenizer: Tokenizer = _learn_bytepair(corpus, size)

@@ -121,7 +121,7 @@ class SentencePieceTokenizer(Tokenizer):
         vocabulary = [*usage.first, *model_tokens[usage.skipped :], *usage.last]
         for name, token in usage.special_tokens.items():
             if token not in vocabulary:
-                raise ValueError(f"{source} has no {token}, the {name} of {family}; is it of another family?")
+                raise ValueError(f"{source} has no {token}, the {name} of {family}; pass the family of this model")
         unknown = usage.special_tokens["unk_token"]
         if unknown not in model_tokens:
             raise ValueError(f"{source} has no {unknown} for unknown text")

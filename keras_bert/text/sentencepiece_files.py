@@ -336,7 +336,7 @@ def read_normalizers(path: Path, content: dict[str, Any]) -> list[dict[str, Any]
 def _find_family(path: Path, vocabulary: Sequence[str]) -> str:
     for token, times in Counter(vocabulary).items():
         if not token or SPACE in token.lstrip(SPACE):
-            raise ValueError(f"{path} has the token {token!r}; only SentencePiece would find it across words")
+            raise ValueError(f"{path} has the token {token!r}, which spans words; only SentencePiece reads it")
         if times > 1:
             raise ValueError(f"{path} has the token {token!r} twice")
     if SPACE not in vocabulary:

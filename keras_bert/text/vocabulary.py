@@ -158,7 +158,7 @@ def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], sour
             if token not in ids:
                 raise ValueError(
                     f"merge {number} makes {left + right!r:.60} of {left!r:.60} and {right!r:.60}, but {source} has no "
-                    f"{token!r:.60}; are the vocabulary and the merges of the same model?"
+                    f"{token!r:.60}; pass the vocabulary and the merges of one model"
                 )
 
 
@@ -171,7 +171,7 @@ def _check_special_and_added(
     seen: set[str] = set()
     for token in added_tokens:
         if not token or token in seen:
-            raise ValueError(f"an added token is {'given twice: ' + repr(token)[:60] if token else 'empty'}")
+            raise ValueError(f"added_tokens has {repr(token)[:60] + ' twice' if token else 'an empty token'}")
         if token not in vocabulary:
             raise ValueError(f"{source} has no {token!r:.60}, an added token")
         seen.add(token)

@@ -1,4 +1,4 @@
-"""Parallel lists that are parallel."""
+"""Examples, and their labels: names, numbers and several names."""
 
 import dataclasses
 import subprocess
@@ -6,22 +6,8 @@ import sys
 
 import pytest
 
-from keras_bert.data import QuestionExamples, TextExamples, WordExamples
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: TextExamples(["a"], labels=["x", "y"]), "different lengths: {'texts': 1, 'labels': 2}"),
-        (lambda: TextExamples(["a"], []), "different lengths: {'texts': 1, 'pairs': 0}"),
-        (lambda: WordExamples([["a"]], []), "different lengths: {'words': 1, 'labels': 0}"),
-        (lambda: WordExamples([["a"], ["b"]], [["O"], ["O", "O"]]), "sentence 2 has 1 words and 2 labels"),
-        (lambda: QuestionExamples(["q"], ["a?"], []), "different lengths: {'ids': 1, 'questions': 1, 'contexts': 0}"),
-    ],
-)
-def test_lists_of_different_lengths(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+from keras_bert.data import QuestionExamples, TextExamples, WordExamples, read_table
+from keras_bert.data.texts import parse_label
 
 
 def test_frozen_and_counted():
@@ -37,3 +23,35 @@ def test_data_needs_no_tensorflow_and_no_numpy():
     code = "import sys, keras_bert.data; print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "label"),
+    [
+        (" good\r", "class", "good"),
+        (0, "class", "0"),
+        (True, "class", "true"),
+        (False, "class", "false"),
+        (" 4.5 ", "number", 4.5),
+        ("-1e-3", "number", -0.001),
+        (5, "number", 5.0),
+        ("war|love", "multi_label", ("war", "love")),
+        (" war | love |war", "multi_label", ("war", "love")),
+        ("", "multi_label", ()),
+        ([], "multi_label", ()),
+        (["war", 7], "multi_label", ("war", "7")),
+    ],
+)
+def test_labels(value, kind, label):
+    parsed = parse_label(value, kind)
+    assert parsed == label
+    assert type(parsed) is type(label)
+
+
+def test_kinds_in_tables(write):
+    path = write("a.csv", "text,score,topics\none,0.5,war;love\ntwo,2,\n")
+    assert read_table(path, label_column="score", label_kind="number").labels == [0.5, 2.0]
+    topics = read_table(path, label_column="topics", label_kind="multi_label", separator=";")
+    assert topics.labels == [("war", "love"), ()]
+    path = write("a.jsonl", '{"text": "one", "topics": ["war", "love"]}\n{"text": "two", "topics": []}\n')
+    assert read_table(path, label_column="topics", label_kind="multi_label").labels == [("war", "love"), ()]

@@ -9,6 +9,8 @@ import pytest
 
 from keras_bert.data import read_conll, read_folders, read_squad, read_table
 
+from ..support.messages import error_names
+
 pytestmark = pytest.mark.slow
 
 
@@ -98,5 +100,5 @@ def test_cola(shared_data):
         examples = read_table(path, text_column=4, label_column=2, header=False)
         assert len(examples) == rows == lines_in(path)
         assert set(examples.labels) == {"0", "1"}
-        with pytest.raises(ValueError, match="no column 'sentence'.*without a header"):
+        with error_names(ValueError, "no column 'sentence'", "without a header"):
             read_table(path, text_column="sentence")

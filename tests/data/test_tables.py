@@ -12,6 +12,8 @@ import pytest
 from keras_bert.data import TextExamples, read_columns, read_conll, read_table
 from keras_bert.data.tables import read_corpus, read_rows, text_rows
 
+from ..support.messages import error_names, warning_names
+
 openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra xlsx")
 
 GOOD_BAD = TextExamples(["a good film, really", "bad; boring"], labels=["pos", "neg"])
@@ -44,7 +46,7 @@ def test_the_delimiter_of_a_csv_is_recognised(write, delimiter, first_line):
 
 def test_a_header_decides_where_rows_differ(write):
     path = write("a.csv", "text;label\na good film;pos\nbad; boring;neg\n")
-    with pytest.raises(ValueError, match=r"1 of 2 rows cannot be used: line 3: 3 cells instead of 2\."):
+    with error_names(ValueError, "1 of 2", "line 3", "3 cells", 2):
         read_table(path, label_column="label")
 
 
@@ -55,7 +57,7 @@ def test_semicolons_in_a_column_of_texts_are_texts(write):
 
 def test_without_a_header_two_possible_delimiters_are_asked_for(write):
     path = write("a.csv", "good;4,5\nbad;1,5\n")
-    with pytest.raises(ValueError, match="may have cells divided by ',' or ';'; choose the delimiter"):
+    with error_names(ValueError, path, "',' or ';'", "choose", "delimiter"):
         read_rows(path, header=False)
     assert [cells for _, cells in read_rows(path, header=False, delimiter=";").rows] == [
         ["good", "4,5"],
@@ -63,42 +65,39 @@ def test_without_a_header_two_possible_delimiters_are_asked_for(write):
     ]
 
 
-@pytest.mark.parametrize("delimiter", [";;", "", '"', "\n", 5])
-def test_delimiters_that_cannot_be(write, delimiter):
-    with pytest.raises(ValueError, match="expected one character, such as ';'"):
-        read_table(write("a.csv", "text\nx\n"), delimiter=delimiter)
-
-
 def test_a_delimiter_is_for_csv(write):
-    with pytest.raises(ValueError, match="delimiter is ';', but .*a.tsv is tsv; it is for CSV"):
+    with error_names(ValueError, "delimiter", "';'", "a.tsv", "CSV"):
         read_table(write("a.tsv", "text\nx\n"), delimiter=";")
 
 
 @pytest.mark.parametrize(
     ("header", "column", "advice"),
     [
-        ("text,Label", "label", "; did you mean 'Label'?"),
-        ("text,star rating", "star_rating", "; did you mean 'star rating'?"),
-        ("text,sentiment", "sentimant", "; did you mean 'sentiment'?"),
-        ("text,kind", "label", ""),  # names of columns: --no-header cannot be the cause
-        ("text,5", "label", "; if its first line is an example already, read it without a header, by number"),
+        ("text,Label", "label", ["mean 'Label'"]),
+        ("text,star rating", "star_rating", ["mean 'star rating'"]),
+        ("text,sentiment", "sentimant", ["mean 'sentiment'"]),
+        ("text,5", "label", ["first line", "without a header", "by number"]),
     ],
 )
 def test_a_missing_column_is_answered_with_what_was_meant(write, header, column, advice):
-    with pytest.raises(ValueError, match="has no column") as error:
+    with error_names(ValueError, "a.csv", "no column", repr(column), *advice):
         read_table(write("a.csv", f"{header}\nx,y\n"), label_column=column)
-    assert str(error.value).endswith(advice if advice else "its columns are 'text', 'kind'")
+
+
+def test_names_of_columns_are_no_example(write):
+    with pytest.raises(ValueError, match="'text', 'kind'$"):  # and no advice
+        read_table(write("a.csv", "text,kind\nx,y\n"), label_column="label")
 
 
 def test_a_repeated_header_is_left_out_with_a_warning(write):
     path = write("a.csv", "text,label\none,a\n text ,label\ntwo,b\n")
-    with pytest.warns(UserWarning, match=r"a.csv repeats its header in line 3; rows left out for it: 1"):
+    with warning_names("a.csv", "header", "line 3", "left out: 1"):
         assert read_table(path, label_column="label").texts == ["one", "two"]
 
 
 def test_blank_rows_at_the_end_are_not_rows(write):
     assert read_table(write("a.csv", "text,label\none,a\n,\n , \n\n"), label_column="label").texts == ["one"]
-    with pytest.raises(ValueError, match="1 of 2 rows cannot be used: line 2: text is empty"):
+    with error_names(ValueError, "1 of 2", "line 2", "text", "empty"):
         read_table(write("b.csv", "text,label\n,\none,a\n"), label_column="label")
 
 
@@ -114,15 +113,13 @@ def test_excel_is_read_like_the_csv_that_it_would_be_saved_as(tmp_path):
 
 def test_bad_rows_of_excel_have_the_numbers_that_excel_shows(tmp_path):
     path = as_excel(tmp_path / "a.xlsx", [["text", "label"], ["one", "a"], [None, "b"], ["two", "b", "more"]])
-    with pytest.raises(
-        ValueError, match="2 of 3 rows cannot be used: row 3: text is empty; row 4: 3 cells instead of 2"
-    ):
+    with error_names(ValueError, "2 of 3", "row 3: text", "row 4: 3 cells", 2):
         read_table(path, label_column="label")
 
 
 def test_further_sheets_are_named(tmp_path):
     path = as_excel(tmp_path / "a.xlsx", [["text"], ["one"]], [["text"], ["two"]], [])
-    with pytest.warns(UserWarning, match="the sheet 'Sheet1' is read, and not 'Sheet2'"):
+    with warning_names("only the sheet 'Sheet1'", "not 'Sheet2'"):
         assert read_table(path).texts == ["one"]
 
 
@@ -134,56 +131,52 @@ def test_the_first_bytes_say_what_a_file_is(tmp_path, write):
     assert read_table(write("packed.xlsx.gz", gzip.compress(excel))).texts == ["one"]
     assert read_conll(write("packed.conll.gz", gzip.compress(b"Ada B-person\nsang O\n"))).words == [["Ada", "sang"]]
     assert [row.text for row in read_corpus(write("packed.txt.gz", gzip.compress(b"one\ntwo\n")))] == ["one", "two"]
-    with pytest.raises(ValueError, match="format is 'tsv', but .*renamed.csv is xlsx; leave format out"):
+    with error_names(ValueError, "format", "'tsv'", "renamed.csv", "xlsx"):
         read_table(tmp_path / "renamed.csv", format="tsv")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "words"),
     [
-        (
-            "a.xls",
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-            "is an Excel file of the old kind, .xls; save it as .xlsx or CSV",
-        ),
-        ("a.xlsx", b"text\none\n", "is not a xlsx file: it begins with b'text'"),
-        ("a.xlsx", b"PK\x03\x04 and no more", "cannot be read as an Excel file"),
-        ("a.csv.gz", gzip.compress(b"text\none\n", mtime=0)[:-9], "cannot be decompressed"),
-        ("a.csv", "text\none\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", ["Excel", ".xls", ".xlsx", "CSV"]),
+        ("a.xlsx", b"text\none\n", ["not a xlsx file", "b'text'"]),
+        ("a.xlsx", b"PK\x03\x04 and no more", ["cannot be read", "Excel"]),
+        ("a.csv.gz", gzip.compress(b"text\none\n", mtime=0)[:-9], ["decompressed"]),
+        ("a.csv", "text\none\n".encode("utf-16"), ["iconv -f UTF-16 -t UTF-8"]),
     ],
 )
-def test_files_that_are_not_what_they_seem(write, name, content, message):
-    with pytest.raises(ValueError, match=message):
+def test_files_that_are_not_what_they_seem(write, name, content, words):
+    with error_names(ValueError, name, *words):
         read_table(write(name, content))
 
 
 def test_a_pipe_is_refused_before_it_is_read(tmp_path):
     """What is looked at first would be lost: a pipe is read only once."""
     os.mkfifo(tmp_path / "a.csv")
-    for read in (read_table, read_corpus):
-        with pytest.raises((ValueError, FileNotFoundError), match="is a pipe|there is no file"):
-            read(tmp_path / "a.csv")
+    with error_names(ValueError, "a.csv", "pipe", "file"):
+        read_table(tmp_path / "a.csv")
+    with error_names(FileNotFoundError, "a.csv", "no file"):
+        read_corpus(tmp_path / "a.csv")
 
 
 def test_rows_without_a_header_have_the_width_of_most(write):
     path = write("a.csv", "one\ntwo,b\nthree,c\nfour,d,e\n")
-    with pytest.raises(
-        ValueError, match="2 of 4 rows cannot be used: line 1: 1 cell instead of 2; line 4: 3 cells inst"
-    ):
+    bad = ["2 of 4", "line 1: 1 cell", "line 4: 3 cells", 2]
+    with error_names(ValueError, *bad):
         list(text_rows(path, ["1"], header=False))
-    with pytest.warns(UserWarning, match="2 of 4 rows are left out"):
+    with warning_names(*bad):
         assert [row for _, row in text_rows(path, ["1"], header=False, skip_bad=True)] == [
             {"1": "two", "2": "b"},
             {"1": "three", "2": "c"},
         ]
-    with pytest.raises(ValueError, match="a.csv is empty"):
+    with error_names(ValueError, "a.csv", "empty"):
         list(text_rows(write("a.csv", "\n"), ["1"], header=False, may_be_empty=False))
 
 
 def test_without_openpyxl(tmp_path, monkeypatch):
     path = as_excel(tmp_path / "a.xlsx", [["text"], ["one"]])
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
-    with pytest.raises(ImportError, match=r"this needs openpyxl: pip install 'keras-bert-models\[xlsx\]'"):
+    with error_names(ImportError, "openpyxl", "keras-bert-models[xlsx]"):
         read_table(path)
 
 
@@ -196,9 +189,9 @@ def test_empty_cells_and_nulls_are_the_same_everywhere(write, tmp_path):
     ]
     for path in paths:
         for read in (read_table, read_corpus):
-            with pytest.raises(ValueError, match=r"1 of 2 rows cannot be used: (line|row) \d: text is empty"):
+            with error_names(ValueError, path, "1 of 2", "text is empty"):
                 read(path)
-            with pytest.warns(UserWarning, match="1 of 2 rows are left out"):
+            with warning_names(path, "1 of 2", "text is empty"):
                 read(path, skip_bad=True)
 
 

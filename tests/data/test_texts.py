@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON lines: formats, columns, and what cannot be used, which is told by line."""
+"""CSV, TSV and JSON lines: formats, columns, and what cannot be used, which is named by line."""
 
 import contextlib
 import csv
@@ -11,6 +11,8 @@ import pytest
 from keras_bert.data import ColumnExamples, TextExamples, read_columns, read_table
 from keras_bert.data.tables import read_rows
 
+from ..support.messages import assert_names, error_names, warning_names
+
 
 def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
     content = 'text{0}label\n"one{0}x\ntwo"{0}y\n'
@@ -21,9 +23,9 @@ def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
 
 def test_csv_of_several_lines_a_row_counts_lines_of_the_file(write):
     path = write("a.csv", 'text,label\n"one\n\ntwo",x\n"say ""hi"", you",y\nshort\n')
-    with pytest.raises(ValueError, match=r"1 of 3 rows cannot be used: line 6: 1 cell instead of 2\."):
+    with error_names(ValueError, "1 of 3", "line 6: 1 cell", 2):
         read_table(path, label_column="label")
-    with pytest.warns(UserWarning, match="1 of 3 rows are left out: line 6"):
+    with warning_names("1 of 3", "line 6: 1 cell", 2):
         examples = read_table(path, label_column="label", skip_bad=True)
     assert examples == TextExamples(["one\n\ntwo", 'say "hi", you'], labels=["x", "y"])
 
@@ -47,16 +49,10 @@ def test_long_cells_in_threads(write):
     assert csv.field_size_limit() == limit
 
 
-def test_formats_go_by_extension_or_as_given(write):
+def test_a_format_is_that_of_the_extension_or_the_argument(write):
     for name in ("a.jsonl", "a.NDJSON"):
         assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
     assert read_table(write("a.txt", "text\nx\n"), format="tsv").texts == ["x"]
-    with pytest.raises(
-        ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson, .parquet, .xlsx; choose the format 'csv'"
-    ):
-        read_table(write("a.txt", "text\nx\n"))
-    with pytest.raises(ValueError, match="format is 'xls'; expected 'csv', 'tsv', 'jsonl', 'parquet', 'xlsx'"):
-        read_table(write("a.csv", "text\nx\n"), format="xls")
 
 
 def test_columns_go_by_name_or_number(write):
@@ -70,119 +66,22 @@ def test_columns_go_by_name_or_number(write):
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("id,review\n1,x\n", {}, "a.csv has no column 'text'; its columns are 'id', 'review'$"),
-        ("id,review\n1,x\n", {"text_column": 3}, "a.csv has no column 3; its columns are 1 to 2"),
-        ("id,review\n1,x\n", {"text_column": 0}, "a.csv has no column 0; its columns are 1 to 2"),
-        ("id,review\n1,x\n", {"text_column": "review", "label_column": "label"}, "no column 'label'"),
-        ("id,review\n1,x\n", {"text_column": "review", "text_pair_column": "b"}, "no column 'b'"),
-        ("text,text\n1,x\n", {}, "several columns 'text'; choose one by number, 1 and 2"),
-        ("1,x\n", {"header": False}, "choose columns by number, 1 to 2, not 'text'"),
-        ("text\nx\n", {"label_kind": "classes"}, "label_kind is 'classes'; expected 'class', 'number', 'multi_label'"),
-        ("", {}, "a.csv is empty"),
-        ("\ufeff \n\n", {}, "a.csv is empty"),
-        ("text,label\n", {}, "a.csv has a header line and no rows"),
-        ("text,label\n\n\r\n", {}, "a.csv has a header line and no rows"),
-        ("\ntext\nx\n", {}, "line 1, which should name the columns, is blank"),
-        ('"te"xt\nx\n', {}, "line 1, which should name the columns, is not CSV"),
-        (
-            'text,label\nx,y\n"x,y\nx,y\n',
-            {"skip_bad": True},
-            "a.csv, line 3: a quote is opened and never closed",
-        ),
-    ],
-)
-def test_files_that_cannot_be_read(write, content, options, message):
-    with pytest.raises(ValueError, match=message):
-        read_table(write("a.csv", content), **options)
-
-
-def test_json_columns_that_no_row_has(write):
-    path = write("a.jsonl", '{"id": 1}\n{"review": "x"}\n')
-    with pytest.raises(ValueError, match="no column 'text'; its columns are 'id', 'review'$"):
-        read_table(path)
-    with pytest.raises(ValueError, match="no column 1"):
-        read_table(path, text_column=1)
-
-
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        ("x", "1 cell instead of 2"),
-        ("x,y,z", "3 cells instead of 2"),
-        ("", "blank"),
-        (",y", "text is empty"),
-        (" \u3000,y", "text is empty"),
-        ("x, ", "label is empty"),
-        ('"x"x,y', "not CSV"),
-    ],
-)
-def test_bad_rows_of_csv(write, row, what):
-    path = write("a.csv", f"text,label\none,a\n{row}\ntwo,b\n")
-    with pytest.raises(ValueError, match=f"a.csv: 1 of 3 rows cannot be used: line 3: {what}.*skip_bad"):
-        read_table(path, label_column="label")
-    with pytest.warns(UserWarning, match=f"a.csv: 1 of 3 rows are left out: line 3: {what}") as warned:
-        assert read_table(path, label_column="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
-    assert warned[0].filename == __file__  # where the reader is called, not inside it
-
-
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        ('{"text": "x"', "not JSON"),
-        ("[1]", "a JSON list instead of an object"),
-        ("", "blank"),
-        ("[" * 100_000, "not JSON"),
-        ('{"label": "y"}', "no text"),
-        ('{"text": "x"}', "no label"),
-        ('{"text": null, "label": "y"}', "text is empty"),
-        ('{"text": 7, "label": "y"}', "text is 7, which is not a text"),
-        ('{"text": "\\n", "label": "y"}', "text is empty"),
-        ('{"text": "\\ud83d", "label": "y"}', "text has half of a surrogate pair"),
-        ('{"text": "x", "label": null}', "label is empty"),
-        ('{"text": "x", "label": 1.5}', "label is 1.5, which is not the name of a class"),
-        ('{"text": "x", "label": ["y"]}', r"label is \['y'\], which is not the name"),
-    ],
-)
-def test_bad_rows_of_json_lines(write, row, what):
-    path = write("a.jsonl", f'{{"text": "one", "label": "a"}}\n{row}\n{{"text": "two", "label": "b"}}\n\n')
-    with pytest.raises(ValueError, match=f"a.jsonl: 1 of 3 rows cannot be used: line 2: {what}"):
-        read_table(path, label_column="label")
-    with pytest.warns(UserWarning, match=f"1 of 3 rows are left out: line 2: {what}"):
-        assert read_table(path, label_column="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
-
-
 def test_the_first_ten_and_how_many(write):
     good = "".join(f"text {number}\tx\n" for number in range(1000))
     path = write("train.tsv", "text\tlabel\n" + "\n".join("abcdefghijkl") + "\n" + good)
-    with pytest.raises(ValueError, match="train.tsv: 12 of 1,012 rows cannot be used: line 2: ") as raised:
+    with pytest.raises(ValueError, match=r"train\.tsv") as raised:
         read_table(path, label_column="label")
+    assert_names(str(raised.value), "12 of 1,012", "line 2", "line 11", "2 more")
     assert str(raised.value).count("line ") == 10
-    assert "line 11: 1 cell instead of 2; and 2 more. Fix the file" in str(raised.value)
-    with pytest.warns(UserWarning, match="12 of 1,012 rows are left out"):
+    with pytest.warns(UserWarning, match="12 of 1,012") as warned:
         assert len(read_table(path, label_column="label", skip_bad=True)) == 1000
+    assert warned[0].filename == __file__  # where the reader is called, not inside it
 
 
 def test_bad_rows_are_named_in_the_order_of_the_file(write):
     path = write("train.csv", "text,label\n,a\none\ntwo,\nthree\nfour,b\n")
-    with pytest.raises(
-        ValueError, match=r"4 of 5 rows .*line 2: text .*line 3: 1 cell .*line 4: label .*line 5: 1 cell"
-    ):
+    with pytest.raises(ValueError, match=r"4 of 5 .*line 2: text .*line 3: 1 cell .*line 4: label .*line 5: 1 cell"):
         read_table(path, label_column="label")
-
-
-def test_nothing_left_is_an_error_even_when_skipping(write):
-    for name, content in {"a.csv": "text,label\nx\n\ny\n", "b.jsonl": "{\n1\n", "c.csv": 'text\n"x"x\n'}.items():
-        with pytest.raises(ValueError, match="so nothing is left"):
-            read_table(write(name, content), skip_bad=True)
-
-
-def test_without_a_header_an_odd_first_row_is_the_odd_one(write):
-    path = write("a.tsv", "one\tx\textra\ntwo\ty\nthree\tz\n")
-    with pytest.raises(ValueError, match="1 of 3 rows cannot be used: line 1: 3 cells instead of 2"):
-        read_table(path, text_column=1, label_column=2, header=False)
 
 
 @pytest.mark.parametrize(
@@ -195,9 +94,9 @@ def test_without_a_header_an_odd_first_row_is_the_odd_one(write):
         (b"text\n\xf0\x9f", 2, "0xf0 at byte 0", "-f WINDOWS-1252"),
     ],
 )
-def test_what_is_not_utf_8_is_told_by_line(write, raw, line, byte, advice):
+def test_what_is_not_utf_8_is_named_by_line(write, raw, line, byte, advice):
     for name in ("a.csv", "a.tsv", "a.jsonl"):
-        with pytest.raises(ValueError, match=f"{name}, line {line}, is not UTF-8: bad byte {byte}.*iconv {advice}"):
+        with error_names(ValueError, f"{name}, line {line}", "UTF-8", byte, f"iconv {advice}"):
             read_table(write(name, raw), skip_bad=True)
 
 
@@ -221,26 +120,26 @@ def test_parquet(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path, columns = tmp_path / "a.parquet", {"q": ["who?", "why?", "how?"], "p": ["Ada", None, "so"], "s": [4, 1, 2]}
     parquet.write_table(pa.table(columns), path)
-    with pytest.raises(ValueError, match="1 of 3 rows cannot be used: row 2: p is empty"):
+    with error_names(ValueError, "1 of 3", "row 2", "p is empty"):
         read_columns(path, text_columns=["q", "p"], score_column="s")
-    with pytest.warns(UserWarning, match="1 of 3 rows are left out"):
+    with warning_names("1 of 3", "row 2", "p is empty"):
         found = read_columns(path, text_columns=["q", "p"], score_column="s", skip_bad=True)
     assert found == ColumnExamples((["who?", "how?"], ["Ada", "so"]), [4.0, 2.0])
     texts = read_table(path, text_column="q", label_column="s", label_kind="number")
     assert texts == TextExamples(["who?", "why?", "how?"], labels=[4.0, 1.0, 2.0])
-    with pytest.raises(ValueError, match="has no column 'label'; its columns are 'q', 'p', 's'"):
+    with error_names(ValueError, "no column 'label'", "'q', 'p', 's'"):
         read_table(path, text_column="q", label_column="label")
     parquet.write_table(pa.table(columns).slice(0, 0), path)
-    with pytest.raises(ValueError, match="a.parquet is empty"):
+    with error_names(ValueError, "a.parquet", "empty"):
         read_table(path, text_column="q")
     parquet.write_table(pa.Table.from_arrays([pa.array(["a"])] * 2, names=["q", "q"]), path)
-    with pytest.raises(ValueError, match="has 2 columns 'q'; the names must differ"):
+    with error_names(ValueError, "2 columns 'q'"):
         read_table(path, text_column="q")
     path.write_bytes(b"no table")
-    with pytest.raises(ValueError, match="a.parquet is not a parquet file: it begins with b'no t'"):
+    with error_names(ValueError, "a.parquet", "not a parquet file", "b'no t'"):
         read_table(path, text_column="q")
     path.write_bytes(b"PAR1 no table")
-    with pytest.raises(ValueError, match="a.parquet cannot be read as Parquet"):
+    with error_names(ValueError, "a.parquet", "Parquet"):
         read_table(path, text_column="q")
     with pytest.raises(FileNotFoundError):
         read_table(tmp_path / "none.parquet")
@@ -248,28 +147,12 @@ def test_parquet(tmp_path):
 
 def test_columns_of_texts_that_cannot_be_used(write):
     path = write("a.tsv", "q\tp\tscore\nwho?\tAda\t1\nwhy?\t \t1\nwhat?\tthat\thigh\nso\n")
-    told = r"3 of 4 rows cannot be used: line 3: p is empty; line 4: .*'high'.*; line 5: 1 cell instead of 3"
-    with pytest.raises(ValueError, match=told):
+    bad = ["3 of 4", "line 3: p", "empty", "line 4", "'high'", "line 5: 1 cell", 3]
+    with error_names(ValueError, *bad):
         read_columns(path, text_columns=["q", "p"], score_column="score")
-    with pytest.warns(UserWarning, match="3 of 4 rows are left out"):
+    with warning_names(*bad):
         examples = read_columns(path, text_columns=["q", "p"], score_column="score", skip_bad=True)
     assert examples == ColumnExamples((["who?"], ["Ada"]), [1.0])
-    with pytest.raises(ValueError, match="has no column 'n'; its columns are 'q', 'p', 'score'"):
-        read_columns(path, text_columns=["q", "n"])
-    with pytest.raises(ValueError, match=r"text_columns is \['q'\]; expected two or more"):
-        read_columns(path, text_columns=["q"])
-
-
-def test_columns_of_texts_that_teach_nothing():
-    with pytest.raises(ValueError, match="a.csv: all 2 positives are the same text"):
-        ColumnExamples((["a", "b"], ["c", "c"])).check_can_be_learned("a.csv")
-    with pytest.raises(
-        ValueError, match=r"a.csv: all 2 labels are 1.0; to tell pairs apart takes at least two numbers"
-    ):
-        ColumnExamples((["a", "b"], ["c", "d"]), [1.0, 1.0]).check_can_be_learned("a.csv")
-    ColumnExamples((["a", "b"], ["c", "d"])).check_can_be_learned("a.csv")
-    with pytest.raises(ValueError, match="parallel lists have different lengths"):
-        ColumnExamples((["a", "b"], ["c"]))
 
 
 def test_parquet_values_that_python_cannot_hold(tmp_path):
@@ -287,14 +170,14 @@ def test_parquet_values_that_python_cannot_hold(tmp_path):
     }
     parquet.write_table(pa.table(columns), path)
     assert read_table(path, label_column="label") == TextExamples(["good", "bad"], labels=["1", "0"])
-    with pytest.raises(ValueError, match="a.parquet: 1 of 2 rows cannot be used: row 2: word is not UTF-8: bad byte"):
+    with error_names(ValueError, "a.parquet", "1 of 2", "row 2: word", "UTF-8", "0xe9"):
         read_table(path, text_column="word", label_column="label")
     first, second = (row for _, row in read_rows(path, "parquet", header=True).rows)
     assert (first["day"], str(second["day"]), first["word"]) == ("12000-01-01", "1970-01-01", "go")
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_damaged_parquet_is_told_with_its_name(tmp_path, count):
+def test_damaged_parquet_is_refused_or_read(tmp_path, count):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "a.parquet"
     kinds = pa.array(["a", "b"] * 50).dictionary_encode()
@@ -319,8 +202,8 @@ def test_line_ends_of_old_macs(write, name):
 def test_a_number_that_python_refuses_is_a_bad_row(write):
     long = "9" * 5000
     path = write("a.jsonl", f'{{"text": "a", "label": {long}}}\n{{"text": "b", "label": 1}}\n')
-    with pytest.raises(ValueError, match="line 1: not JSON that can be read: a whole number of more than 4,300 digits"):
+    with error_names(ValueError, "line 1: not JSON", "4,300 digits"):
         read_table(path, label_column="label", label_kind="number")
     path = write("a.csv", f"text,label\na,{long}\nb,1\n")
-    with pytest.raises(ValueError, match=r"line 2: label is '9{10,59}, which is not a finite number"):
+    with error_names(ValueError, "line 2: label", "finite"):
         read_table(path, label_column="label", label_kind="number")

@@ -8,6 +8,7 @@ from keras_bert import BertConfig, formats
 from keras_bert.formats import FAMILIES, read_config, write_config
 
 from ..support.checkpoints import CONFIGS, random_weights
+from ..support.messages import error_names
 
 
 @pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
@@ -26,7 +27,7 @@ def test_gelu_means_something_else_in_googles_files(tmp_path):
 
 
 def test_exact_gelu_cannot_be_written_for_google(tmp_path):
-    with pytest.raises(ValueError, match="gelu_tanh or relu, not 'gelu'"):
+    with error_names(ValueError, "gelu_tanh or relu", "'gelu'"):
         write_config(tmp_path / "bert_config.json", BertConfig.tiny())
 
 
@@ -38,17 +39,17 @@ SIZES = {
     "intermediate_size": 8,
     "max_position_embeddings": 16,
 }
-WRONG_TYPES = [
-    ({"hidden_size": None}, "config.json has no hidden_size; expected a whole number"),
-    ({"hidden_size": 4.5}, "has 4.5 in hidden_size; expected a whole number"),
-    ({"hidden_size": 5}, "config.json: hidden_size 5 is not a multiple of num_heads 2"),
-    ({"max_position_embeddings": "512"}, "has '512' in max_position_embeddings; expected a whole number or null"),
-    ({"hidden_dropout_prob": [0.1]}, r"has \[0.1\] in hidden_dropout_prob; expected a number or null"),
-    ({"pad_token_id": True}, "has True in pad_token_id; expected a whole number or null"),
-    ({"hidden_act": {"name": "gelu"}}, "has .* in hidden_act; expected a string or null"),
-    ({"hidden_act": "mish"}, "config.json: hidden_act is 'mish'; supported are gelu, gelu_python, gelu_new"),
-    ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; only 'absolute' is supp"),
-    ({"is_decoder": True}, "is_decoder is True; only False is supported"),
+WRONG_VALUES = [
+    ({"hidden_size": None}, ["no hidden_size", "whole number"]),
+    ({"hidden_size": 4.5}, ["4.5", "hidden_size", "whole number"]),
+    ({"hidden_size": 5}, ["hidden_size 5", "num_heads 2"]),
+    ({"max_position_embeddings": "512"}, ["'512'", "max_position_embeddings", "whole number"]),
+    ({"hidden_dropout_prob": [0.1]}, ["[0.1]", "hidden_dropout_prob", "number"]),
+    ({"pad_token_id": True}, [True, "pad_token_id", "whole number"]),
+    ({"hidden_act": {"name": "gelu"}}, ["{'name': 'gelu'}", "hidden_act", "string"]),
+    ({"hidden_act": "mish"}, ["hidden_act", "'mish'", "gelu, gelu_python, gelu_new"]),
+    ({"position_embedding_type": "relative_key"}, ["position_embedding_type", "'relative_key'", "'absolute'"]),
+    ({"is_decoder": True}, ["is_decoder", True, False]),
 ]
 
 
@@ -101,36 +102,30 @@ def test_whole_numbers_with_a_point_in_googles_files(name, tmp_path):
     assert type(found.hidden_size) is int
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG_TYPES)
+@pytest.mark.parametrize(("change", "words"), WRONG_VALUES)
 @pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
-def test_wrong_values_are_named(tmp_path, name, change, message):
-    path = tmp_path / name
-    path.write_text(json.dumps({**SIZES, **change}))
-    with pytest.raises(ValueError, match=message) as raised:
-        read_config(path)
-    assert str(path) in str(raised.value)
+def test_wrong_values_are_named(tmp_path, name, change, words):
+    (tmp_path / name).write_text(json.dumps({**SIZES, **change}))
+    with error_names(ValueError, tmp_path / name, *words):
+        read_config(tmp_path / name)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "words"),
     [
-        ("{", "is not a JSON file"),
-        ("[" * 100_000, "is not a JSON file"),
-        ('{"a":' * 100_000, "is not a JSON file"),
-        ("[1]", r"has \[1\]; expected an object"),
-        ('{"model_type": "t5"}', "config.json: model_type is 't5'; supported are bert"),
-        ('{"model_type": []}', r"config.json has \[\] in model_type; expected a string or null"),
-        ('{"class_name": []}', r"config.json has \[\] in class_name; expected a string"),
-        (json.dumps({**SIZES, "model_type": "ernie", "use_task_id": True}), "use_task_id is True; only False"),
-        (json.dumps({**SIZES, "model_type": "roberta", "pad_token_id": [1]}), r"has \[1\] in pad_token_id; expected a"),
+        ("{", ["not a JSON file"]),
+        ("[" * 100_000, ["not a JSON file", "nested"]),
+        ('{"a":' * 100_000, ["not a JSON file", "nested"]),
+        ("[1]", ["[1]", "object"]),
+        ('{"model_type": "t5"}', ["model_type", "'t5'", "bert"]),
+        ('{"model_type": []}', ["[]", "model_type", "string or null"]),
+        ('{"class_name": []}', ["[]", "class_name", "string"]),
     ],
 )
-def test_bad_files_are_named(tmp_path, text, message):
-    path = tmp_path / "config.json"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message) as raised:
-        read_config(path)
-    assert str(path) in str(raised.value)
+def test_bad_files_are_named(tmp_path, text, words):
+    (tmp_path / "config.json").write_text(text)
+    with error_names(ValueError, tmp_path / "config.json", *words):
+        read_config(tmp_path / "config.json")
 
 
 @pytest.mark.parametrize("value", [5, [5], {"a": 1}, "BertModel"])
@@ -138,7 +133,9 @@ def test_architectures_of_another_type(tmp_path, value):
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]))
     values = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**values, "architectures": value}))
-    with pytest.raises(ValueError, match=r"config.json has .* in architectures.*; expected a (list|string)"):
+    with error_names(
+        ValueError, tmp_path / "config.json", "architectures" if not isinstance(value, list) else "architectures[0]"
+    ):
         formats.open_checkpoint(tmp_path)
 
 
@@ -150,40 +147,8 @@ def test_a_missing_file(tmp_path):
 def test_a_family_that_is_not_known(tmp_path):
     """Its models are kept in Keras's own files; see tests/tasks/test_families_since_bert.py."""
     config = BertConfig.tiny(family="gpt")
-    with pytest.raises(ValueError, match="family must be one of bert, ernie, .*, electra, .*, not 'gpt'; keep"):
+    with error_names(ValueError, "family", "bert, ernie", "'gpt'", "Keras's own files"):
         formats.write(tmp_path, config, {"encoder": {}})
-
-
-MODERNBERT = {**SIZES, "model_type": "modernbert", "pad_token_id": 0}
-THETA = "rope_parameters.sliding_attention.rope_theta"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"layer_types": ["sliding_attention"]}, "layer_types is sliding_attention; only full_attention in every n-th"),
-        ({"layer_types": ["full_attention"] * 2}, "layer_types is full_attention, full_attention; only .* of 1 layers"),
-        ({"rope_scaling": {"type": "linear"}}, "rope_scaling is {'type': 'linear'}; only None is supported"),
-        (
-            {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
-            "rope_parameters.full_attention.rope_type is 'yarn'; only 'default' is supported",
-        ),
-        ({"rope_parameters": {"sliding_attention": {"rope_theta": "1"}}}, f"has '1' in {THETA}; expected a number"),
-        ({"rope_parameters": [1]}, r"has \[1\] in rope_parameters; expected an object or null"),
-        ({"classifier_bias": True}, "classifier_bias is True; only False is supported"),
-        ({"decoder_bias": False}, "decoder_bias is False; only True is supported"),
-        ({"classifier_pooling": "max"}, "classifier_pooling is 'max'; supported are cls, mean"),
-        ({"classifier_activation": "mish"}, "classifier_activation is 'mish'; supported are gelu"),
-        (
-            {"model_type": "mine", "auto_map": {"AutoModel": "m.M"}},
-            "model_type is 'mine', .*auto_map.*; supported are bert",
-        ),
-    ],
-)
-def test_settings_of_newer_models_that_are_not_supported(tmp_path, change, message):
-    (tmp_path / "config.json").write_text(json.dumps({**MODERNBERT, **change}))
-    with pytest.raises(ValueError, match=message):
-        read_config(tmp_path / "config.json")
 
 
 # Of the published ModernBERT-base, without what describes training or its tokenizer.
@@ -239,23 +204,40 @@ def test_both_dialects_of_nomic_bert(tmp_path):
     assert json.loads(path.read_text())["rope_parameters"] == {"rope_theta": 1000}
 
 
+MODERNBERT = {**SIZES, "model_type": "modernbert", "pad_token_id": 0}
+THETA = "rope_parameters.sliding_attention.rope_theta"
+WHOLE = ["layer_types", "full_attention in every n-th of 1 layers"]
+SCALED = {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "words"),
     [
-        ({"n_embd": "768"}, "has '768' in hidden_size; expected a whole number"),
-        ({"prenorm": True}, "prenorm is True; only False is supported"),
-        ({"rotary_emb_fraction": 0.5}, "rotary_emb_fraction is 0.5; only 1.0 is supported"),
-        ({"rotary_scaling_factor": 2}, "rotary_scaling_factor is 2; only None is supported"),
-        ({"qkv_proj_bias": True}, "qkv_proj_bias is True; only False is supported"),
-        (
-            {"rope_parameters": {"rope_type": "yarn"}},
-            "rope_parameters.rope_type is 'yarn'; only 'default' is supported",
-        ),
+        ({"layer_types": ["sliding_attention"]}, [*WHOLE, "sliding_attention"]),
+        ({"layer_types": ["full_attention"] * 2}, [*WHOLE, "full_attention, full_attention"]),
+        ({"rope_scaling": {"type": "linear"}}, ["rope_scaling", "{'type': 'linear'}", None]),
+        (SCALED, ["rope_parameters.full_attention.rope_type", "'yarn'", "'default'"]),
+        ({"rope_parameters": {"sliding_attention": {"rope_theta": "1"}}}, ["'1'", THETA, "number"]),
+        ({"rope_parameters": [1]}, ["[1]", "rope_parameters", "object or null"]),
+        ({"classifier_bias": True}, ["classifier_bias", True, False]),
+        ({"decoder_bias": False}, ["decoder_bias", False, True]),
+        ({"classifier_pooling": "max"}, ["classifier_pooling", "'max'", "cls, mean"]),
+        ({"classifier_activation": "mish"}, ["classifier_activation", "'mish'", "gelu"]),
+        ({"model_type": "mine", "auto_map": {"AutoModel": "m.M"}}, ["model_type", "'mine'", "auto_map", "bert"]),
+        ({"model_type": "ernie", "use_task_id": True}, ["use_task_id", True, False]),
+        ({"model_type": "roberta", "pad_token_id": [1]}, ["[1]", "pad_token_id", "whole number"]),
+        ({**GPT2_KEYS, "n_embd": "768"}, ["'768'", "hidden_size", "whole number"]),
+        ({**GPT2_KEYS, "prenorm": True}, ["prenorm", True, False]),
+        ({**GPT2_KEYS, "rotary_emb_fraction": 0.5}, ["rotary_emb_fraction", 0.5, 1.0]),
+        ({**GPT2_KEYS, "rotary_scaling_factor": 2}, ["rotary_scaling_factor", 2, None]),
+        ({**GPT2_KEYS, "qkv_proj_bias": True}, ["qkv_proj_bias", True, False]),
+        ({**GPT2_KEYS, "rope_parameters": {"rope_type": "yarn"}}, ["rope_parameters.rope_type", "'yarn'", "'default'"]),
     ],
 )
-def test_settings_of_nomic_bert_that_are_not_supported(tmp_path, change, message):
-    (tmp_path / "config.json").write_text(json.dumps({**GPT2_KEYS, **change}))
-    with pytest.raises(ValueError, match=message):
+def test_settings_of_other_families_that_are_not_supported(tmp_path, change, words):
+    values = change if "n_layer" in change else {**MODERNBERT, **change}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with error_names(ValueError, tmp_path / "config.json", *words):
         read_config(tmp_path / "config.json")
 
 
@@ -271,7 +253,7 @@ SWITCHES = [
 
 @pytest.mark.parametrize("change", SWITCHES)
 @pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
-def test_switches_that_a_file_cannot_state(tmp_path, name, change):
+def test_switches_that_a_file_cannot_have(tmp_path, name, change):
     (key,) = change
-    with pytest.raises(ValueError, match=f"a bert in this layout has {key}=.*, not {change[key]!r}"):
+    with error_names(ValueError, "bert", "layout", key, repr(change[key])):
         write_config(tmp_path / name, BertConfig.tiny(activation="gelu_tanh", **change))

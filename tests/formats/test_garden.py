@@ -13,6 +13,7 @@ from keras_bert.formats.checkpoint import Tensors
 from keras_bert.formats.tensorflow_file import write_object_graph
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+from ..support.messages import error_names
 
 CONFIG = CONFIGS["bert"]
 HEADS = [(), ("masked_lm",), ("masked_lm", "next_sentence"), ("sequence",)]
@@ -119,14 +120,14 @@ def test_albert_needs_its_configuration(tmp_path):
     weights = random_weights(config, "masked_lm")
     tensors = Tensors(config, garden.TABLES["albert"], weights)
     write_object_graph(tmp_path / "ckpt-7", tensors, lambda name: f"model/{name}", {})
-    with pytest.raises(ValueError, match=r"has no transformer/layer_0/.* and no configuration"):
+    with error_names(ValueError, tmp_path / "ckpt-7.index", "no configuration", "sizes"):
         formats.open_checkpoint(tmp_path)
     (tmp_path / "albert_config.json").write_text(json.dumps(tf1.values_of(config)))
     assert same(read_all(tmp_path)[2], weights)
 
 
 def test_only_bert_is_written(tmp_path):
-    with pytest.raises(ValueError, match="Model Garden's checkpoints can only be written for bert, not for albert"):
+    with error_names(ValueError, "Model Garden's", "only", "bert", "albert"):
         formats.write(tmp_path, CONFIGS["albert"], random_weights(CONFIGS["albert"]), format="garden")
 
 
@@ -135,5 +136,5 @@ def test_a_damaged_object_graph(tmp_path):
     tf.raw_ops.SaveV2(
         prefix=str(tmp_path / "ckpt"), tensor_names=names, shape_and_slices=[""], tensors=[tf.constant(b"\xff\xff")]
     )
-    with pytest.raises(ValueError, match=r"ckpt.index: the object graph in it is damaged"):
+    with error_names(ValueError, tmp_path / "ckpt.index", "object graph", "damaged"):
         formats.open_checkpoint(tmp_path)

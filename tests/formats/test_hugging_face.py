@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from keras_bert import BertEncoder, formats, presets
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+from ..support.messages import error_names, warning_names
 
 CONFIG = dataclasses.replace(CONFIGS["bert"], num_layers=1)
 
@@ -90,7 +91,7 @@ def test_a_file_without_pooler(preset):
 
 def test_nothing_is_overwritten_unasked(preset):
     before = (preset / "model.safetensors").read_bytes()
-    with pytest.raises(FileExistsError, match=r"already has config.json, model.safetensors; pass overwrite"):
+    with error_names(FileExistsError, preset, "config.json, model.safetensors", "overwrite"):
         BertEncoder(CONFIG).save_preset(preset)
     assert (preset / "model.safetensors").read_bytes() == before
     BertEncoder(CONFIG).save_preset(preset, overwrite=True)
@@ -98,27 +99,26 @@ def test_nothing_is_overwritten_unasked(preset):
     assert sorted(path.name for path in preset.iterdir()) == ["README.md", "config.json", "model.safetensors"]
 
 
-QUERY = "encoder.layer.0.attention.self.query.weight"
+QUERY, WORDS = "encoder.layer.0.attention.self.query.weight", "embeddings.word_embeddings.weight"
 
 
 @pytest.mark.parametrize(
-    ("function", "message"),
+    ("function", "words"),
     [
-        (lambda w: {k: v for k, v in w.items() if k != QUERY}, f"{QUERY} is missing"),
+        (lambda w: {k: v for k, v in w.items() if k != QUERY}, [f"{QUERY} is missing"]),
+        (lambda w: {**w, QUERY: w[QUERY][:, :6]}, [QUERY, "(12, 6)", "configuration", "(12, 12)"]),
         (
-            lambda w: {**w, QUERY: w[QUERY][:, :6]},
-            rf"{QUERY} has shape \(12, 6\), but the configuration asks for \(12, 12\)",
+            lambda w: {k: v for k, v in w.items() if k.startswith("pooler")},
+            [f"{WORDS} is missing", "more"],
         ),
-        (lambda w: {k: v for k, v in w.items() if k.startswith("pooler")}, r"is missing; .*; and \d+ more"),
-        (lambda w: {k: v for k, v in w.items() if k != "pooler.dense.bias"}, "pooler.dense.bias is missing"),
-        (lambda w: {**w, QUERY: w[QUERY].astype("int32")}, f"{QUERY} is int32, but a weight must be a float tensor"),
+        (lambda w: {k: v for k, v in w.items() if k != "pooler.dense.bias"}, ["pooler.dense.bias is missing"]),
+        (lambda w: {**w, QUERY: w[QUERY].astype("int32")}, [QUERY, "int32", "float"]),
     ],
 )
-def test_bad_weights_fail_by_name(preset, function, message):
+def test_bad_weights_fail_by_name(preset, function, words):
     change(preset, function)
-    with pytest.raises(ValueError, match=message) as raised:
+    with error_names(ValueError, preset / "model.safetensors", *words):
         BertEncoder.from_preset(preset)
-    assert "model.safetensors" in str(raised.value)
 
 
 def test_layers_beyond_the_configuration_are_warned_of(preset, tmp_path):
@@ -129,8 +129,7 @@ def test_layers_beyond_the_configuration_are_warned_of(preset, tmp_path):
     more = {"lm_head.strange": np.ones(3, "float32"), "embeddings.position_ids": np.arange(16)}
     save_file({**weights, **more}, preset / "model.safetensors")
     beyond = [name for name in sorted(weights) if name.startswith("encoder.layer.1.")]
-    listed = ", ".join(beyond[:5]).replace(".", r"\.")
-    with pytest.warns(UserWarning, match=rf"\(1 layers\) has no place for them: {listed} and {len(beyond) - 5} more$"):
+    with warning_names(preset / "model.safetensors", "1 layers", *beyond[:5], f"{len(beyond) - 5} more"):
         BertEncoder.from_preset(preset)
     config = json.loads((preset / "config.json").read_text())
     (preset / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
@@ -140,48 +139,37 @@ def test_layers_beyond_the_configuration_are_warned_of(preset, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "message"),
+    ("sizes", "words"),
     [
-        ({"num_hidden_layers": 10**12}, "num_hidden_layers must be at most 1,000, not 1000000000000"),
-        ({"num_hidden_layers": 1000}, r"encoder\.layer\.\d+\.attention\.self\.query\.weight is missing"),
-        (
-            {"vocab_size": 10**9},
-            r"word_embeddings\.weight has shape .* asks for \(1000000000, ",
-        ),
-        ({"vocab_size": 10**13}, "vocab_size must be at most 2,147,483,647, not 10000000000000"),
+        ({"num_hidden_layers": 10**12}, ["num_hidden_layers", "1,000", 10**12]),
+        ({"num_hidden_layers": 1000}, ["encoder.layer.1.attention.self.query.weight is missing", "more"]),
+        ({"vocab_size": 31}, [WORDS, "(30, 12)", "configuration", "(31, 12)"]),
+        ({"vocab_size": 10**9}, [WORDS, "(30, 12)", f"({10**9}, 12)"]),
+        ({"vocab_size": 10**13}, ["vocab_size", "2,147,483,647", 10**13]),
     ],
 )
-def test_sizes_that_the_file_does_not_have(preset, sizes, message):
+def test_sizes_that_the_file_does_not_have(preset, sizes, words):
     """They cost no memory, and the next model can be loaded."""
     config = json.loads((preset / "config.json").read_text())
     (preset / "config.json").write_text(json.dumps(config | sizes))
-    with pytest.raises(ValueError, match=message):
+    with error_names(ValueError, preset, *words):
         BertEncoder.from_preset(preset)
     (preset / "config.json").write_text(json.dumps(config))
     assert BertEncoder.from_preset(preset).built
-
-
-def test_a_vocabulary_of_another_size(preset):
-    values = json.loads((preset / "config.json").read_text())
-    (preset / "config.json").write_text(json.dumps({**values, "vocab_size": 31}))
-    with pytest.raises(
-        ValueError, match=r"word_embeddings.weight has shape \(30, 12\), but the configuration asks for \(31, 12\)"
-    ):
-        BertEncoder.from_preset(preset)
 
 
 @pytest.mark.parametrize("size", [0, 5, 100, 3000])
 def test_truncated(preset, size):
     path = preset / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ValueError, match=r"model.safetensors .* is not a whole safetensors file; fetch it again"):
+    with error_names(ValueError, path, f"{size:,} bytes", "not a whole safetensors file", "fetch"):
         BertEncoder.from_preset(preset)
 
 
 def test_a_header_that_claims_too_much(preset):
     path = preset / "model.safetensors"
     path.write_bytes(struct.pack("<Q", 1 << 60) + path.read_bytes()[8:])
-    with pytest.raises(ValueError, match="is not a whole safetensors file"):
+    with error_names(ValueError, path, "not a whole safetensors file"):
         BertEncoder.from_preset(preset)
 
 
@@ -198,16 +186,17 @@ def test_types_of_numbers_that_are_no_weights(preset, dtype, size):
             entry |= {"dtype": dtype, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
-    with pytest.raises(ValueError, match=r"model.safetensors: .*word_embeddings"):
+    with error_names(ValueError, path, "embeddings.word_embeddings.weight"):
         BertEncoder.from_preset(preset)
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("config.json", ""), ("model.safetensors", "; copy the model's weights there$")]
+    ("name", "words"),
+    [("config.json", ["model.safetensors"]), ("model.safetensors", ["config.json", "copy", "weights"])],
 )
-def test_a_missing_file_is_named(preset, name, advice):
+def test_a_missing_file_is_named(preset, name, words):
     (preset / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"has no {name}.*; it holds .*{advice}"):
+    with error_names(FileNotFoundError, preset, f"no {name}", *words):
         BertEncoder.from_preset(preset)
 
 

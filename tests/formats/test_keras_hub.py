@@ -10,6 +10,7 @@ from keras_bert import formats
 
 from ..support.checkpoints import CONFIGS, read_all, same
 from ..support.keras_hub import CLASSES, write_weights
+from ..support.messages import error_names
 
 
 @pytest.mark.parametrize("family", CLASSES)
@@ -44,29 +45,29 @@ def test_what_is_missing_is_named(tmp_path):
         file["layers/stranger/vars/0"] = np.ones(3)
     with formats.open_checkpoint(tmp_path) as checkpoint:
         assert (checkpoint.missing, checkpoint.unexpected) == ([name], ["layers/stranger/vars/0"])
-        with pytest.raises(ValueError, match=rf"model.weights.h5: {name} is missing"):
+        with error_names(ValueError, tmp_path / "model.weights.h5", f"{name} is missing"):
             checkpoint.read("encoder")
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "words"),
     [
-        ({"class_name": "GPT2Backbone"}, "class_name is 'GPT2Backbone'; supported are BertBackbone"),
-        ({"class_name": 7}, "config.json has 7 in class_name; expected a string"),
-        ({"config": None}, "config.json has no config; expected an object"),
-        ({"config": {"num_inner_repetitions": 2}}, "num_inner_repetitions is 2; only 1"),
-        ({"config": {"hidden_dim": "wide"}}, "config.json has 'wide' in config.hidden_dim; expected a whole number"),
-        ({"config": {"num_heads": None}}, "config.json has no config.num_heads; expected a whole number"),
-        ({"config": {"dropout": [0.1]}}, r"config.json has \[0.1\] in config.dropout; expected a number or null"),
+        ({"class_name": "GPT2Backbone"}, ["class_name", "'GPT2Backbone'", "BertBackbone"]),
+        ({"class_name": 7}, [7, "class_name", "string"]),
+        ({"config": None}, ["no config", "object"]),
+        ({"config": {"num_inner_repetitions": 2}}, ["num_inner_repetitions", 2, 1]),
+        ({"config": {"hidden_dim": "wide"}}, ["'wide'", "config.hidden_dim", "whole number"]),
+        ({"config": {"num_heads": None}}, ["no config.num_heads", "whole number"]),
+        ({"config": {"dropout": [0.1]}}, ["[0.1]", "config.dropout", "number"]),
     ],
 )
-def test_a_config_that_is_not_known(change, message, tmp_path):
+def test_a_config_that_is_not_known(change, words, tmp_path):
     write_weights(tmp_path, "bert")
     values = json.loads((tmp_path / "config.json").read_text())
     if change.get("config"):
         change = {"config": values["config"] | change["config"]}
     (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
-    with pytest.raises(ValueError, match=message):
+    with error_names(ValueError, tmp_path / "config.json", *words):
         formats.open_checkpoint(tmp_path)
 
 
@@ -74,7 +75,7 @@ def test_a_file_that_is_cut_short(tmp_path):
     write_weights(tmp_path, "bert")
     path = tmp_path / "model.weights.h5"
     path.write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(ValueError, match=r"model.weights.h5 \(3,000 bytes\) is not a whole HDF5 file; fetch it again"):
+    with error_names(ValueError, path, "3,000 bytes", "not a whole HDF5 file", "fetch"):
         formats.open_checkpoint(tmp_path)
 
 
@@ -86,12 +87,15 @@ def test_arrays_that_are_kept_elsewhere_are_refused(tmp_path):
     with h5py.File(tmp_path / "model.weights.h5", "a") as file:
         del file[name]
         file.create_dataset(name, (12,), "float32", external=[(str(tmp_path / "secret"), 0, 48)])
-    with pytest.raises(ValueError, match=f"{name} is in another file"):
+    with error_names(ValueError, name, "another file"):
         formats.open_checkpoint(tmp_path)
 
 
-@pytest.mark.parametrize(("family", "key"), [("roberta", "num_segments"), ("bert", "vocabulary_size")])
-def test_sizes_that_no_file_of_its_size_can_hold(family, key, tmp_path):
+@pytest.mark.parametrize(
+    ("family", "key", "size"),
+    [("roberta", "num_segments", "48,000,011,872"), ("bert", "vocabulary_size", "48,000,011,056")],
+)
+def test_sizes_that_no_file_of_its_size_can_hold(family, key, size, tmp_path):
     """RoBERTa's segments are not in the file at all; an array without values takes no room in an HDF5 file."""
     write_weights(tmp_path, family)
     values = json.loads((tmp_path / "config.json").read_text())
@@ -103,9 +107,7 @@ def test_sizes_that_no_file_of_its_size_can_hold(family, key, tmp_path):
             file.create_dataset("layers/reversible_embedding/vars/0", (10**9, 12), "float32")
     with (
         formats.open_checkpoint(tmp_path) as checkpoint,
-        pytest.raises(
-            ValueError, match=r"model.weights.h5: the weights .* take 48,.* bytes, and cannot be in a file of"
-        ),
+        error_names(ValueError, tmp_path / "model.weights.h5", "weights", "configuration", f"{size} bytes"),
     ):
         checkpoint.weights("encoder")
 
@@ -115,5 +117,5 @@ def test_texts_among_the_arrays_are_refused(tmp_path):
     write_weights(tmp_path, "bert")
     with h5py.File(tmp_path / "model.weights.h5", "a") as file:
         file.create_dataset("layers/dense/vars/2", (3,), h5py.string_dtype())
-    with pytest.raises(ValueError, match="layers/dense/vars/2 holds object, not numbers"):
+    with error_names(ValueError, "layers/dense/vars/2", "object", "numbers"):
         formats.open_checkpoint(tmp_path)

@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 from keras_bert import formats
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+from ..support.messages import error_names
 
 WEIGHTS = random_weights(CONFIGS["bert"], "masked_lm")
 
@@ -25,7 +26,7 @@ def test_without_torch_it_is_refused(directory, monkeypatch):
     (directory / "model.safetensors").unlink()
     (directory / "pytorch_model.bin").write_bytes(pickle.dumps({"a": 1}))
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pytorch_model.bin is a pickle, which can run .* writes model.safetensors"):
+    with error_names(ImportError, "pytorch_model.bin", "pickle", "torch", "model.safetensors"):
         formats.open_checkpoint(directory)
 
 
@@ -72,7 +73,7 @@ def test_code_is_refused_and_not_run(saved, tmp_path):
             return open, (str(mark), "w")
 
     directory = saved(lambda tensors: {**tensors, "x": Bomb()})
-    with pytest.raises(ValueError, match=r"pytorch_model.bin was refused: it holds more than tensors"):
+    with error_names(ValueError, "pytorch_model.bin", "refused", "more than tensors"):
         formats.open_checkpoint(directory)
     assert not mark.exists()
 
@@ -84,7 +85,7 @@ def test_truncated(saved, share, zipped):
     path = directory / "pytorch_model.bin"
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ValueError, match=r"pytorch_model.bin"):
+    with error_names(ValueError, path):
         formats.open_checkpoint(directory)
 
 
@@ -94,10 +95,9 @@ def test_a_tensor_that_claims_more_than_the_file_holds(saved, torch):
     directory = saved(lambda tensors: {**tensors, name: torch.zeros(1, 1).expand(10**9, 12)})
     config = json.loads((directory / "config.json").read_text())
     (directory / "config.json").write_text(json.dumps({**config, "vocab_size": 10**9}))
+    path = directory / "pytorch_model.bin"
     with (
         formats.open_checkpoint(directory) as checkpoint,
-        pytest.raises(
-            ValueError, match=r"pytorch_model.bin: the weights .* take 48,.* bytes, and cannot be in a file of"
-        ),
+        error_names(ValueError, path, "weights", "configuration", f"{path.stat().st_size:,} bytes"),
     ):
         checkpoint.weights("encoder")

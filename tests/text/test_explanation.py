@@ -1,4 +1,4 @@
-"""What is said of each token, for each kind of tokenizer: no byte is told twice, none is left out."""
+"""What is said of each token, for each kind of tokenizer: each byte is in one of them."""
 
 import unicodedata
 
@@ -32,15 +32,15 @@ def test_spans_are_those_of_the_tokenizer_and_hold_all_of_the_text(any_tokenizer
         assert {first.byte_span, last.byte_span, first.character_span, last.character_span} == {None}
         spans = [token.byte_span for token in inside if token.token is not None]
         assert spans == list(zip(starts[row], ends[row], strict=True))
-        told = set()
+        covered = set()
         for token in inside:
             start, end = token.character_span
             assert token.text == text[start:end]
             if token.byte_span[0] < token.byte_span[1]:
                 before, upto = len(text[:start].encode()), len(text[:end].encode())
                 assert before <= token.byte_span[0] < token.byte_span[1] <= upto
-            told.update(range(start, end))
-        assert all(unicodedata.category(text[i])[0] in "ZC" for i in set(range(len(text))) - told)
+            covered.update(range(start, end))
+        assert all(unicodedata.category(text[i])[0] in "ZC" for i in set(range(len(text))) - covered)
 
 
 def of_text(tokenizer, text):

@@ -10,6 +10,7 @@ from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import ROBERTA_PAIRS, pack, truncate
 
 from ..support import small
+from ..support.messages import error_names
 
 
 def popped(a, b, room):
@@ -55,11 +56,11 @@ def test_truncation_error_names_row_length_and_limit(untraced):
     preprocessor = small.preprocessor(sequence_length=6, truncation="error")
     assert preprocessor(["the film was good"])["input_mask"].numpy().sum() == 6
     texts = ["film", "the film was very good !", "the film was very good"]
-    with pytest.raises(ValueError, match="truncation is error: the row, .* are 1 6 4"):
+    with error_names(ValueError, "truncation", "error", "row", "limit", "1 6 4"):
         preprocessor(texts)
-    with pytest.raises(ValueError, match="are 0 5 3"):
+    with error_names(ValueError, "0 5 3"):
         preprocessor((["the film"], ["was very good"]))
-    with pytest.raises(ValueError, match="are 0 7 4"):
+    with error_names(ValueError, "0 7 4"):
         preprocessor.pack([[1, 2, 3, 4, 5, 6, 7]])
 
 

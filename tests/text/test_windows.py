@@ -10,6 +10,8 @@ from keras_bert.saved_model import export_preprocessor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import truncate, windows
 
+from ..support.messages import error_names
+
 
 def slid(tokens, room, stride):
     """Windows one by one, until one reaches the end."""
@@ -92,10 +94,6 @@ def test_windows_of_pairs_of_texts(tokenizer, untraced):
     assert pair["input_type_ids"].numpy().tolist() == [[[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 0]]]
 
 
-def test_what_cannot_be(tokenizer, tmp_path):
-    with pytest.raises(ValueError, match="this one makes windows"):
+def test_windows_cannot_be_exported(tokenizer, tmp_path):
+    with error_names(ValueError, "windows"):
         export_preprocessor(BertPreprocessor(tokenizer, stride=1), tmp_path / "preprocessor")
-    with pytest.raises(ValueError, match="stride is 0"):
-        BertPreprocessor(tokenizer, stride=0)
-    with pytest.raises(ValueError, match="rows of 4 tokens have no room for windows over 2 texts"):
-        BertPreprocessor(tokenizer, sequence_length=4, stride=1)((["a"], ["b"]))
