@@ -74,8 +74,7 @@ def test_an_interrupted_run_goes_on(run, start, tmp_path, small_preset, by):
         return {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.jsonl")}
 
     broken = tmp_path / "broken"
-    # A process is killed: then what it leaves behind must not depend on who else started it.
-    process = start(*command("broken", processes=2), fresh=by != "Ctrl-C")
+    process = start(*command("broken", processes=2))
     while not files_of("broken"):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)

@@ -1,7 +1,7 @@
 """keras-bert launch: several processes train one model, whatever happens to one of them."""
 
+import functools
 import signal
-import sys
 import time
 
 import numpy as np
@@ -9,28 +9,14 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from ..support import warm
 from ..support.commands import columns
-from ..support.processes import HANGS, PIPES, start_process
-
-# The first argument is the Python to start the workers with.
-WARM = "import sys; sys.executable = sys.argv.pop(1); from keras_bert.cli import main; main()"
+from ..support.processes import HANGS
 
 
 @pytest.fixture
-def launch():
-    """Starts `keras-bert launch` in a process that ends with the test. Its workers have imported TensorFlow."""
-    processes = []
-
-    def launch(*arguments):
-        command = [sys.executable, "-c", WARM, warm.commands() / "python", "launch", "--workers", "2", *arguments]
-        processes.append(start_process(command, **PIPES))
-        return processes[-1]
-
-    yield launch
-    for process in processes:
-        process.kill()
-        process.wait()
+def launch(start):
+    """Starts `keras-bert launch` with two workers."""
+    return functools.partial(start, "launch", "--workers", "2")
 
 
 def test_only_what_trains(fails):
@@ -58,7 +44,6 @@ def test_misuse_ends_all(start, tmp_path):
         "no.csv",
         "--output",
         str(tmp_path / "model"),
-        fresh=True,
     )
     output, said = told_by(process)
     assert (process.returncode, output) == (2, "")

@@ -1,6 +1,5 @@
 """What only a real process shows: pipes, signals, terminals, and what is on standard error."""
 
-import functools
 import re
 import select
 import signal
@@ -14,12 +13,6 @@ import pytest
 from keras_bert.cli import main
 
 from ..support.processes import ENVIRONMENT, HANGS, read_until, start_process
-
-
-@pytest.fixture
-def start(start):
-    """In a Python of its own: what it writes to standard error while it imports TensorFlow is seen."""
-    return functools.partial(start, fresh=True)
 
 
 @pytest.fixture

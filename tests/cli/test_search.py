@@ -173,7 +173,7 @@ def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
     texts = {" ".join(generator.choices(words, k=generator.randint(4, 20))) for _ in range(8000)}
     (folder / "texts.txt").write_text("\n".join(sorted(texts)))
     command = ("index", "texts.txt", "--output", "texts", "--preset", str(small_preset))
-    process = start(*command, fresh=True)
+    process = start(*command)
     while not any(path.stat().st_size for path in folder.glob("texts/encoded-*.bin")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
