@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # Seconds. Not a measure of speed: a process that takes this long hangs.
@@ -42,6 +42,13 @@ def _heeding_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> None:
+    """Waits until the condition holds, while the process runs."""
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
 
 
 def read_until(pattern: str, terminal: int) -> str:
