@@ -147,7 +147,7 @@ def test_answer(run, untrained, tmp_path):
         context = " ".join(words)
         praised = next(word for word in words if word in KINDS["praise"])
         answers = [{"text": praised, "answer_start": context.index(praised)}]
-        questions.append({"context": context, "qas": [{"id": i, "question": "what is it?", "answers": answers}]})
+        questions.append({"context": context, "qas": [{"id": str(i), "question": "what is it?", "answers": answers}]})
     path = tmp_path / "train.json"
     path.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": questions}]}))
     files = ("--train", path, "--eval", path)

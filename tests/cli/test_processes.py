@@ -109,7 +109,7 @@ def test_a_terminal_shows_the_total_and_the_time_left(start, small_preset, tmp_p
     [(("export", "encoder"), "model"), (("convert",), "model"), (("encode", "a cat", "--output"), "vectors.jsonl")],
 )
 def test_a_file_that_cannot_be_written_to_its_end(start, untrained, tmp_path, command, output):
-    place = tmp_path / output
+    place = str(tmp_path / output)
     arguments = {
         "export": ("--preset", untrained, "--output", place),
         "convert": (untrained, place),
