@@ -14,7 +14,7 @@ import pytest
 
 from keras_bert import BertClassifier
 
-from .support import warm
+from .support import forking
 from .support.data import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("reader")
 
 def run(script, *arguments, cwd, python=None):
     result = subprocess.run(
-        [python or warm.commands() / "python", EXAMPLES / script, *map(str, arguments)],
+        [python or forking.commands() / "python", EXAMPLES / script, *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "TMPDIR": str(cwd)},  # what an example exports is large, and goes with the test
         capture_output=True,

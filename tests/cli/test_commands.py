@@ -12,14 +12,10 @@ from keras_bert.cli import main, streams
 from keras_bert.text import WordPieceTokenizer
 
 from ..support import small
+from ..support.commands import json_lines
+from ..support.messages import assert_names
 
-TEXTS = [
-    "I love pizza",
-    "",
-    "India is my country",
-    "Don't panic, it's 3.5 km to the café",
-    "Italy is fun",
-]
+TEXTS = ["I love pizza", "", "India is my country", "Don't panic, it's 3.5 km to the café", "Italy is fun"]
 FILMS = " ".join(str(small.VOCABULARY.index(token)) for token in ("film", "##s", "!"))
 
 
@@ -33,8 +29,8 @@ def lines(texts=TEXTS) -> bytes:
 
 
 def json_rows(result) -> list[dict]:
-    assert (result.exit_code, result.stderr) == (0, "")
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.stderr == ""
+    return json_lines(result.stdout)
 
 
 def test_encode_json_lines(run, vectors):
@@ -47,40 +43,37 @@ def test_encode_json_lines(run, vectors):
 def test_encode_npy_is_the_same_for_any_chunks(run, vectors, tmp_path, monkeypatch, texts_at_a_time):
     monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", texts_at_a_time)
     path = tmp_path / "vectors.npy"
-    assert run("encode", "--output", str(path), input=lines()).output == ""
+    assert run("encode", "--output", path, input=lines()).output == ""
     written = np.load(path)
     assert written.dtype == np.float32
     np.testing.assert_allclose(written, vectors, rtol=0, atol=1e-6)
 
 
 def test_encode_text(run, vectors, tmp_path):
-    run("encode", "--output", str(tmp_path / "vectors.txt"), input=lines())
+    run("encode", "--output", tmp_path / "vectors.txt", input=lines())
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "vectors.txt", dtype=np.float32), vectors)
 
 
 def test_encode_no_texts(run, tmp_path):
-    run("encode", "--output", str(tmp_path / "none.npy"), input=b"")
+    run("encode", "--output", tmp_path / "none.npy", input=b"")
     assert np.load(tmp_path / "none.npy").shape == (0, 32)
 
 
 def test_encode_hands_on_each_chunk_before_it_reads_the_next(run, monkeypatch):
     monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 2)
-    result = run("encode", input=b"one\ntwo\nthree\nfour\n\xff\n")
-    assert result.exit_code == 2
+    result = run("encode", input=b"one\ntwo\nthree\nfour\n\xff\n", exit_code=2)
     assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["one", "two", "three", "four"]
 
 
 def test_encode_says_how_many_texts_were_cut(run):
     result = run("encode", "word " * 600, "short")
-    assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("Warning: texts cut to 48 tokens")
 
 
-def test_encode_batch_tokens(run, fails):
-    assert fails("encode", "a", "--batch-tokens", "0").startswith("batch_tokens is 0; expected at least 1")
-    assert run("encode", "a", "--batch-tokens", "512").exit_code == 0
+def test_encode_batch_tokens(run):
+    run("encode", "a", "--batch-tokens", "512")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +84,7 @@ def prompted(small_preset, tmp_path_factory):
     parts = BertSentenceEncoder.from_preset(small_preset)
     settings = {"prompts": prompts, "default_prompt": "story", "normalize": False}
     BertSentenceEncoder(parts.encoder, parts.preprocessor, **settings).save_preset(directory)
-    return str(directory)
+    return directory
 
 
 def test_prompts(run, fails, prompted, tmp_path):
@@ -102,16 +95,14 @@ def test_prompts(run, fails, prompted, tmp_path):
         rows = json_rows(run("encode", "good", "bad", "--preset", prompted, *options))
         np.testing.assert_allclose([row["vector"] for row in rows], expected, rtol=0, atol=1e-5)
         output = tmp_path / f"vectors{name}"
-        command = ("embed", str(tmp_path / "texts.jsonl"), "--output", str(output), "--preset", prompted, *options)
-        assert run(*command).exit_code == 0
-        rows = [json.loads(line) for line in (output / "texts.jsonl").read_text().splitlines()]
+        command = ("embed", tmp_path / "texts.jsonl", "--output", output, "--preset", prompted, *options)
+        run(*command)
+        rows = json_lines((output / "texts.jsonl").read_text())
         np.testing.assert_allclose([row["vector"] for row in rows], expected, rtol=0, atol=1e-5)
         first, second = expected / np.linalg.norm(expected, axis=1, keepdims=True)
         (pair,) = json_rows(run("similarity", "good", "bad", "--preset", prompted, "--format", "jsonl", *options))
         assert pair["similarity"] == pytest.approx(first @ second, abs=2e-6)
-    told = fails("encode", "good", "--preset", prompted, "--prompt", "passage")
-    assert told == "there is no prompt 'passage'; this model has query, story"
-    assert fails("encode", "a", "--prompt", "query") == "there is no prompt 'query'; this model has no prompts"
+    assert_names(fails("encode", "good", "--preset", prompted, "--prompt", "passage"), "passage", "query, story")
     # The vectors in a directory are all of one prompt.
     told = fails(*command[:4], "--preset", prompted, "--prompt", "query")
     assert "other settings" in told or "another" in told, told
@@ -170,7 +161,7 @@ def test_similarity_json_lines(run, vectors):
 
 
 def test_similarity_npy(run, vectors, tmp_path):
-    run("similarity", "--output", str(tmp_path / "matrix.npy"), input=lines())
+    run("similarity", "--output", tmp_path / "matrix.npy", input=lines())
     np.testing.assert_allclose(np.load(tmp_path / "matrix.npy"), vectors @ vectors.T, rtol=0, atol=1e-6)
 
 
@@ -198,12 +189,11 @@ def test_similarity_writes_no_huge_table_unasked(run, fails, tmp_path):
         message = fails("similarity", "--format", output_format, input=many)
         assert message.startswith("1,001 texts make 500,500 pairs; choose some with --top or --threshold, or write the")
     assert run("similarity", "--top", "1", input=many).stdout == "1.000\ta\ta\n"
-    message = fails("similarity", "a", "b", "--top", "1", "--output", str(tmp_path / "matrix.npy"))
+    message = fails("similarity", "a", "b", "--top", "1", "--output", tmp_path / "matrix.npy")
     assert message.startswith("--top and --threshold write pairs, not the matrix of npy")
 
 
 def test_similarity_of_less_than_two(fails):
-    assert fails("similarity", "alone") == "a comparison needs two texts, but there is 1"
     assert fails("similarity", input=b"") == "a comparison needs two texts, but there are 0"
 
 
@@ -238,14 +228,9 @@ def test_the_examples_in_the_help(run, command, tmp_path, monkeypatch):
         while examples and not examples[0].strip().startswith("$ "):
             shown.append(examples.pop(0).strip())
         assert [line.strip() for line in shell(run, example[2:]).splitlines()] == shown
-    files = {
-        "attention": {"attention.html"},
-        "encode": {"reviews.npy", "reviews.jsonl"},
-        "vocab": {"vocab.txt"},
-        "project": {"projector"},
-        "senses": {"is.html"},
-    }.get(command, set())
-    assert {path.name for path in tmp_path.iterdir()} == files | {"reviews.txt"}
+    files = {"attention": "attention.html", "encode": "reviews.npy reviews.jsonl", "vocab": "vocab.txt"}
+    files |= {"project": "projector", "senses": "is.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {"reviews.txt", *files.get(command, "").split()}
 
 
 def shell(run, line: str) -> str:
@@ -257,6 +242,6 @@ def shell(run, line: str) -> str:
         else:
             assert program == "keras-bert"
             result = run(*arguments, input=data, small=False)
-            assert (result.exit_code, result.stderr) == (0, "")
+            assert result.stderr == ""
             data = result.stdout_bytes
     return data.decode()

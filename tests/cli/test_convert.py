@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from keras_bert.tasks.table import load_task
 
 from ..support import small
 from ..support.keras_hub import TOKENS, write_weights, write_wordpiece
-from ..support.processes import HANGS
+from ..support.processes import HANGS, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -38,23 +37,18 @@ def preset(tmp_path_factory):
 
 
 def told(result) -> dict[str, str]:
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stderr == ""
     return {line[:12].strip(): line[12:] for line in result.stdout.splitlines()}
 
 
 def test_inspect(run, preset):
     parameters = small.encoder().count_params()
-    assert told(run("inspect", str(preset))) == {
-        "format": "hugging_face, model.safetensors",
-        "family": "bert",
-        "size": "2 layers, 32 wide, 4 heads, feed-forward layers 64 wide",
-        "positions": "48",
+    assert told(run("inspect", preset)) == {
+        "format": "hugging_face, model.safetensors", "family": "bert", "positions": "48", "heads": "masked_lm",
+        "size": "2 layers, 32 wide, 4 heads, feed-forward layers 64 wide", "missing": "nothing",
+        "vocabulary": f"{len(small.VOCABULARY)} tokens, WordPieceTokenizer", "unexpected": "nothing",
         "parameters": f"{parameters:,} in the encoder",
-        "heads": "masked_lm",
-        "vocabulary": f"{len(small.VOCABULARY)} tokens, WordPieceTokenizer",
-        "missing": "nothing",
-        "unexpected": "nothing",
-    }
+    }  # fmt: skip
 
 
 def test_the_example_in_its_help(run):
@@ -68,17 +62,17 @@ def test_inspect_names_what_is_missing_and_what_is_too_many(run, fails, preset, 
     del tensors["cls.predictions.bias"]
     save_file({**tensors, "bert.poet.weight": np.zeros(3, np.float32)}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_bytes((preset / "config.json").read_bytes())
-    said = told(run("inspect", str(tmp_path)))
+    said = told(run("inspect", tmp_path))
     assert said["missing"] == "cls.predictions.bias"
     assert said["unexpected"] == "bert.poet.weight"
     assert said["vocabulary"] == "none"
-    assert "cls.predictions.bias is missing" in fails("convert", str(tmp_path), str(tmp_path / "new"))
+    assert "cls.predictions.bias is missing" in fails("convert", tmp_path, tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
 
 
 def test_convert_there_and_back(run, preset, tmp_path):
-    assert run("convert", str(preset), str(tmp_path / "a"), "--to", "tf1").exit_code == 0
-    back = run("convert", str(tmp_path / "a"), str(tmp_path / "b"))
+    run("convert", preset, tmp_path / "a", "--to", "tf1")
+    back = run("convert", tmp_path / "a", tmp_path / "b")
     assert back.stdout == f"{tmp_path / 'b'}: bert from tf1 to hugging_face, with masked_lm\n"
     before, after = (load_file(each / "model.safetensors") for each in (preset, tmp_path / "b"))
     assert before.keys() == after.keys()
@@ -88,7 +82,7 @@ def test_convert_there_and_back(run, preset, tmp_path):
 
 
 def test_a_sentence_encoder_stays_one(run, preset, tmp_path):
-    run("convert", str(preset), str(tmp_path / "new"))
+    run("convert", preset, tmp_path / "new")
     before, after = (BertSentenceEncoder.from_preset(each) for each in (preset, tmp_path / "new"))
     for first, last in zip(before.get_weights(), after.get_weights(), strict=True):
         np.testing.assert_array_equal(first, last)
@@ -99,14 +93,14 @@ def test_a_sentence_encoder_stays_one(run, preset, tmp_path):
 def test_labels_and_settings_are_kept(run, tmp_path):
     model = small.task(BertClassifier, ["good", "bad"], problem_type="multi_label_classification")
     model.save_preset(tmp_path / "old")
-    run("convert", str(tmp_path / "old"), str(tmp_path / "new"))
+    run("convert", tmp_path / "old", tmp_path / "new")
     again = load_task(tmp_path / "new")
     assert (again.labels, again.problem_type) == (["good", "bad"], "multi_label_classification")
 
 
 def test_a_sparse_encoder_stays_one(run, tmp_path):
     BertSparseEncoder(small.encoder(), small.preprocessor(), "sum", "log1p_relu").save_preset(tmp_path / "old")
-    assert run("convert", str(tmp_path / "old"), str(tmp_path / "new")).exit_code == 0
+    run("convert", tmp_path / "old", tmp_path / "new")
     again = load_task(tmp_path / "new")
     assert (type(again), again.pooling, again.activation) == (BertSparseEncoder, "sum", "log1p_relu")
 
@@ -121,13 +115,10 @@ def test_a_cross_encoder_stays_one(run, tmp_path, dialect):
         del config["sbert_ce_default_activation_function"]
         settings = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
         modules = [{"type": "sentence_transformers.base.modules.transformer.Transformer", "path": ""}]
-        for name, content in (
-            ("config.json", config),
-            ("config_sentence_transformers.json", settings),
-            ("modules.json", modules),
-        ):
-            (tmp_path / "old" / name).write_text(json.dumps(content))
-    assert run("convert", str(tmp_path / "old"), str(tmp_path / "new")).exit_code == 0
+        files = {"config": config, "config_sentence_transformers": settings, "modules": modules}
+        for name, content in files.items():
+            (tmp_path / f"old/{name}.json").write_text(json.dumps(content))
+    run("convert", tmp_path / "old", tmp_path / "new")
     again = load_task(tmp_path / "new")
     assert again.preprocessor.max_sequence_length == 24
     assert again.score("a film", "good") == pytest.approx(reranker.score("a film", "good"), abs=1e-6)
@@ -138,7 +129,7 @@ def test_convert_warns_of_what_it_leaves_out(run, preset, tmp_path):
     tensors = load_file(preset / "model.safetensors")
     save_file({**tensors, "bert.poet.weight": np.zeros(3, np.float32)}, tmp_path / "old" / "model.safetensors")
     (tmp_path / "old" / "config.json").write_bytes((preset / "config.json").read_bytes())
-    warnings = run("convert", str(tmp_path / "old"), str(tmp_path / "new")).stderr
+    warnings = run("convert", tmp_path / "old", tmp_path / "new").stderr
     assert "bert.poet.weight is not a weight of this family, and is left out" in warnings
     assert "has a vocabulary" in warnings
 
@@ -147,10 +138,10 @@ def test_a_preset_of_keras_hub(run, tmp_path):
     write_weights(tmp_path / "theirs", "bert", ["sequence"])
     tokens = [*TOKENS, *(f"token{i}" for i in range(30 - len(TOKENS)))]
     write_wordpiece(tmp_path / "theirs", tokens=tokens, lowercase=True)
-    said = told(run("inspect", str(tmp_path / "theirs")))
+    said = told(run("inspect", tmp_path / "theirs"))
     assert (said["format"], said["heads"]) == ("keras_hub, model.weights.h5", "sequence")
     assert said["vocabulary"] == "30 tokens, WordPieceTokenizer"
-    assert run("convert", str(tmp_path / "theirs"), str(tmp_path / "ours")).stderr == ""
+    assert run("convert", tmp_path / "theirs", tmp_path / "ours").stderr == ""
     theirs = BertClassifier.from_preset(tmp_path / "theirs", labels=["a", "b", "c"])
     ours = BertClassifier.from_preset(tmp_path / "ours", labels=["a", "b", "c"])
     for first, last in zip(theirs.get_weights(), ours.get_weights(), strict=True):
@@ -158,25 +149,13 @@ def test_a_preset_of_keras_hub(run, tmp_path):
     assert ours.preprocessor.tokenizer.vocabulary == theirs.preprocessor.tokenizer.vocabulary
 
 
-def test_what_is_there_stays(fails, preset, tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    assert fails("convert", str(preset), str(tmp_path)) == f"{tmp_path} exists; choose another name"
-    assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
-
-
 def test_inspect_describes_weights_whose_tokenizer_is_not_supported(run, preset, tmp_path):
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).write_bytes((preset / name).read_bytes())
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel"}}')
-    said, whole = (told(run("inspect", str(directory))) for directory in (tmp_path, preset))
+    said, whole = (told(run("inspect", directory)) for directory in (tmp_path, preset))
     reason = f"{tmp_path / 'tokenizer.json'} holds a WordLevel tokenizer; supported are WordPiece, BPE, Unigram"
     assert said == whole | {"vocabulary": f"cannot be read: {reason}"}
-
-
-def test_unknown_format(fails, preset, tmp_path):
-    message = fails("convert", str(preset), str(tmp_path / "new"), "--to", "onnx")
-    assert message.startswith("format is 'onnx'; expected one of hugging_face, tf1")
-    assert not list(tmp_path.iterdir())
 
 
 def test_damaged(fails, preset, tmp_path):
@@ -184,8 +163,8 @@ def test_damaged(fails, preset, tmp_path):
         (tmp_path / name).write_bytes((preset / name).read_bytes()[:-100])
         for other in {"config.json", "model.safetensors"} - {name}:
             (tmp_path / other).write_bytes((preset / other).read_bytes())
-        assert name in fails("inspect", str(tmp_path))
-        assert name in fails("convert", str(tmp_path), str(tmp_path / "new"))
+        assert name in fails("inspect", tmp_path)
+        assert name in fails("convert", tmp_path, tmp_path / "new")
         assert not (tmp_path / "new").exists()
 
 
@@ -195,10 +174,8 @@ def test_an_interrupt_leaves_nothing(start, tmp_path):
     directory = tmp_path / "large"
     config = BertConfig(hidden_size=1024, num_layers=4, num_heads=16, intermediate_size=4096)
     BertEncoder(config).save_preset(directory)
-    process = start("convert", str(directory), str(tmp_path / "new"))
-    while not list(tmp_path.glob(".new.*.new/*")):  # in the middle of writing
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.001)
+    process = start("convert", directory, tmp_path / "new")
+    wait_for(lambda: any(tmp_path.glob(".new.*.new/*")), process)  # in the middle of writing
     process.send_signal(signal.SIGTERM)
     assert process.wait(HANGS) == 128 + signal.SIGTERM
     assert [each.name for each in tmp_path.iterdir()] == ["large"]

@@ -1,7 +1,6 @@
 """keras-bert export: what it writes, what it says, and what it refuses."""
 
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from keras_bert.inference import onednn
 from keras_bert.saved_model import check
 from keras_bert.tasks import BertMaskedLM
 
-from ..support.processes import HANGS
+from ..support.processes import HANGS, wait_for
 
 TEXT = tf.constant(["The film"])
 
@@ -44,18 +43,15 @@ def test_what_is_exported(run, exports, small_preset, untrained, classifier, tmp
         ("serving", small_preset, []),
         ("serving", classifier, ["--version", "7", "--dtype", "float16", "--overwrite"]),
     ):
-        result = run("export", what, "--preset", str(preset), "--output", str(tmp_path / "new"), *options)
+        result = run("export", what, "--preset", preset, "--output", tmp_path / "new", *options)
         shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what != "encoder" else f"{tmp_path / 'new'}: 0.0 MB\n"
-        assert (result.exit_code, result.output) == (0, shown)
+        assert result.output == shown
     assert {where for _, where, _ in exports} == {str(tmp_path / "new")}
     assert [type(model) for model, _, _ in exports[3:]] == [
         BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier
     ]  # fmt: skip
-    assert [each.sequence_length for each, _, _ in exports[:3]] == [
-        48,
-        7,
-        None,
-    ]  # all positions, of which there are fewer than 128
+    # By default all positions, of which there are fewer than 128.
+    assert [each.sequence_length for each, _, _ in exports[:3]] == [48, 7, None]
     assert [settings for _, _, settings in exports] == [
         (False,), (True,), (False,), (None, False), ("float16", True), (None, None, False), (7, "float16", True)
     ]  # fmt: skip
@@ -66,9 +62,8 @@ def test_an_encoder_in_int8(run, exports, small_preset, untrained, tmp_path, mon
     for kind in (BertMaskedLM, BertSentenceEncoder):  # a precision stays with its model, which the other tests share
         monkeypatch.setattr(kind, "from_preset", kind.from_preset.__wrapped__)
     for preset in (small_preset, untrained):
-        options = ["--preset", str(preset), "--output", str(tmp_path / "new"), "--precision", "int8"]
-        result = run("export", "encoder", *options)
-        assert result.exit_code == 0, result.output
+        options = ["--preset", preset, "--output", tmp_path / "new", "--precision", "int8"]
+        run("export", "encoder", *options)
     assert [type(model) for model, *_ in exports] == [BertMaskedLM, BertEncoder]
     (with_head, *_), (encoder, *_) = exports
     assert (with_head.precision, encoder.precision) == ("int8", "int8")
@@ -78,8 +73,8 @@ def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp
     parts = BertSentenceEncoder.from_preset(small_preset)
     model = BertSentenceEncoder(parts.encoder, parts.preprocessor, prompts={"query": "you ask: "})
     model.save_preset(tmp_path / "prompted")
-    command = ("export", "serving", "--output", str(tmp_path / "saved"), "--prompt", "query", "--preset")
-    assert run(*command, str(tmp_path / "prompted")).exit_code == 0
+    command = ("export", "serving", "--output", tmp_path / "saved", "--prompt", "query", "--preset")
+    run(*command, tmp_path / "prompted")
     ((exported, *_),) = exports
     np.testing.assert_allclose(
         exported.serve(TEXT)["embedding"], model.encode(["you ask: The film"]), rtol=0, atol=1e-6
@@ -95,7 +90,7 @@ def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, mon
         raise FileExistsError("new exists; pass overwrite to replace it, or choose another name")
 
     monkeypatch.setattr(saved_model, "export_serving", refuse)
-    message = fails("export", "serving", "--preset", str(small_preset), "--output", "new")
+    message = fails("export", "serving", "--preset", small_preset, "--output", "new")
     assert message == "new exists; pass overwrite to replace it, or choose another name"
 
     monkeypatch.setattr(check, "check_serving", lambda directory: [f"{directory} is fine", "all of it"])
@@ -106,53 +101,34 @@ def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, mon
 
 @pytest.mark.slow
 def test_serving_and_check(run, fails, small_preset, tmp_path):
-    command = ("export", "serving", "--preset", str(small_preset), "--output", str(tmp_path), "--version", "7")
+    command = ("export", "serving", "--preset", small_preset, "--output", tmp_path, "--version", "7")
     assert run(*command).stdout.startswith(f"{tmp_path / '7'}: ")
     signature = tf.saved_model.load(tmp_path / "7").signatures["serving_default"]
     expected = BertSentenceEncoder.from_preset(small_preset)(TEXT)
     np.testing.assert_allclose(signature(text=TEXT)["embedding"], expected, rtol=0, atol=1e-6)
     assert fails(*command).endswith("exists; pass overwrite to replace it, or choose another name")
 
-    assert "each on disk once" in run("export", "--check", str(tmp_path)).stdout
+    assert "each on disk once" in run("export", "--check", tmp_path).stdout
     (tmp_path / "7" / "saved_model.pb").write_bytes(b"nonsense")
-    assert "damaged" in fails("export", "--check", str(tmp_path), exit_code=1)
+    assert "damaged" in fails("export", "--check", tmp_path, exit_code=1)
 
 
 @pytest.mark.slow
 def test_other_runtimes(run, fails, small_preset, classifier, tmp_path):
-    command = ("export", "litert", "--output", str(tmp_path / "out"), "--preset")
-    lines = run(*command, str(small_preset), "--sequence-length", "16").stdout.splitlines()
+    command = ("export", "litert", "--output", tmp_path / "out", "--preset")
+    lines = run(*command, small_preset, "--sequence-length", "16").stdout.splitlines()
     assert lines[0].startswith("embedding: at most ")
     assert lines[-1].startswith(f"{tmp_path / 'out'}: ")
-    assert "pass overwrite to replace it" in fails(*command, str(small_preset))
-    lines = run(*command, str(small_preset), "--encoder", "--overwrite", "--precision", "int8").stdout.splitlines()
+    assert "pass overwrite to replace it" in fails(*command, small_preset)
+    lines = run(*command, small_preset, "--encoder", "--overwrite", "--precision", "int8").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == ["pooled_output", "sequence_output"]
-    assert fails(*command, str(classifier), "--overwrite", "--precision", "bfloat16").startswith(
-        "LiteRT does not support"
-    )
-
-
-@pytest.mark.parametrize("output", ["file", "file/model"])
-@pytest.mark.parametrize("what", ["preprocessor", "serving"])
-def test_directories_that_cannot_be_made(fails, small_preset, tmp_path, what, output):
-    (tmp_path / "file").touch()
-    message = fails("export", what, "--preset", str(small_preset), "--output", str(tmp_path / output))
-    assert message == f"cannot write into {tmp_path / output}: Not a directory"
-
-
-def test_what_is_there_stays(fails, small_preset, tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    message = fails("export", "preprocessor", "--preset", str(small_preset), "--output", str(tmp_path), "--overwrite")
-    assert "is not replaced" in message
-    assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
+    assert fails(*command, classifier, "--overwrite", "--precision", "bfloat16").startswith("LiteRT does not support")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone"),
         (["--check", "x", "encoder", "--output", "y"], "give a command ("),
-        (["encoder", "--preset", "nowhere", "--output", "y"], "neither a directory nor a known preset"),
         (["preprocessor", "--output", "y", "--preset", "PRESET", "--sequence-length", "2"], "sequence_length is 2"),
         (
             ["preprocessor", "--output", "y", "--preset", "PRESET", "--sequence-length", "1000"],
@@ -161,16 +137,14 @@ def test_what_is_there_stays(fails, small_preset, tmp_path):
     ],
 )
 def test_mistakes(fails, small_preset, arguments, message):
-    assert message in fails("export", *(str(small_preset) if each == "PRESET" else each for each in arguments))
+    assert message in fails("export", *(small_preset if each == "PRESET" else each for each in arguments))
 
 
 @pytest.mark.timing
 @pytest.mark.slow
 def test_an_interrupt_leaves_nothing(start, small_preset, tmp_path):
-    process = start("export", "serving", "--preset", str(small_preset), "--output", str(tmp_path / "model"))
-    while not list(tmp_path.glob("model/.1.*.new/variables/*")):  # in the middle of writing
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.01)
+    process = start("export", "serving", "--preset", small_preset, "--output", tmp_path / "model")
+    wait_for(lambda: any(tmp_path.glob("model/.1.*.new/variables/*")), process)  # in the middle of writing
     process.send_signal(signal.SIGINT)
     assert process.wait(HANGS) == 130
     assert list((tmp_path / "model").iterdir()) == []

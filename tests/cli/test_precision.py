@@ -20,18 +20,16 @@ def _a_model_for_each_command(monkeypatch):
 
 def test_encode_and_embed(run, tmp_path):
     for precision in ("float32", "int8"):
-        result = run("encode", *TEXTS, "--precision", precision, "--output", str(tmp_path / f"{precision}.npy"))
-        assert result.exit_code == 0, result.output
+        result = run("encode", *TEXTS, "--precision", precision, "--output", tmp_path / f"{precision}.npy")
         assert ("a few built-in sentences" in result.stderr) == (precision == "int8")
     exact, lower = (np.load(tmp_path / f"{precision}.npy") for precision in ("float32", "int8"))
     assert 0.97 < (exact * lower).sum(axis=1).min() < 0.9999
     texts = tmp_path / "texts.jsonl"
     texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    assert run("embed", str(texts), "--precision", "int8", "--output", str(tmp_path / "vectors")).exit_code == 0
+    run("embed", texts, "--precision", "int8", "--output", tmp_path / "vectors")
     rows = [json.loads(line)["vector"] for line in (tmp_path / "vectors" / "texts.jsonl").read_text().splitlines()]
     np.testing.assert_allclose(rows, lower, atol=1e-6)
-    again = run("embed", str(texts), "--output", str(tmp_path / "vectors"))  # would mix two precisions
-    assert again.exit_code == 2
+    again = run("embed", texts, "--output", tmp_path / "vectors", exit_code=2)  # would mix two precisions
     assert "with other preset" in again.stderr
 
 
@@ -39,52 +37,29 @@ def test_encode_and_embed(run, tmp_path):
 def test_own_texts(run, tmp_path):
     given = tmp_path / "given.txt"
     given.write_text("\n".join(TEXTS * 5))
-    result = run("encode", *TEXTS, "--precision", "int8", "--calibration", str(given))
-    assert result.exit_code == 0
+    result = run("encode", *TEXTS, "--precision", "int8", "--calibration", given)
     assert "built-in" not in result.stderr
     assert run("encode", *TEXTS, "--precision", "int8").stdout != result.stdout
-
-
-@pytest.mark.parametrize(
-    ("content", "precision", "message"),
-    [
-        ("a text", "bfloat16", "--calibration is for --precision int8"),
-        ("\n\n", "int8", "is empty"),
-        (None, "int8", "No such file"),
-    ],
-)
-def test_bad_calibration(run, tmp_path, content, precision, message):
-    given = tmp_path / "given.txt"
-    if content is not None:
-        given.write_text(content)
-    result = run("encode", "a", "--precision", precision, "--calibration", str(given))
-    assert result.exit_code == 2
-    assert message in result.stderr
 
 
 def test_ranges_that_a_preset_keeps(run, small_preset, tmp_path):
     model = BertSentenceEncoder.from_preset(small_preset)
     model.set_precision("int8", TEXTS)
     model.save_preset(tmp_path / "kept")
-    result = run("encode", *TEXTS, "--preset", str(tmp_path / "kept"), "--precision", "int8", small=False)
-    assert (result.exit_code, result.stderr) == (0, "")
+    result = run("encode", *TEXTS, "--preset", tmp_path / "kept", "--precision", "int8", small=False)
+    assert result.stderr == ""
     layers = f"int8           all {model.encoder.config.num_layers} layers"
-    assert run("summary", str(tmp_path / "kept")).stdout.splitlines()[-1] == layers
-    assert "int8" not in run("summary", str(small_preset)).stdout
-    told = run("summary", str(small_preset), "--precision", "int8")
+    assert run("summary", tmp_path / "kept").stdout.splitlines()[-1] == layers
+    assert "int8" not in run("summary", small_preset).stdout
+    told = run("summary", small_preset, "--precision", "int8")
     assert told.stdout.splitlines()[-1].startswith("int8           ")
     assert "a few built-in sentences" in told.stderr
 
 
 def test_layers_that_are_left_out_are_told(run, small_preset, tmp_path, monkeypatch):
     monkeypatch.setattr("keras_bert.inference.precision._LEAST_COSINE", 1.1)  # never reached
-    result = run("summary", str(small_preset), "--precision", "int8")
+    result = run("summary", small_preset, "--precision", "int8")
     assert result.stdout.splitlines()[-1] == "int8           0 of 2 layers, without 1, 2, which lose too much"
-
-
-def test_a_size_has_no_weights(fails):
-    message = fails("summary", "bert-tiny", "--precision", "int8")
-    assert message == "bert-tiny is a size, without weights; --precision is for a preset"
 
 
 @pytest.mark.slow
@@ -93,20 +68,19 @@ def test_pairs(run, fails, pairs, tmp_path):
     given.write_text("text\ttext_pair\n" + "".join(f"{text}\tgood film\n" for text in TEXTS))
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps({"text": "good", "text_pair": "bad"}))
-    command = ("predict", pairs, "--file", str(rows), "--precision", "int8", "--calibration")
-    result = run(*command, str(given))
-    assert result.exit_code == 0, result.output
+    command = ("predict", pairs, "--file", rows, "--precision", "int8", "--calibration")
+    result = run(*command, given)
     assert "built-in" not in result.stderr
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(TEXTS))
-    assert fails(*command, str(lines)) == (
+    assert fails(*command, lines) == (
         f"{lines}: this model reads text and text_pair; give a .csv, .tsv or .jsonl of both"
     )
     given.write_text("question\tcontext\nwho?\tthe cat\n")
-    message = fails(*command, str(given))
+    message = fails(*command, given)
     assert message == f"{given} has no column 'text'; its columns are 'question', 'context'"
     given.write_text("text\ttext_pair\ngood\n")
-    assert fails(*command, str(given)) == (
+    assert fails(*command, given) == (
         f"{given}: 1 of 1 rows cannot be used, so nothing is left: line 2: 1 cell instead of 2"
     )
     given.with_suffix(".jsonl").write_text('{"text": "good", "text_pair": 3}\n')
@@ -119,4 +93,4 @@ def pairs(untrained, tmp_path_factory):
     """The directory of an untrained classifier of pairs."""
     directory = tmp_path_factory.mktemp("pairs") / "model"
     BertClassifier.from_preset(untrained, labels=["no", "yes"], pairs=True).save_preset(directory)
-    return str(directory)
+    return directory

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import time
 
 import keras
 import numpy as np
@@ -22,7 +21,7 @@ from keras_bert.training.run_files import save_state
 
 from ..support import small
 from ..support.commands import SIZES, flat, write_documents
-from ..support.processes import HANGS
+from ..support.processes import HANGS, wait_for
 
 SIZES = {**SIZES, "max_positions": 24}
 TOKENS = small.VOCABULARY
@@ -38,9 +37,8 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     folder, options = corpus
     options |= {"--copies": "2", "--masked-unit": "word", "--steps": "4"}
     rate = PretrainingRecipe(steps=4).for_width(SIZES["hidden_size"]).learning_rate
-    command = ("pretrain", str(folder / "texts"), *flat(options))
+    command = ("pretrain", folder / "texts", *flat(options))
     result = run(*command)
-    assert result.exit_code == 0, result.output
     first, second, said, *steps = result.stderr.splitlines()
     assert said == f"learning rate {rate:g} for this model, as it is {SIZES['hidden_size']} wide"
     assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens")
@@ -74,12 +72,11 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     weights = (model / "model.safetensors").read_bytes()
 
     again = run(*command)  # it is over, so nothing is trained
-    assert (again.exit_code, again.stdout) == (0, result.stdout)
+    assert again.stdout == result.stdout
     finished = f"the run in {model} is finished, after step 4 of 4; nothing is trained"
     assert again.stderr.splitlines() == [finished, first, second, said]
     for changes, message in (("--steps", "5"), "other steps"), (("--seed", "1"), "other seed"):
-        other = run(*command, *changes)
-        assert other.exit_code == 2
+        other = run(*command, *changes, exit_code=2)
         assert message in other.stderr.splitlines()[-1]
     assert (model / "model.safetensors").read_bytes() == weights
 
@@ -87,10 +84,9 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
 @pytest.mark.slow
 def test_longer_rows_at_the_end(run, corpus):
     folder, options = corpus
-    command = ("pretrain", str(folder / "texts"), *flat(options | {"--sequence-length": "12"}))
+    command = ("pretrain", folder / "texts", *flat(options | {"--sequence-length": "12"}))
     then = ("--then-steps", "3", "--then-length", "20", "--then-batch-size", "4", "--dtype", "mixed_bfloat16")
     result = run(*command, *then)
-    assert result.exit_code == 0, result.output
     assert keras.config.dtype_policy().name == "float32"  # as before
     said = result.stderr.splitlines()
     assert [line.rpartition(", in ")[2] for line in said[:3:2]] == ["rows of 12 tokens", "rows of 20 tokens"]
@@ -121,8 +117,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
     options |= {"--masked-unit": "span", "--copies": "9", "--processes": "3"}
-    result = run("pretrain", str(folder / "held.txt"), *flat(options), "--static-masking", "--pack")
-    assert result.exit_code == 0, result.output
+    result = run("pretrain", folder / "held.txt", *flat(options), "--static-masking", "--pack")
     assert result.stdout == "loss\t2.0000\n"
     expected = {"objective": "sentences", "layout": "sentences", "masked_unit": "span", "seed": 7}
     expected |= {"copies": 9, "pack": True, "processes": 3}
@@ -149,15 +144,14 @@ def test_a_process_is_killed(fails, corpus, monkeypatch):
 
     folder, options = corpus
     monkeypatch.setattr(runs, "write_records", killed)
-    assert fails("pretrain", str(folder / "texts"), *flat(options), exit_code=1) == "a process ended"
+    assert fails("pretrain", folder / "texts", *flat(options), exit_code=1) == "a process ended"
 
 
 @pytest.mark.slow
 def test_a_named_size_and_processes(run, corpus):
     folder, options = corpus
     options |= {"--objective": "sentences", "--size": "tiny"}
-    result = run("pretrain", str(folder / "texts"), *flat(options), "--pack", "--processes", "2")
-    assert result.exit_code == 0, result.output
+    run("pretrain", folder / "texts", *flat(options), "--pack", "--processes", "2")
     for name in ("records", "validation"):
         record = next(iter(Records(folder / "model/training" / name).in_order(1)))
         assert "input_document_ids" in record
@@ -173,39 +167,25 @@ def test_byte_pairs(run, corpus):
     tokenizer.save_preset(folder / "tokens")
     family = {"family": "roberta", "pad_token_id": 1, "positions_after_padding": True, "type_vocab_size": 1}
     write_config(folder / "config.json", BertConfig(vocab_size=tokenizer.vocabulary_size, **SIZES, **family))
-    options |= {"--vocab": str(folder / "tokens"), "--objective": "sentences"}
-    result = run("pretrain", str(folder / "texts/a.txt"), *flat(options), "--masked-unit", "span")
-    assert result.exit_code == 0, result.output
+    options |= {"--vocab": folder / "tokens", "--objective": "sentences"}
+    result = run("pretrain", folder / "texts/a.txt", *flat(options), "--masked-unit", "span")
     assert "next_sentence" not in result.output.replace("--objective", "")
-    assert run("fill", options["--output"], "the <mask> and").exit_code == 0
+    run("fill", options["--output"], "the <mask> and")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"FILE": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
-        ({"FILE": "empty"}, "the directory {folder}/empty has no .txt files"),
-        ({"--eval": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
-        ({"--vocab": "nowhere.txt"}, "nowhere.txt"),
         ({"--vocab": "no-mask.txt"}, "{folder}/no-mask.txt has no [MASK]"),
         ({"--vocab": "cased.txt"}, "{folder}/cased.txt has capitals, such as 'A0', "),
         ({"--vocab": "empty"}, "{folder}/empty has no "),
-        ({"--size": "huge"}, "there is no size '{folder}/huge'; the sizes are tiny, mini, "),
-        ({"--size": "nowhere.json"}, "nowhere.json"),
-        (
-            {"--size": "other.json"},
-            "{folder}/other.json: the vocabulary has {tokens} tokens, but the model's embedding",
-        ),
+        ({"--size": "other.json"}, "{folder}/other.json: the vocabulary has {tokens} tokens, but the model's emb"),
         ({"--size": "padded.json"}, "{folder}/padded.json: pad_token_id is 3, but it is 0 in the vocabulary"),
-        (
-            {"--then-steps": "2", "--then-length": "40"},
-            "sequence_length is 40; expected 3 ([CLS] a [SEP]) to 24",
-        ),
+        ({"--then-steps": "2", "--then-length": "40"}, "sequence_length is 40; expected 3 ([CLS] a [SEP]) to 24"),
         ({"--size": "roberta.json"}, "roberta has no head for pairs; choose the objective 'sentences'"),
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),
-        ({"--output": "texts"}, "{folder}/texts exists and is not the directory of a run; choose another output"),
         ({"--output": "/proc/x"}, "/proc/x: No such file or directory"),
         ({"--output": "held.txt"}, "{folder}/held.txt exists and is not the directory of a run"),
     ],
@@ -219,12 +199,9 @@ def test_mistakes(fails, corpus, changes, message):
     write_config(folder / "other.json", BertConfig(vocab_size=50, **SIZES))
     write_config(folder / "padded.json", BertConfig(vocab_size=len(TOKENS), pad_token_id=3, **SIZES))
     longer = {**SIZES, "max_positions": 32, "positions_after_padding": True}
-    write_config(
-        folder / "roberta.json",
-        BertConfig(vocab_size=len(TOKENS), **longer, family="roberta"),
-    )
-    paths = {name: value if value.isdigit() else str(folder / value) for name, value in changes.items()}
-    text = paths.pop("FILE", str(folder / "texts"))
+    write_config(folder / "roberta.json", BertConfig(vocab_size=len(TOKENS), **longer, family="roberta"))
+    paths = {name: value if value.isdigit() else folder / value for name, value in changes.items()}
+    text = paths.pop("FILE", folder / "texts")
     before = sorted(folder.rglob("*"))
     assert message.format(folder=folder, tokens=len(TOKENS)) in fails("pretrain", text, *flat(options | paths))
     assert sorted(folder.rglob("*")) == before
@@ -238,13 +215,12 @@ def test_vocab_pretrain_fill(run, corpus):
     words = [f"{letter}{digit}" for letter in "abcdefgh" for digit in range(4)]
     for seed, (name, count) in enumerate({"texts/a.txt": 300, "held.txt": 12}.items()):
         write_documents(folder / name, count, seed, words)
-    assert run("vocab", str(folder / "texts"), "--size", "60", "--output", str(folder / "learned")).exit_code == 0
+    run("vocab", folder / "texts", "--size", "60", "--output", folder / "learned")
     tokens = load_tokenizer(folder / "learned").vocabulary_size
     (folder / "texts/b.txt").unlink()
     write_config(folder / "config.json", BertConfig(vocab_size=tokens, **SIZES))
-    options |= {"--vocab": str(folder / "learned"), "--steps": "600", "--measure-every": "300", "--batch-size": "32"}
-    result = run("pretrain", str(folder / "texts"), *flat(options), "--learning-rate", "3e-3", "--warmup", "0.1")
-    assert result.exit_code == 0, result.output
+    options |= {"--vocab": folder / "learned", "--steps": "600", "--measure-every": "300", "--batch-size": "32"}
+    result = run("pretrain", folder / "texts", *flat(options), "--learning-rate", "3e-3", "--warmup", "0.1")
     measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
     assert float(measures["masked_lm_accuracy"]) > 0.3, measures
     texts = ["b0 b1 b2 [MASK] b0 b1.", "c2 [MASK] c0 c1 c2 c3."]
@@ -263,26 +239,21 @@ def test_an_interrupted_run_goes_on(run, start, corpus, moment):
         options |= {"--copies": "20", "--steps": "10"}
 
     def command(name, **more) -> tuple[str, ...]:
-        return "pretrain", str(folder / "texts"), *flat(options | {"--output": str(folder / name)} | more)
+        return "pretrain", folder / "texts", *flat(options | {"--output": folder / name} | more)
 
     shows = {"records": f"training/records/{SETTINGS}", "training": "training/state.safetensors"}[moment]
     process = start(*command("broken", **({"--processes": "2"} if moment == "records" else {})))
-    while not (folder / "broken" / shows).exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
+    wait_for(lambda: (folder / "broken" / shows).exists(), process)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     place = {"records": "", "training": r" after step \d\d of 60"}[moment]
-    unfinished = (
-        rf"the run in {folder}/broken is unfinished\. To begin anew, add --overwrite; to resume, run: keras-bert "
-    )
+    unfinished = rf"the run in {folder}/broken is unfinished\. .* --overwrite; to resume, run: keras-bert "
     assert re.fullmatch(rf"Interrupted{place}; {unfinished}pretrain .*", said.decode().splitlines()[-1])
     assert not (folder / "broken/config.json").exists()
     assert not list((folder / "broken").rglob("*.tmp"))
     for name in ("broken", "unbroken"):
         result = run(*command(name))
-        assert result.exit_code == 0, result.output
         assert ("step 10 of" in result.stderr) == (name == "unbroken" or moment == "records")
     models = [(folder / name / "model.safetensors").read_bytes() for name in ("broken", "unbroken")]
     assert models[0] == models[1]

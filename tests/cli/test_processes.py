@@ -1,6 +1,5 @@
 """What only a real process shows: pipes, signals, terminals, and what is on standard error."""
 
-import functools
 import re
 import select
 import signal
@@ -13,15 +12,9 @@ import pytest
 
 from keras_bert.cli import main
 
-from ..support.processes import ENVIRONMENT, HANGS, read_until, start_process
+from ..support.processes import ENVIRONMENT, HANGS, read_until, start_process, wait_for
 
 pytestmark = pytest.mark.timing
-
-
-@pytest.fixture
-def start(start):
-    """In a Python of its own: what it writes to standard error while it imports TensorFlow is seen."""
-    return functools.partial(start, fresh=True)
 
 
 @pytest.fixture
@@ -35,14 +28,15 @@ def big_file(tmp_path):
 def test_help_does_not_wait_for_tensorflow():
     code = (
         "import sys; from keras_bert.cli import main\n"
-        "for arguments in [[], *([name] for name in main.commands), ['export', 'serving']]:\n"
+        "nested = [[name, each] for name in main.commands for each in getattr(main.commands[name], 'commands', ())]\n"
+        "for arguments in [[], *([name] for name in main.commands), *nested]:\n"
         "    assert main([*arguments, '--help'], standalone_mode=False) == 0\n"
         "slow = {'tensorflow', 'keras', 'numpy', 'tqdm', 'grpc'} & set(sys.modules)\n"
         "sys.exit(f'imported {slow}' if slow else 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("Usage: ") == len(main.commands) + 2
+    assert done.stdout.count("Usage: ") > len(main.commands) + 10
 
 
 @pytest.mark.slow
@@ -79,25 +73,12 @@ def test_an_interrupt_takes_the_unfinished_file_with_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_refusal_to_overwrite_is_one_line(start, tmp_path):
-    output, table = tmp_path / "output", tmp_path / "x.csv"
-    output.mkdir()
-    (output / "mine.txt").touch()
-    table.write_text("text,label\na,b\n")
-    process = start("finetune", "classify", "--train", str(table), "--output", str(output), "--overwrite")
-    out, error = process.communicate(timeout=HANGS)
-    assert (process.returncode, out) == (2, b"")
-    told = f"Error: {output} holds mine.txt, which no run wrote; move that away, or choose another output\n"
-    assert error.decode() == told
-
-
-@pytest.mark.slow
 def test_ctrl_c_in_the_middle_leaves_nothing_behind(start, small_preset, big_file, tmp_path, terminal):
     folder = tmp_path / "results"
     folder.mkdir()
     user, stderr = terminal
-    source = ("--preset", str(small_preset), "--file", str(big_file))
-    process = start("encode", *source, "--output", str(folder / "vectors.npy"), stderr=stderr)
+    source = ("--preset", small_preset, "--file", big_file)
+    process = start("encode", *source, "--output", folder / "vectors.npy", stderr=stderr)
     shown = read_until(r"\d+/\d+ .*texts/s", user)
     (unfinished,) = folder.iterdir()
     assert unfinished.stat().st_size > 100_000
@@ -115,7 +96,7 @@ def test_a_terminal_shows_the_total_and_the_time_left(start, small_preset, tmp_p
     path = tmp_path / "texts.txt"
     path.write_text("the film was good\n" * 50_000)
     user, stderr = terminal
-    process = start("encode", "--preset", str(small_preset), "--file", str(path), stderr=stderr)
+    process = start("encode", "--preset", small_preset, "--file", path, stderr=stderr)
     drain = threading.Thread(target=process.stdout.read, daemon=True)
     drain.start()
     read_until(r"\d+/50000 .*<\d+:\d+", user)
@@ -127,11 +108,7 @@ def test_a_terminal_shows_the_total_and_the_time_left(start, small_preset, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "output"),
-    [
-        (("export", "encoder"), "model"),
-        (("convert",), "model"),
-        (("encode", "a cat", "--output"), "vectors.jsonl"),
-    ],
+    [(("export", "encoder"), "model"), (("convert",), "model"), (("encode", "a cat", "--output"), "vectors.jsonl")],
 )
 def test_a_file_that_cannot_be_written_to_its_end(start, untrained, tmp_path, command, output):
     place = str(tmp_path / output)
@@ -157,10 +134,8 @@ def test_a_file_that_cannot_be_written_to_its_end(start, untrained, tmp_path, co
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "seconds"), [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.5)])
 def test_ctrl_c_while_tensorflow_is_imported(start, tmp_path, number, seconds):
-    process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"))
-    while not list(tmp_path.iterdir()):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
+    process = start("encode", "a", "--output", tmp_path / "vectors.npy")
+    wait_for(lambda: any(tmp_path.iterdir()), process)
     time.sleep(seconds)
     process.send_signal(number)
     assert process.communicate(timeout=HANGS) == (b"", b"Interrupted; no file was written.\n")
@@ -170,7 +145,7 @@ def test_ctrl_c_while_tensorflow_is_imported(start, tmp_path, number, seconds):
 
 @pytest.mark.slow
 def test_a_reader_that_has_enough_ends_the_command_quietly(start, small_preset, big_file):
-    process = start("tokenize", "--preset", str(small_preset), "--file", str(big_file))
+    process = start("tokenize", "--preset", small_preset, "--file", big_file)
     assert process.stdout.readline() == b"the film was good " * 3 + b"the film was good\n"
     process.stdout.close()
     assert process.wait(timeout=HANGS) == 1
@@ -179,7 +154,7 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(start, small_preset, 
 
 @pytest.mark.slow
 def test_nobody_waits_for_the_next_line_and_only_an_interrupt_is_told(start, small_preset):
-    process = start("tokenize", "--preset", str(small_preset), stdin=subprocess.PIPE)
+    process = start("tokenize", "--preset", small_preset, stdin=subprocess.PIPE)
     for line in (b"the film\n", b"good music\n"):
         process.stdin.write(line)
         process.stdin.flush()

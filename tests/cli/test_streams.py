@@ -10,6 +10,8 @@ from keras_bert import presets
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
 
+from ..support.messages import assert_names
+
 COMMANDS = ["encode", "tokenize", "detokenize", "similarity"]
 
 
@@ -18,10 +20,10 @@ def test_arguments_a_file_and_a_pipe_give_the_same(run, tmp_path):
     (tmp_path / "texts").write_bytes("I love films\r\n\nnaïve".encode())
     expected = b"i love film ##s\n\nn ##a ##ive\n"
     assert run("tokenize", *texts).stdout_bytes == expected
-    assert run("tokenize", "--file", str(tmp_path / "texts")).stdout_bytes == expected
+    assert run("tokenize", "--file", tmp_path / "texts").stdout_bytes == expected
     assert run("tokenize", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
     assert run("tokenize", "--file", "-", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
-    rows = run("tokenize", "--file", str(tmp_path / "texts"), "--format", "jsonl").stdout.splitlines()
+    rows = run("tokenize", "--file", tmp_path / "texts", "--format", "jsonl").stdout.splitlines()
     assert [json.loads(row)["text"] for row in rows] == texts
 
 
@@ -35,12 +37,12 @@ def test_lines_are_what_wc_and_sed_count(run):
 
 def test_no_texts_no_lines(run):
     result = run("tokenize", input=b"")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stdout == ""
 
 
 def test_bytes_that_are_not_utf8(fails, tmp_path):
     (tmp_path / "latin").write_bytes("one\ntwo\ncafé\n".encode("latin-1"))
-    assert fails("tokenize", "--file", str(tmp_path / "latin")).startswith(
+    assert fails("tokenize", "--file", tmp_path / "latin").startswith(
         f"{tmp_path / 'latin'}, line 3 is not UTF-8: bad byte 0xe9 at byte 3; convert"
     )
     assert fails("encode", input=b"\xff").startswith("standard input, line 1 is not UTF-8: bad byte 0xff at byte 0")
@@ -54,14 +56,7 @@ def test_arguments_and_a_file(fails, command):
 
 
 def test_unreadable_files(fails, tmp_path):
-    assert fails("tokenize", "--file", "nowhere.txt") == "cannot read nowhere.txt: No such file or directory"
-    assert fails("tokenize", "--file", str(tmp_path)) == f"cannot read {tmp_path}: Is a directory"
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_unknown_presets(fails, command):
-    message = fails(command, "1", "--preset", "all-MiniLM")
-    assert message.startswith("'all-MiniLM' is neither a directory nor a known preset; known presets are all-MiniLM-L6")
+    assert fails("tokenize", "--file", tmp_path) == f"cannot read {tmp_path}: Is a directory"
 
 
 def test_a_preset_whose_package_is_missing(fails, monkeypatch):
@@ -73,21 +68,20 @@ def test_a_preset_whose_package_is_missing(fails, monkeypatch):
 
 def test_damaged_presets(fails, tmp_path):
     told = "or tokenizer.json; it holds nothing; copy the files of the model's tokenizer there"
-    assert told in fails("tokenize", "a", "--preset", str(tmp_path))
-    assert "has no" in fails("encode", "a", "--preset", str(tmp_path))
+    assert told in fails("tokenize", "a", "--preset", tmp_path)
     (tmp_path / "vocab.txt").write_text("a\na\n")
-    assert "has 'a' twice, in lines 1 and 2" in fails("detokenize", "0", "--preset", str(tmp_path))
+    assert "has 'a' twice, in lines 1 and 2" in fails("detokenize", "0", "--preset", tmp_path)
 
 
 def test_files_are_not_overwritten_unless_asked(run, fails, tmp_path):
     path = tmp_path / "tokens.txt"
     path.write_text("precious")
     message = f"{path} exists; replace it with --overwrite, or choose another name"
-    assert fails("tokenize", "a", "--output", str(path)) == message
+    assert fails("tokenize", "a", "--output", path) == message
     assert path.read_text() == "precious"
     with open(path) as reader:
-        result = run("tokenize", "a", "--output", str(path), "--overwrite")
-        assert (result.exit_code, result.output) == (0, "")
+        result = run("tokenize", "a", "--output", path, "--overwrite")
+        assert result.output == ""
         assert reader.read() == "precious"  # who reads it meanwhile sees no half of the new one
     assert path.read_text() == "a\n"
     assert list(tmp_path.iterdir()) == [path]
@@ -147,24 +141,22 @@ def test_a_failure_leaves_nothing_half_written(fails, tmp_path, monkeypatch, old
     path = tmp_path / "tokens.txt"
     if old:
         path.write_text(old)
-    message = fails("tokenize", "--output", str(path), "--overwrite", input=b"one\ntwo\n\xff")
+    message = fails("tokenize", "--output", path, "--overwrite", input=b"one\ntwo\n\xff")
     assert message.startswith("standard input, line 3")
     assert [file.read_text() for file in tmp_path.iterdir()] == ([old] if old else [])
 
 
 def test_links_are_followed_and_devices_left_alone(run, fails, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    run("tokenize", "a", "--output", str(tmp_path / "link"))
+    run("tokenize", "a", "--output", tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_text() == "a\n"
     # A pipe stands for all devices. Not /dev/null: run as root, a fault here would put a file in its place.
     for place in (tmp_path / "pipe", tmp_path / "folder"):
         os.mkfifo(place) if place.name == "pipe" else place.mkdir()
-        assert (
-            fails("tokenize", "a", "--output", str(place), "--overwrite") == f"cannot write {place}: it is not a file"
-        )
+        assert fails("tokenize", "a", "--output", place, "--overwrite") == f"cannot write {place}: it is not a file"
         assert not place.is_file()
-    assert "there is no directory" in fails("tokenize", "a", "--output", str(tmp_path / "no" / "file"))
+    assert "there is no directory" in fails("tokenize", "a", "--output", tmp_path / "no" / "file")
 
 
 def test_lines_of_a_file_are_counted(tmp_path):
@@ -174,37 +166,29 @@ def test_lines_of_a_file_are_counted(tmp_path):
     assert streams.open_texts(("a", "b"), None).count() == 2
 
 
-def test_a_full_disk(fails):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "write_lines", _no_space)
-        assert fails("tokenize", "a", exit_code=1) == "output: No space left on device"
+def test_a_full_disk_is_told_of_the_output(fails, tmp_path):
+    def no_space(*_):
+        raise OSError(28, "No space left on device")
 
-
-def test_a_full_disk_is_told_of_the_output(fails, tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "write_lines", _no_space)
-    output = tmp_path / "tokens.txt"
-    assert fails("tokenize", "a", "--output", str(output), exit_code=1) == f"{output}: No space left on device"
+    for option, name in (((), "output"), (("--output", tmp_path / "tokens.txt"), tmp_path / "tokens.txt")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(streams, "write_lines", no_space)
+            assert fails("tokenize", "a", *option, exit_code=1) == f"{name}: No space left on device"
 
 
 @pytest.mark.parametrize("command", ["encode", "project"])
 def test_an_output_that_cannot_be_made(fails, tmp_path, command):
     (tmp_path / "texts.txt").write_text("good\n")
-    arguments = (command, "--file", str(tmp_path / "texts.txt"), "--output", "/proc/x.npy")
+    arguments = (command, "--file", tmp_path / "texts.txt", "--output", "/proc/x.npy")
     assert fails(*arguments).endswith("/proc/x.npy: No such file or directory")
 
 
-def _no_space(*_):
-    raise OSError(28, "No space left on device")
-
-
 def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
-    run("tokenize", "a", "--output", str(tmp_path / "a.jsonl"))
+    run("tokenize", "a", "--output", tmp_path / "a.jsonl")
     assert (tmp_path / "a.jsonl").read_text().startswith("{")
-    run("tokenize", "a", "--output", str(tmp_path / "b.jsonl"), "--format", "text")
+    run("tokenize", "a", "--output", tmp_path / "b.jsonl", "--format", "text")
     assert (tmp_path / "b.jsonl").read_text() == "a\n"
-    message = fails("tokenize", "a", "--output", "a.npy")
-    assert message == "a.npy: tokenize does not write npy; choose --format text or ids or jsonl"
-    assert fails("encode", "a", "--format", "npy") == "the format npy needs --output FILE"
+    assert_names(fails("tokenize", "a", "--output", "a.npy"), "npy", "--format text or ids or jsonl")
     assert fails("similarity", "a", "b", "--format", "npy", "--output", "-") == "the format npy needs --output FILE"
 
 

@@ -19,6 +19,7 @@ FILES = {
     "words.conll": "cats O\nsleep O\n",
     "squad.json": '{"data": []}',
     "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n",
+    "blank.txt": "\n\n",
     "exists.jsonl": "{}\n",
     "exists.html": "mine\n",
     "empty/notes.txt": "mine\n",
@@ -34,65 +35,60 @@ PRESETS = {  # a handle that is no preset -> what the message names
     "table.csv": "'table.csv' is a file",
     "hf://one": "hf://one",
 }
-TAKES_PRESET = (
-    *("encode --preset {} --file texts.txt", "embed table.csv --text-column review --output new --preset {}"),
-    *("project --file texts.txt --output new --preset {}", "similarity a b --preset {}"),
-    *("senses cat --file texts.txt --preset {}", "attention a b --output a.html --preset {}"),
-    *(
-        "index texts.txt --output new --preset {}",
-        "duplicates texts.txt --preset {}",
-        "mine pairs.csv --preset {} --output new.jsonl",
-        "mine pairs.csv --rerank {} --output new.jsonl",
-    ),
-    *(
-        "finetune classify --train table.csv --text-column review --output new --preset {}",
-        "finetune tag --train words.conll --output new --preset {}",
-    ),
-    *("evaluate {} table.csv", "predict {} text", "fill {} text", "inspect {}", "summary {}", "convert {} new"),
-    *(
-        "distill classify --teacher {} --num-layers 1 --train table.csv --text-column review --output new",
-        "distill pretrain texts.txt --teacher {} --num-layers 1 --steps 1 --output new",
-    ),
-    *(
-        "export encoder --output new --preset {}",
-        "export serving --output new --preset {}",
-        "export onnx --output new --preset {}",
-    ),
-)
+TAKES_PRESET = """
+encode --preset {} --file texts.txt
+embed table.csv --text-column review --output new --preset {}
+project --file texts.txt --output new --preset {}
+similarity a b --preset {}
+senses cat --file texts.txt --preset {}
+attention a b --output a.html --preset {}
+index texts.txt --output new --preset {}
+duplicates texts.txt --preset {}
+mine pairs.csv --preset {} --output new.jsonl
+mine pairs.csv --rerank {} --output new.jsonl
+finetune classify --train table.csv --text-column review --output new --preset {}
+finetune tag --train words.conll --output new --preset {}
+evaluate {} table.csv
+predict {} text
+fill {} text
+inspect {}
+summary {}
+convert {} new
+distill classify --teacher {} --num-layers 1 --train table.csv --text-column review --output new
+distill pretrain texts.txt --teacher {} --num-layers 1 --steps 1 --output new
+export encoder --output new --preset {}
+export serving --output new --preset {}
+export onnx --output new --preset {}
+""".strip().splitlines()
 TAKES_TOKENIZER = (
-    "tokenize text --preset {}",
+    "tokenize a --preset {}",
     "detokenize 1 2 --preset {}",
     "export preprocessor --output new --preset {}",
 )
-WRITES_LINES = (
-    "encode text",
-    "tokenize text",
-    "detokenize 1",
-    "similarity a b",
-    "senses cat --file texts.txt",
-    "fill all-MiniLM-L6-v2 text",
-    "duplicates texts.txt",
-    "mine pairs.csv",
-    "predict all-MiniLM-L6-v2 text",
-)
+_MODEL = "all-MiniLM-L6-v2"
+WRITES_LINES = [
+    "encode text", "tokenize text", "detokenize 1", "similarity a b", "senses cat --file texts.txt",
+    f"fill {_MODEL} text", "duplicates texts.txt", "mine pairs.csv", f"predict {_MODEL} text",
+]  # fmt: skip
 _PRETRAIN = "pretrain texts.txt --vocab vocab.txt --size tiny --steps 1 --output new"
 _CLASSIFY = "finetune classify --train table.csv --text-column review"
+READS_LINES = [
+    "encode", "project --output new", "tokenize", "detokenize", "similarity", "senses cat", "search empty",
+    f"fill {_MODEL}", f"predict {_MODEL}",
+]  # fmt: skip
+TAKES_PRECISION = [
+    "encode text", f"evaluate {_MODEL} table.csv", f"predict {_MODEL} text", f"summary {_MODEL}",
+    "export encoder --output new", "export serving --output new",
+]  # fmt: skip
+WRITES_DIRECTORIES = [
+    "embed table.csv --text-column review", "index texts.txt", "project --file texts.txt", _CLASSIFY,
+    _PRETRAIN.replace("--output new", ""), "export encoder", "export serving", "export preprocessor",
+]  # fmt: skip
+TASKS = ("classify", "tag", "answer", "rank", "embed")
+DIRECTORIES = ("encoder", "preprocessor", "onnx", "openvino", "litert")
 WRONG = {  # a command -> what the message names
     # Paths.
-    **{
-        f"{command} --file nowhere.txt": "cannot read nowhere.txt"
-        for command in (
-            "encode",
-            "project --output new",
-            "tokenize",
-            "detokenize",
-            "similarity",
-            "senses cat",
-            "search empty",
-            "fill all-MiniLM-L6-v2",
-            "predict all-MiniLM-L6-v2",
-        )
-    },
+    **{f"{command} --file nowhere.txt": "cannot read nowhere.txt" for command in READS_LINES},
     "embed nowhere.csv --output new": "nowhere.csv",
     "index nowhere.txt --output new": "nowhere.txt",
     "duplicates nowhere.txt": "nowhere.txt",
@@ -106,10 +102,7 @@ WRONG = {  # a command -> what the message names
     "vocab empty/none --size 9 --output new.txt": "empty/none",
     "evaluate all-MiniLM-L6-v2 nowhere.csv": "nowhere.csv",
     "evaluate all-MiniLM-L6-v2 nowhere.csv --query-column a --positive-column b": "nowhere.csv",
-    **{
-        f"finetune {task} --train nowhere.csv --output new": "nowhere.csv"
-        for task in ("classify", "tag", "answer", "rank", "embed")
-    },
+    **{f"finetune {task} --train nowhere.csv --output new": "nowhere.csv" for task in TASKS},
     f"{_CLASSIFY} --eval nowhere.csv --output new": "nowhere.csv",
     "distill classify --teacher all-MiniLM-L6-v2 --num-layers 1 --train nowhere.csv --output new": "nowhere.csv",
     "distill pretrain nowhere.txt --teacher all-MiniLM-L6-v2 --num-layers 1 --steps 1 --output new": "nowhere.txt",
@@ -121,17 +114,7 @@ WRONG = {  # a command -> what the message names
     "serve nowhere": "nowhere",
     "serve empty": "empty has no version",
     "export --check nowhere": "nowhere",
-    **{
-        f"{command} --precision int8 --calibration nowhere.txt": "nowhere.txt"
-        for command in (
-            "encode text",
-            "evaluate all-MiniLM-L6-v2 table.csv",
-            "predict all-MiniLM-L6-v2 text",
-            "summary all-MiniLM-L6-v2",
-            "export encoder --output new",
-            "export serving --output new",
-        )
-    },
+    **{f"{each} --precision int8 --calibration nowhere.txt": "nowhere.txt" for each in TAKES_PRECISION},
     # Outputs.
     **{f"{command} --output exists.jsonl": "exists.jsonl exists" for command in (*WRITES_LINES, "search empty text")},
     **{f"{command} --output nowhere/new.jsonl": "cannot write nowhere/new.jsonl" for command in WRITES_LINES},
@@ -143,27 +126,14 @@ WRONG = {  # a command -> what the message names
     "evaluate all-MiniLM-L6-v2 table.csv --report nowhere/new.html": "nowhere/new.html",
     "project --file texts.txt --output empty": "empty exists",
     "convert all-MiniLM-L6-v2 empty": "empty exists",
-    "vocab texts.txt --size 9 --output vocab.txt": "vocab.txt exists",
+    "vocab nowhere.txt --size 9 --output vocab.txt": "vocab.txt exists",
     "vocab texts.txt --size 9 --output nowhere/new.txt": "nowhere",
-    **{
-        f"export {kind} --output empty": "empty exists"
-        for kind in ("encoder", "preprocessor", "onnx", "openvino", "litert")
-    },
-    **{
-        f"{command} --output texts.txt/new": "texts.txt/new"
-        for command in (
-            "embed table.csv --text-column review",
-            "index texts.txt",
-            "project --file texts.txt",
-            _CLASSIFY,
-            _PRETRAIN.replace("--output new", ""),
-            "convert all-MiniLM-L6-v2 x --to tf1",
-            "export encoder",
-            "export serving",
-        )
-        if "convert" not in command
-    },
+    **{f"export {kind} --output empty": "empty exists" for kind in DIRECTORIES},
+    **{f"{command} --output texts.txt/new": "texts.txt/new" for command in WRITES_DIRECTORIES},
     "convert all-MiniLM-L6-v2 texts.txt/new": "texts.txt/new",
+    "project --file texts.txt --overwrite --output empty": "is not replaced",
+    "export preprocessor --overwrite --output empty": "is not replaced",
+    "vocab nowhere.txt --size 9 --output empty": "empty exists",
     f"{_CLASSIFY} --output empty": "empty exists and is not the directory of a run",
     "finetune tag --train words.conll --output empty": "empty exists and is not the directory of a run",
     _PRETRAIN.replace("new", "empty"): "empty exists and is not the directory of a run",
@@ -195,12 +165,14 @@ WRONG = {  # a command -> what the message names
     "encode text --output new.csv": "does not write csv",
     "encode text --batch-tokens 0": "0",
     "encode text --calibration texts.txt": "--calibration is for --precision int8",
+    "encode text --precision int8 --calibration blank.txt": "is empty",
     "encode text --prompt nothing": "'nothing'",
     "embed table.csv --text-column review --prompt nothing --output new": "'nothing'",
     "embed table.csv --text-column review --batch-tokens 0 --output new": "0",
     "embed table.csv table.csv --text-column review --output new": "table.csv",
     "embed texts.txt --output new": "texts.txt",
     "project --file texts.txt --prompt nothing --output new": "'nothing'",
+    "project --file texts.txt --batch-tokens 0 --output new": "0",
     "similarity a b --prompt nothing": "'nothing'",
     "export serving --prompt nothing --output new": "'nothing'",
     "similarity a b --top 1 --output new.npy": "--top",
@@ -225,6 +197,7 @@ WRONG = {  # a command -> what the message names
     f"{_CLASSIFY} --eval table.csv --validation-split 0.5 --output new": "validation",
     "finetune rank --train table.csv --score-column label --output new": "negative_column",
     "finetune rank --train table.csv --negative-column a --label-column label --output new": "label_column",
+    "finetune rank --train table.csv --loss lambda --output new": "name the other texts of a row with negative_column",
     "finetune embed --train pairs.csv --score-column a --score-column b --output new": "columns of scores",
     "finetune embed --train pairs.csv --matryoshka-dims a --output new": "--matryoshka-dims",
     "finetune embed --train pairs.csv --query-prompt nothing --output new": "'nothing'",

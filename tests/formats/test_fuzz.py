@@ -1,10 +1,10 @@
 """Damaged files of every kind end in an error of ours, or in the same tensors; see fuzz.py."""
 
 import subprocess
+import sys
 
 import pytest
 
-from ..support import warm
 from ..support.data import ROOT
 from . import fuzz
 
@@ -24,7 +24,7 @@ def test_damage(kind, capsys):
 @pytest.mark.slow
 def test_much_damage():
     """In a process of its own, which a native library could end."""
-    command = [warm.commands() / "python", "-m", "tests.formats.fuzz", str(ROUNDS), "1000", *fuzz.FILES]
+    command = [sys.executable, "-m", "tests.formats.fuzz", str(ROUNDS), "1000", *fuzz.FILES]
     # Half an hour stands for ever: nothing here takes minutes, unless it hangs.
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800)
     lines = result.stdout.splitlines() or ["nothing at all"]

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ import tensorflow as tf
 from keras_bert import BertPreprocessor
 from keras_bert.pretraining import Records, unmasked, write_records
 
-from ..support import warm
 from ..support.corpus import WRITTEN
 
 GOOGLE = {
@@ -303,7 +303,7 @@ except OSError as error:
 @pytest.mark.slow
 def test_a_disk_that_is_full(tmp_path, corpus):
     """As a limit on the size of files has it; the error comes from another process."""
-    command = [warm.commands() / "python", "-c", _FULL, corpus[0], tmp_path / "records"]
+    command = [sys.executable, "-c", _FULL, corpus[0], tmp_path / "records"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     file = re.escape(str(tmp_path / "records" / "examples-0000")) + r"\d-of-00002\.tfrecord"
     assert re.fullmatch(rf"OSError \[Errno 5\] File too large: '{file}'\n", run.stdout), run.stderr

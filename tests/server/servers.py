@@ -150,7 +150,7 @@ class Process(Server):
 
     def __init__(self, directory: Path, *options: str) -> None:
         command = ("serve", str(directory), "--port", "0", "--rest-port", "0", *options)
-        self.process = start_command(*command, fresh=True, text=True)
+        self.process = start_command(*command, text=True)
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()

@@ -4,17 +4,17 @@ import socket
 import sys
 
 import pytest
-from click.testing import CliRunner
 
 import keras_bert.server
-from keras_bert.cli import main
 from keras_bert.server import run
+
+from ..support.commands import invoke
 
 
 def fails(*arguments):
     """The line that the command writes, without its `Error: `."""
-    result = CliRunner().invoke(main, ["serve", *map(str, arguments)], catch_exceptions=False)
-    assert (result.exit_code, result.stdout) == (1, "")
+    result = invoke("serve", *arguments, exit_code=1)
+    assert result.stdout == ""
     *log, line = result.stderr.splitlines()
     assert all(" version " in each for each in log), result.stderr
     assert line.startswith("Error: ")
@@ -28,12 +28,11 @@ def test_options(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(run, "serve", lambda settings, announce: asked.append(settings) or announce("ready"))
     directory = tmp_path / "toy"
-    assert CliRunner().invoke(main, ["serve", str(directory)]).exit_code == 2  # there is none
+    invoke("serve", directory, exit_code=2)  # there is none
     (directory / "1").mkdir(parents=True)
     (directory / "1" / "saved_model.pb").touch()
     for options in ("", OPTIONS):
-        result = CliRunner().invoke(main, ["serve", str(directory), *options.split()])
-        assert (result.exit_code, result.output) == (0, "ready\n")
+        assert invoke("serve", directory, *options.split()).output == "ready\n"
     assert asked == [
         run.Settings(directory, "toy", "127.0.0.1", 8500, 8501, max_batch=16, batching=True, queue=1024, timeout=30),
         run.Settings(directory, "bert", "::1", 1, 2, max_batch=3, batching=False, queue=4, timeout=5.5),
@@ -43,9 +42,8 @@ def test_options(tmp_path, monkeypatch):
 @pytest.mark.parametrize("option", ["--port", "--rest-port"])
 @pytest.mark.parametrize("port", ["-1", "65536", "99999"])
 def test_a_port_that_is_none(toy_versions, option, port):
-    result = CliRunner().invoke(main, ["serve", str(toy_versions), option, port])
-    assert result.exit_code == 2
-    assert f"'{option}': {port} is not in the range 0<=x<=65535" in result.stderr
+    told = invoke("serve", toy_versions, option, port, exit_code=2).stderr
+    assert f"'{option}': {port} is not in the range 0<=x<=65535" in told
 
 
 @pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving"])

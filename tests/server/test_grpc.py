@@ -6,18 +6,14 @@ import pytest
 import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_service_pb2_grpc,
-    predict_pb2,
-)
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_service_pb2_grpc, predict_pb2
 
 from .servers import HANGS, at_once, output
 
 pytestmark = pytest.mark.timing
 
 BAD = grpc.StatusCode.INVALID_ARGUMENT
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
 
 
 def fails(call) -> tuple[grpc.StatusCode, str]:
@@ -90,91 +86,55 @@ def test_scalars_and_fixed_shapes(server):
 
 
 def test_equal_values_spelled_once(server):
-    proto = tf.make_tensor_proto(2.0, tf.float32, [3])
-    assert len(proto.float_val) == 1
-    assert output(server.predict(x=proto), "y").tolist() == [4, 4, 4]
-    proto.tensor_shape.dim[0].size = 10**12
-    assert fails(lambda: server.predict(x=proto)) == (
-        BAD,
-        f"the input x of shape [{10**12}] takes more than 16777216 bytes",
-    )
-    proto = tf.make_tensor_proto("a" * 1000, shape=[3])
-    assert output(server.predict("text", text=proto), "length").tolist() == [1000] * 3
-    proto.tensor_shape.dim[0].size = 20_000
-    assert fails(lambda: server.predict("text", text=proto)) == (
-        BAD,
-        "the input text of shape [20000] takes more than 16777216 bytes",
-    )
+    numbers = tf.make_tensor_proto(2.0, tf.float32, [3])
+    assert len(numbers.float_val) == 1
+    assert output(server.predict(x=numbers), "y").tolist() == [4, 4, 4]
+    texts = tf.make_tensor_proto("a" * 1000, shape=[3])
+    assert output(server.predict("text", text=texts), "length").tolist() == [1000] * 3
+    for signature, name, value, rows in (("", "x", numbers, 10**12), ("text", "text", texts, 20_000)):
+        value.tensor_shape.dim[0].size = rows
+        code, message = fails(lambda: server.predict(signature, **{name: value}))  # noqa: B023
+        assert (code, message) == (BAD, f"the input {name} of shape [{rows}] takes more than 16777216 bytes")
+
+
+def to(**model):
+    return lambda server: predict_pb2.PredictRequest(model_spec=model)
+
+
+def asking(signature="", **settings):
+    return lambda server: server.request(signature, **settings)
+
+
+def proto(dtype, *sizes, **values):
+    return TensorProto(dtype=dtype, tensor_shape={"dim": [{"size": size} for size in sizes]}, **values)
+
+
+NO_INT8 = "the values of the input uint8 do not fit its shape [0] and its type"
+SCALED = {"x": floats([1, 2], [1, 2]), "scale": floats(1, 2, 3)}
 
 
 @pytest.mark.parametrize(
     ("request_of", "code", "message"),
     [
-        (lambda s: predict_pb2.PredictRequest(), BAD, "the request names no model"),
-        (
-            lambda s: predict_pb2.PredictRequest(model_spec={"name": "other"}),
-            grpc.StatusCode.NOT_FOUND,
-            "no model other; toy is served",
-        ),
-        (
-            lambda s: s.request(version=7, x=floats(1)),
-            grpc.StatusCode.NOT_FOUND,
-            "version 7 of the model toy is not served",
-        ),
-        (
-            lambda s: predict_pb2.PredictRequest(model_spec={"name": "toy", "version_label": "new"}),
-            BAD,
-            "no version has the label new: give a number, or none",
-        ),
-        (
-            lambda s: s.request("no", x=floats(1)),
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "no signature no; the model has ",
-        ),
-        (lambda s: s.request(), BAD, "the signature serving_default also needs the input x"),
-        (lambda s: s.request(x=floats(1), y=floats(1)), BAD, "the signature serving_default has no input y; it has x"),
-        (lambda s: s.request(x=np.array([1], np.int64)), BAD, "the input x takes float32, not DT_INT64"),
-        (
-            lambda s: s.request("scaled", x=floats([1, 2, 3]), scale=floats(1)),
-            BAD,
-            "the input x has the shape (1, 3); the signature needs (None, 2)",
-        ),
-        (lambda s: s.request(x=TensorProto()), BAD, "the input x takes float32, not DT_INVALID"),
-        (lambda s: s.request(x=TensorProto(dtype=9999)), BAD, "the input x takes float32, not 9999"),
-        (
-            lambda s: s.request(x=TensorProto(dtype=1, tensor_shape={"unknown_rank": True})),
-            BAD,
-            "the input x has no shape",
-        ),
-        (
-            lambda s: s.request(x=TensorProto(dtype=1, tensor_shape={"dim": [{"size": -1}]})),
-            BAD,
-            "the input x has no shape",
-        ),
-        (
-            lambda s: s.request(x=TensorProto(dtype=1, tensor_shape={"dim": [{"size": 2}]}, float_val=[1, 2, 3])),
-            BAD,
-            "the values of the input x do not fit its shape [2] and its type",
-        ),
-        (
-            lambda s: s.request(
-                "types", uint8=TensorProto(dtype=tf.uint8.as_datatype_enum, tensor_shape={"dim": [{}]}, int_val=[300])
-            ),
-            BAD,
-            "the values of the input uint8 do not fit its shape [0] and its type",
-        ),
-        (
-            lambda s: s.request(x=floats(1), outputs=["z"]),
-            BAD,
-            "the signature serving_default has no output z; it has y",
-        ),
-        (lambda s: s.request(x=floats(1), outputs=["y", "y"]), BAD, "output_filter has y twice"),
-        (lambda s: s.request("text", text=["fine", "poison"]), BAD, "assertion failed: [the text is poison]"),
-        (
-            lambda s: s.request("scaled", x=floats([1, 2], [1, 2]), scale=floats(1, 2, 3)),
-            BAD,
-            "Incompatible shapes: [3,1] vs. [2,2]",
-        ),
+        (to(), BAD, "the request names no model"),
+        (to(name="other"), NOT_FOUND, "no model other; toy is served"),
+        (asking(version=7, x=floats(1)), NOT_FOUND, "version 7 of the model toy is not served"),
+        (to(name="toy", version_label="new"), BAD, "no version has the label new: give a number, or none"),
+        (asking("no", x=floats(1)), grpc.StatusCode.FAILED_PRECONDITION, "no signature no; the model has "),
+        (asking(), BAD, "the signature serving_default also needs the input x"),
+        (asking(x=floats(1), y=floats(1)), BAD, "the signature serving_default has no input y; it has x"),
+        (asking(x=np.array([1], np.int64)), BAD, "the input x takes float32, not DT_INT64"),
+        (asking("scaled", x=floats([1, 2, 3])), BAD, "the input x has the shape (1, 3); the signature needs (None, 2)"),
+        (asking(x=TensorProto()), BAD, "the input x takes float32, not DT_INVALID"),
+        (asking(x=TensorProto(dtype=9999)), BAD, "the input x takes float32, not 9999"),
+        (asking(x=TensorProto(dtype=1, tensor_shape={"unknown_rank": True})), BAD, "the input x has no shape"),
+        (asking(x=proto(1, -1)), BAD, "the input x has no shape"),
+        (asking(x=proto(1, 2, float_val=[1, 2, 3])), BAD, "the values of the input x do not fit its shape [2] and its"),
+        (asking("types", uint8=proto(tf.uint8.as_datatype_enum, 0, int_val=[300])), BAD, NO_INT8),
+        (asking(x=floats(1), outputs=["z"]), BAD, "the signature serving_default has no output z; it has y"),
+        (asking(x=floats(1), outputs=["y", "y"]), BAD, "output_filter has y twice"),
+        (asking("text", text=["fine", "poison"]), BAD, "assertion failed: [the text is poison]"),
+        (asking("scaled", **SCALED), BAD, "Incompatible shapes: [3,1] vs. [2,2]"),
     ],
 )
 def test_requests_to_predict_that_are_wrong(server, request_of, code, message):
@@ -188,25 +148,20 @@ def test_tensors_without_values(server, signature):
     """Of each type there is, and of some there are not: zeros if it is the right one, and else a plain refusal."""
     for dtype in [*range(40), 101, 9999, -1]:
         for shape in ([], [1], [0, 2], [2**40, 2**40]):
-            proto = TensorProto(dtype=dtype, tensor_shape={"dim": [{"size": size} for size in shape]})
-            (name,) = {"": ["x"], "text": ["text"], "types": ["half"]}[signature]
-            call = server.stub.Predict.future(server.request(signature, **{name: proto}), HANGS)
+            name = {"": "x", "text": "text", "types": "half"}[signature]
+            call = server.stub.Predict.future(server.request(signature, **{name: proto(dtype, *shape)}), HANGS)
             assert call.code() in (grpc.StatusCode.OK, BAD), (dtype, shape, call.details())
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "tensorflow.serving.PredictionService/Predict",
-        "tensorflow.serving.PredictionService/GetModelMetadata",
-        "tensorflow.serving.ModelService/GetModelStatus",
-        "grpc.health.v1.Health/Check",
-    ],
-)
-def test_a_message_that_cannot_be_parsed(server, method):
-    call = server.channel.unary_unary(f"/{method}")
-    code, message = fails(lambda: call(b"\xff\xff", HANGS))
-    assert (code, message[:29]) == (BAD, "the request cannot be parsed:")
+def test_a_message_that_cannot_be_parsed(server):
+    served = "tensorflow.serving."
+    for method in (
+        *(f"{served}PredictionService/Predict", f"{served}PredictionService/GetModelMetadata"),
+        *(f"{served}ModelService/GetModelStatus", "grpc.health.v1.Health/Check"),
+    ):
+        call = server.channel.unary_unary(f"/{method}")
+        code, message = fails(lambda: call(b"\xff\xff", HANGS))  # noqa: B023
+        assert (code, message[:29]) == (BAD, "the request cannot be parsed:"), method
     watch = server.channel.unary_stream("/grpc.health.v1.Health/Watch")
     assert fails(lambda: list(watch(b"\xff\xff", HANGS)))[0] == BAD
 
@@ -226,16 +181,13 @@ def test_a_deadline(server):
 @pytest.mark.parametrize("method", ["Classify", "Regress", "MultiInference"])
 def test_other_methods_of_tf_serving_are_unimplemented(server, method):
     call = server.channel.unary_unary(f"/tensorflow.serving.PredictionService/{method}")
-    assert fails(lambda: call(b"", HANGS)) == (
-        grpc.StatusCode.UNIMPLEMENTED,
-        f"/tensorflow.serving.PredictionService/{method} is not implemented",
-    )
+    message = f"/tensorflow.serving.PredictionService/{method} is not implemented"
+    assert fails(lambda: call(b"", HANGS)) == (grpc.StatusCode.UNIMPLEMENTED, message)
 
 
 def test_metadata(server):
-    request = get_model_metadata_pb2.GetModelMetadataRequest(
-        model_spec={"name": "toy"}, metadata_field=["signature_def"]
-    )
+    fields = {"model_spec": {"name": "toy"}, "metadata_field": ["signature_def"]}
+    request = get_model_metadata_pb2.GetModelMetadataRequest(**fields)
     response = server.stub.GetModelMetadata(request, HANGS)
     assert response.model_spec.version.value == 1
     signatures = get_model_metadata_pb2.SignatureDefMap()
@@ -250,24 +202,19 @@ def test_metadata(server):
 def test_status(server):
     assert server.states() == {1: "AVAILABLE"}
     stub = model_service_pb2_grpc.ModelServiceStub(server.channel)
-    for version, name, message in (
-        (None, "other", "no model other; toy is served"),
-        (7, "toy", "the model toy has no version 7"),
+    for model, message in (
+        ({"name": "other"}, "no model other; toy is served"),
+        ({"name": "toy", "version": {"value": 7}}, "the model toy has no version 7"),
     ):
-        request = get_model_status_pb2.GetModelStatusRequest(model_spec={"name": name})
-        if version:
-            request.model_spec.version.value = version
-        assert fails(lambda request=request: stub.GetModelStatus(request, HANGS)) == (
-            grpc.StatusCode.NOT_FOUND,
-            message,
-        )
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec=model)
+        assert fails(lambda request=request: stub.GetModelStatus(request, HANGS)) == (NOT_FOUND, message)
 
 
 def test_health(server):
     assert server.healthy()
     stub = health_pb2_grpc.HealthStub(server.channel)
     code, _ = fails(lambda: stub.Check(health_pb2.HealthCheckRequest(service="other"), HANGS))
-    assert code == grpc.StatusCode.NOT_FOUND
+    assert code == NOT_FOUND
 
 
 def test_requests_at_once_are_told_apart(server):

@@ -1,8 +1,19 @@
-"""Data for commands that train, and options for quick runs."""
+"""Commands in the process of a test; data for those that train, and options for quick runs."""
 
+import gc
+import json
+import os
+import random
+import signal
+import warnings
 from pathlib import Path
+from typing import Any
 
+import keras
 import numpy as np
+from click.testing import CliRunner, Result
+
+from keras_bert.cli import main
 
 from . import small
 
@@ -22,13 +33,43 @@ QUICK_PRETRAINING = {
 }
 
 
+def invoke(*arguments: object, input: bytes = b"", exit_code: int = 0) -> Result:
+    """Runs `keras-bert` in this process, and checks its exit code.
+
+    What the end of a process would take with it is put back. Settings that a command itself must put back are checked.
+    """
+    states, environment = (random.getstate(), np.random.get_state(), gc.get_threshold()), dict(os.environ)
+    before = _settings()
+    try:
+        with warnings.catch_warnings():
+            result = CliRunner().invoke(main, [*map(str, arguments)], input=input, catch_exceptions=False)
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        gc.set_threshold(*states[2])
+        os.environ.clear()
+        os.environ.update(environment)
+    assert _settings() == before
+    assert result.exit_code == exit_code, result.output
+    return result
+
+
+def _settings() -> tuple:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    return keras.config.dtype_policy().name, os.getcwd(), handlers
+
+
+def json_lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
 def columns(path: str) -> tuple[str, ...]:
     """Options that read the table of the fixture `table`."""
     return ("--train", path, "--eval", path, "--text-column", "sentence", "--label-column", "kind")
 
 
-def flat(options: dict[str, str]) -> list[str]:
-    return [each for pair in options.items() for each in pair]
+def flat(options: dict[str, object]) -> list[str]:
+    return [str(each) for pair in options.items() for each in pair]
 
 
 def write_documents(path: Path, count: int, seed: int, words: list[str] | None = None) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import warm
+from . import forking
 from .data import ROOT
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -108,7 +108,7 @@ def _shell(block: Block, namespace: dict[str, Any], folder: Path, fails: bool) -
     """The standard output of a block, and its last line of standard error if it fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where keras-bert is
     if _PROGRAM.search(block.code):
-        path = f"{warm.commands()}{os.pathsep}{path}"
+        path = f"{forking.commands()}{os.pathsep}{path}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],
         cwd=folder,

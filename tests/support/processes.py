@@ -8,10 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from . import warm
 
 # Seconds. Not a measure of speed: a process that takes this long hangs.
 HANGS = 600
@@ -22,18 +20,11 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "TF_
 PIPES = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
-def start_command(*arguments: str, fresh: bool = False, **settings: Any) -> subprocess.Popen:
-    """Starts `keras-bert` with these arguments, its output in pipes.
-
-    Args:
-        *arguments: as a user types them.
-        fresh: in a Python of its own, for tests of what the import does or of the processes that it starts; else in
-            one that has imported TensorFlow.
-        **settings: for `subprocess.Popen`.
-    """
-    settings = PIPES | ({"env": ENVIRONMENT} if fresh else {}) | settings
-    python = sys.executable if fresh else warm.commands() / "python"
-    return start_process([python, "-m", "keras_bert.cli", *arguments], **settings)
+def start_command(*arguments: str, **settings: Any) -> subprocess.Popen:
+    """Starts `keras-bert` with these arguments, its output in pipes; settings are for `subprocess.Popen`."""
+    return start_process(
+        [sys.executable, "-m", "keras_bert.cli", *arguments], **PIPES | {"env": ENVIRONMENT} | settings
+    )
 
 
 def start_process(command: list[str], **settings: Any) -> subprocess.Popen:
@@ -51,6 +42,13 @@ def _heeding_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> None:
+    """Waits until the condition holds, while the process runs."""
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
 
 
 def read_until(pattern: str, terminal: int) -> str:
@@ -82,7 +80,7 @@ def shout(text: str) -> str:
 def run_python(code: str, *arguments: Any, **variables: str) -> str:
     """The output of a Python program, in a process with this one's module search path."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TF_CPP_MIN_LOG_LEVEL": "2"} | variables
-    command = [warm.commands() / "python", "-c", code, *map(str, arguments)]
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout

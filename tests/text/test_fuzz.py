@@ -1,10 +1,10 @@
 """Damaged tokenizer files of every kind end in an error of ours, or in a tokenizer; see fuzz.py."""
 
 import subprocess
+import sys
 
 import pytest
 
-from ..support import warm
 from ..support.data import ROOT
 from . import fuzz
 
@@ -24,7 +24,7 @@ def test_damage(kind, capsys):
 @pytest.mark.slow
 def test_much_damage():
     """In a process of its own, which a native library could end."""
-    command = [warm.commands() / "python", "-m", "tests.text.fuzz", str(ROUNDS), "1000", *fuzz.FILES]
+    command = [sys.executable, "-m", "tests.text.fuzz", str(ROUNDS), "1000", *fuzz.FILES]
     # An hour stands for ever: nothing here takes so long, unless it hangs.
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600)
     lines = result.stdout.splitlines() or ["nothing at all"]

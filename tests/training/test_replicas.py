@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from contextlib import ExitStack
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 
 from keras_bert.pretraining import write_records
 
-from ..support import warm
 from ..support.data import ROOT
 from . import on_replicas
 from .on_replicas import ROWS, WORDS
@@ -59,7 +59,7 @@ def in_cluster(arguments):
             cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": i}}
             environment["TF_CONFIG"] = json.dumps(cluster)
         settings = {"env": environment, "cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen([warm.commands() / "python", *command], **settings))
+        started.append(subprocess.Popen([sys.executable, *command], **settings))
     outputs = [process.communicate() for process in started]
     return [
         subprocess.CompletedProcess(process.args, process.returncode, *output)
@@ -141,7 +141,7 @@ for kind in ("one", "mirrored"):
 @pytest.mark.slow
 def test_mixed_precision():
     """In bfloat16, one replica and two come to the same losses, as near as its eight bits of precision say."""
-    done = subprocess.run([warm.commands() / "python", "-c", MIXED], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", MIXED], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     one, two = ([float(loss) for loss in line.split()] for line in done.stdout.strip().splitlines()[-2:])
     assert two == pytest.approx(one, abs=5e-3)

@@ -16,7 +16,7 @@ from keras_bert.training import fine_tune, report, run_files
 from keras_bert.training.loop import Interrupted, first_signal_deferred
 from keras_bert.training.run_files import AnotherRunError, FinishedError, load_state, position, seal
 
-from ..support import reviews, warm
+from ..support import reviews
 from ..support.data import ROOT
 from ..support.reviews import classifier, examples
 from ..support.stopping import Stop, StopAt
@@ -300,8 +300,7 @@ def test_killed(tmp_path):
     """As by `kill -9`; each process begins anew."""
 
     def run(directory, weights, steps=None):
-        python = sys.executable if steps else warm.commands() / "python"
-        command = [python, "-m", long_run.__name__, directory, weights]
+        command = [sys.executable, "-m", long_run.__name__, directory, weights]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         for number, _ in enumerate(process.stdout, start=1):
             if number == steps:

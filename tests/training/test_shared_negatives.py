@@ -1,10 +1,10 @@
 """Replicas share the rows of a batch: their gradients are those of one device with the whole batch."""
 
 import subprocess
+import sys
 
 import pytest
 
-from ..support import warm
 from ..support.data import ROOT
 
 PROGRAM = """
@@ -58,7 +58,7 @@ for make, loss, y in (*of_encoder, (reranker, LambdaLoss(), labels)):
 
 @pytest.mark.slow
 def test_two_replicas():
-    done = subprocess.run([warm.commands() / "python", "-c", PROGRAM], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line.split() for line in done.stdout.strip().splitlines()]
     assert len(lines) == 7

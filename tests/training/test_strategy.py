@@ -3,13 +3,12 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
 from keras_bert.training import strategy
-
-from ..support import warm
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +56,7 @@ for kind in ("one", "mirrored"):
 
 @pytest.mark.slow
 def test_several_devices_train_as_one():
-    result = subprocess.run(
-        [warm.commands() / "python", "-c", _TWO_DEVICES], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([sys.executable, "-c", _TWO_DEVICES], capture_output=True, text=True, check=False)
     assert "training on 2 devices of this machine\n" in result.stderr, result.stderr
     (_, one), (told, two) = map(json.loads, result.stdout.splitlines())
     assert told == ["MirroredStrategy", 2, 2]
@@ -118,7 +115,7 @@ def test_slurm():
     code += "print(strategy().num_replicas_in_sync)"
     started = [
         subprocess.Popen(
-            [warm.commands() / "python", "-c", code],
+            [sys.executable, "-c", code],
             env={**os.environ, **SLURM, "SLURM_PROCID": str(i)},
             stdout=subprocess.PIPE,
             text=True,
