@@ -133,7 +133,7 @@ class FineTuningRecipe(Recipe):
         super().__post_init__()
         object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
         if self.batch_size is not None and self.batch_tokens is not None:
-            raise ValueError("batch_size and batch_tokens are both given; give only one of them")
+            raise ValueError("batch_size and batch_tokens are both given, but exclude each other; pass only one")
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
 

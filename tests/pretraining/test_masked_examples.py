@@ -117,13 +117,3 @@ def test_the_seed_decides(objective):
     for a, b in zip(one, again, strict=True):
         np.testing.assert_array_equal(a.values, b.values)
     assert one[0].values.shape != other[0].values.shape or np.any(one[0].values != other[0].values)
-
-
-def test_what_cannot_be_done():
-    tokens = tf.ragged.constant([[1, 2], [3]], dtype=tf.int32)
-    with pytest.raises(ValueError, match="only one document"):
-        make_examples(tokens, np.array([2]), ROOM)
-    with pytest.raises(
-        ValueError, match="objective is 'nsp'; expected one of next_sentence, sentence_order, sentences"
-    ):
-        make_examples(tokens, np.array([1, 1]), ROOM, "nsp")
