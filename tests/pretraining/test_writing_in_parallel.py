@@ -11,10 +11,11 @@ import pytest
 
 from keras_bert.pretraining import Records, documents, parts_of, records, write_records
 from keras_bert.pretraining.records import SETTINGS, ShardWriter
+from keras_bert.processes import in_processes
 
 from ..support import corpus as small_corpus
 from ..support.messages import assert_names, error_names
-from ..support.processes import HANGS, start_process
+from ..support.processes import HANGS, shout, start_process
 
 WRITTEN = {**small_corpus.WRITTEN, "copies": 2}
 
@@ -143,3 +144,8 @@ def test_a_pipeline_that_fails(tmp_path, corpus, preprocessor, beam):
     text.write_bytes(good)
     counts = write_records([text], records, preprocessor, **WRITTEN)  # goes on
     assert counts["examples"] == Records(records).count
+
+
+def test_each_item_is_worked_on_once(capfd):
+    assert sorted(in_processes(shout, ["a", "b", "c"], 2)) == ["A", "B", "C"]
+    assert capfd.readouterr() == ("", "")

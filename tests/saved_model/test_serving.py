@@ -156,19 +156,22 @@ def test_nothing_is_overwritten(model, exported):
     assert [each.name for each in exported.parent.iterdir()] == ["1"]
 
 
-@pytest.mark.parametrize("version", [0, -1, "1", True, 1.0])
-def test_versions_are_positive_numbers(model, tmp_path, version):
-    with error_names(ValueError, "version", repr(version), "1 or more"):
-        export_serving(model, tmp_path, version=version)
-    assert not list(tmp_path.iterdir())
-
-
-def test_models_that_start_from_something_else(tmp_path):
-    with error_names(TypeError, "BertEncoder", "strings"):
-        export_serving(small_encoder(), tmp_path)
+def model_of_ids():
     ids = keras.Input(shape=(8,), dtype="int32", name="input_word_ids")
-    with error_names(TypeError, "input_word_ids", "int32", 'dtype="string"', "BertPreprocessor"):
-        export_serving(keras.Model(ids, small_encoder()({"input_word_ids": ids})["default"]), tmp_path)
+    return keras.Model(ids, small_encoder()({"input_word_ids": ids})["default"])
+
+
+@pytest.mark.parametrize(
+    ("make", "version", "error", "words"),
+    [
+        *((None, version, ValueError, ["version", repr(version), "1 or more"]) for version in (0, -1, "1", True, 1.0)),
+        (small_encoder, None, TypeError, ["BertEncoder", "strings"]),
+        (model_of_ids, None, TypeError, ["input_word_ids", "int32", 'dtype="string"', "BertPreprocessor"]),
+    ],
+)
+def test_a_version_that_is_no_number_and_a_model_of_ids_are_refused(model, tmp_path, make, version, error, words):
+    with error_names(error, *words):
+        export_serving(make() if make else model, tmp_path, version=version)
     assert not list(tmp_path.iterdir())
 
 

@@ -16,6 +16,7 @@ from keras_bert.training.run_files import AnotherRunError
 
 from ..support.corpus import encoder, preprocessor
 from ..support.messages import error_names
+from ..support.stopping import Stop, StopAt
 
 
 @pytest.fixture(scope="module")
@@ -56,34 +57,35 @@ def test_it_learns(tmp_path, records):
     np.testing.assert_allclose(np.exp(history[-1]["masked_lm_loss"]), history[-1]["masked_lm_perplexity"])
 
 
-class Interrupt(keras.callbacks.Callback):
-    """Presses Ctrl-C after some batches."""
+def check_resumed(records, directory, stops, make=new, last=None, **settings):
+    """Checks that a run that stops after these steps ends as an unbroken one. Returns that one's model and history.
 
-    def __init__(self, after):
-        super().__init__()
-        self.left = after
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
-        if not self.left:
-            raise KeyboardInterrupt
+    Args:
+        records: the directory of records.
+        directory: a directory for the two runs.
+        stops: the number of steps of each run but the last.
+        make: makes a model.
+        last: makes the model of the last run, by default `make`.
+        **settings: settings of the runs.
+    """
+    expected, model = make(), (last or make)()
+    before = model.get_weights()
+    history = run(expected, records, directory / "unbroken", **settings)
+    for after in stops:
+        with pytest.raises(Stop):
+            run(make(), records, directory / "broken", callbacks=[StopAt(after)], **settings)
+    assert run(model, records, directory / "broken", **settings) == history
+    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
+    return expected, history
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, records):
-    expected = new()
-    history = run(expected, records, tmp_path / "unbroken")
+    _, history = check_resumed(records, tmp_path, (3, 8))  # in the first epoch, and in the second
     assert len(history) == 3
     assert "next_sentence_accuracy" in history[0]
-    for after in (3, 8):  # in the first epoch, and in the second
-        with pytest.raises(KeyboardInterrupt):
-            run(new(), records, tmp_path / "broken", callbacks=[Interrupt(after)])
-    model = new()
-    before = model.get_weights()
-    assert run(model, records, tmp_path / "broken") == history
-    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
     with error_names(AnotherRunError, "finished", "seed"):
         run(new(), records, tmp_path / "broken", seed=1)
     with error_names(AnotherRunError, "finished", "configuration of the model"):
@@ -99,12 +101,6 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
     masking = MaskedLMMasking(preprocessor().tokenizer, predictions=4)
     then = Phase(records / "train", 10, batch_size=8, masking=masking, validation=records / "validation")
     settings = {"steps": 12, "measure_every": 5, "then": then}
-    expected = new()
-    history = run(expected, tmp_path / "short", tmp_path / "unbroken", **settings)
-    assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 5, 5, 2; 5, 5 steps
-    assert int(expected.optimizer.iterations) == 22
-    assert float(expected.optimizer.learning_rate) == 0  # at the end of both, and not before
-
     lengths = []
 
     class Noting(BertPretrainer):
@@ -113,14 +109,11 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
                 lengths.append(inputs["input_word_ids"].shape[1])
             return super().call(inputs, training)
 
-    for after in (3, 12):
-        with pytest.raises(KeyboardInterrupt):
-            run(new(), tmp_path / "short", tmp_path / "broken", callbacks=[Interrupt(after)], **settings)
-    model = new(Noting)
-    assert run(model, tmp_path / "short", tmp_path / "broken", **settings) == history
+    expected, history = check_resumed(tmp_path / "short", tmp_path, (3, 12), last=lambda: new(Noting), **settings)
+    assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 5, 5, 2; 5, 5 steps
+    assert int(expected.optimizer.iterations) == 22
+    assert float(expected.optimizer.learning_rate) == 0  # at the end of both, and not before
     assert set(lengths) == {24}
-    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_array_equal(found, wanted)
     with error_names(AnotherRunError, "finished", "steps", [12, 10], [12]):
         run(new(), tmp_path / "short", tmp_path / "broken", **{**settings, "then": None})
 
@@ -200,18 +193,10 @@ def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_a_window(tm
     """Of 5 and 4 steps, 3 an update: after 3, 5, 8 and 9."""
     then = Phase(records / "train", 4, batch_size=8)
     settings = {"steps": 5, "measure_every": 2, "accumulate": 3, "then": then}
-    expected = new()
-    history = run(expected, records, tmp_path / "unbroken", **settings)
+    expected, history = check_resumed(records, tmp_path, (1, 3, 3), **settings)
     assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 2, 2, 1; 2, 2 steps
     assert int(expected.optimizer.iterations) == 4
     assert float(expected.optimizer.learning_rate) == 0
-    for after in (1, 3, 3):  # steps
-        with pytest.raises(KeyboardInterrupt):
-            run(new(), records, tmp_path / "broken", callbacks=[Interrupt(after)], **settings)
-    model = new()
-    assert run(model, records, tmp_path / "broken", **settings) == history
-    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -248,25 +233,22 @@ def test_masks_are_those_of_the_records_unless_asked_for(tmp_path, untrained, re
         )
 
 
-@pytest.mark.slow
-def test_mixed_precision(tmp_path, records):
-    """In float16, where small gradients would be lost; bfloat16: tests/cli/test_pretrain.py."""
+@pytest.fixture
+def mixed_float16():
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
-    try:
-        expected = new(dropout=0.0)
-        history = run(expected, records, tmp_path / "unbroken", steps=100, measure_every=50)
-        assert history[-1]["masked_lm_loss"] < 0.95 * history[0]["masked_lm_loss"]
-        assert {weight.dtype for weight in expected.weights} == {"float32"}
-        assert isinstance(expected.optimizer, keras.optimizers.LossScaleOptimizer)
-        with pytest.raises(KeyboardInterrupt):
-            run(new(dropout=0.0), records, tmp_path / "broken", 100, measure_every=50, callbacks=[Interrupt(60)])
-        model = new(dropout=0.0)
-        assert run(model, records, tmp_path / "broken", steps=100, measure_every=50) == history
-        for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-            np.testing.assert_array_equal(found, wanted)
-    finally:
-        keras.config.set_dtype_policy(before)
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mixed_float16")
+def test_mixed_precision_learns_and_is_resumed(tmp_path, records):
+    """In float16, where small gradients would be lost; bfloat16: tests/cli/test_pretrain.py."""
+    expected, history = check_resumed(records, tmp_path, (60,), lambda: new(dropout=0.0), steps=100, measure_every=50)
+    assert history[-1]["masked_lm_loss"] < 0.95 * history[0]["masked_lm_loss"]
+    assert {weight.dtype for weight in expected.weights} == {"float32"}
+    assert isinstance(expected.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 def test_the_rate_follows_the_size(tmp_path, records, monkeypatch):

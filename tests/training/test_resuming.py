@@ -232,19 +232,21 @@ def test_a_finished_run_needs_its_weights_only(unbroken, tmp_path):
     assert another.value.is_finished
 
 
-# The end of an epoch before it is measured, the last step.
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [6, 12])
-def test_interrupted_at_other_moments(unbroken, tmp_path, step):
-    assert trained(tmp_path, stop_at=step)[1] is None
-    assert_same(trained(tmp_path), unbroken)
-
-
-@pytest.mark.slow
-def test_interrupted_with_lora(tmp_path):
-    assert trained(tmp_path, stop_at=8, lora_rank=2, frozen_layers=0)[1] is None
-    rest = trained(tmp_path, stop_at=STEPS - 8 + 1, lora_rank=2, frozen_layers=0)  # never: it does not begin again
-    assert_same(rest, trained(lora_rank=2, frozen_layers=0))
+@pytest.mark.parametrize(
+    ("step", "settings"),
+    [
+        (6, {}),  # the end of an epoch before it is measured
+        (12, {}),
+        (9, {"checkpoint_seconds": 1e9}),  # saved after the first epoch only: what was done since is done again
+        (8, {"lora_rank": 2, "frozen_layers": 0}),
+    ],
+)
+def test_a_run_that_stops_at_any_step_ends_as_the_unbroken_one(unbroken, tmp_path, step, settings):
+    assert trained(tmp_path, stop_at=step, **settings)[1] is None
+    rest = {**settings, "checkpoint_seconds": 0}
+    stop_at = STEPS - step + 1 if settings.get("lora_rank") else None  # never: it does not begin again
+    assert_same(trained(tmp_path, stop_at=stop_at, **rest), trained(**rest) if stop_at else unbroken)
 
 
 @pytest.mark.slow
@@ -293,13 +295,6 @@ def test_the_second_signal_has_its_usual_effect():
             os.kill(os.getpid(), signal.SIGINT)
     with first_signal_deferred(False) as noticed, pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
-
-
-@pytest.mark.slow
-def test_between_two_saves(unbroken, tmp_path):
-    """What was done since is done again."""
-    assert trained(tmp_path, stop_at=9, checkpoint_seconds=1e9)[1] is None  # saved after the first epoch only
-    assert_same(trained(tmp_path), unbroken)
 
 
 @pytest.mark.slow

@@ -58,9 +58,7 @@ for kind in ("one", "mirrored"):
 
 @pytest.mark.slow
 def test_several_devices_train_as_one():
-    result = subprocess.run(
-        [warm.commands() / "python", "-c", _TWO_DEVICES], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([warm.commands() / "python", "-c", _TWO_DEVICES], capture_output=True, text=True)
     assert "training on 2 devices of this machine\n" in result.stderr, result.stderr
     (_, one), (told, two) = map(json.loads, result.stdout.splitlines())
     assert told == ["MirroredStrategy", 2, 2]
