@@ -128,7 +128,7 @@ class Parts:
         complete = [file_counts for file_counts in map(self.notes.get, self.names) if file_counts]
         for count in counts:
             if not all(count in file_counts for file_counts in complete):
-                raise ValueError(f"{self.directory / self.record} is damaged: a file has no count of {count}")
+                raise ValueError(f"{self.directory / self.record} is damaged: it lacks the count of {count} of a file")
         return {count: sum(file_counts[count] for file_counts in complete) for count in counts}
 
     def _incomplete(self) -> list[int]:
@@ -162,5 +162,5 @@ class Parts:
             )
         for name in self.names:
             if name not in notes and (self.directory / name).exists():
-                raise ValueError(f"{self.directory} holds another {name}; choose another directory")
+                raise ValueError(f"{self.directory} holds a {name} from elsewhere; choose another directory")
         return notes

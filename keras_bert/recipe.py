@@ -149,7 +149,7 @@ class FineTuningRecipe(Recipe):
         if self.class_weight != BALANCED:
             object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
         if self.batch_size is not None and self.batch_tokens is not None:
-            raise ValueError("batch_size and batch_tokens are both given; give only one of them")
+            raise ValueError("batch_size and batch_tokens exclude each other; pass only one")
         if self.few_shot and self.batch_tokens is not None:
             raise ValueError("few_shot makes batches of pairs; pass batch_size, not batch_tokens")
         if self.batch_size is None and self.batch_tokens is None:

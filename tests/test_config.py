@@ -7,6 +7,8 @@ import pytest
 
 from keras_bert import BertConfig
 
+from .support.messages import error_names
+
 
 def test_defaults_are_bert_base():
     assert BertConfig() == BertConfig.base()
@@ -35,23 +37,23 @@ def test_a_named_size_takes_changes():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "words"),
     [
-        ({"hidden_size": 100}, "hidden_size 100 is not a multiple of num_heads 12"),
-        ({"num_layers": 0}, "num_layers must be a whole number of at least 1, not 0"),
-        ({"vocab_size": 30522.0}, "vocab_size must be a whole number of at least 1, not 30522.0"),
-        ({"max_positions": True}, "max_positions must be a whole number"),
-        ({"hidden_dropout": 1.0}, "hidden_dropout must be a probability, at least 0 and below 1, not 1.0"),
-        ({"attention_dropout": "0.1"}, "attention_dropout must be a probability"),
-        ({"layer_norm_epsilon": 0}, "layer_norm_epsilon must be a number above 0, not 0"),
-        ({"family": 3}, "family must be a name, not 3"),
-        ({"activation": "gleu"}, "activation must be one of gelu, gelu_tanh, relu, silu, not 'gleu'"),
-        ({"pad_token_id": 30522}, "pad_token_id 30522 is not an id below vocab_size 30522"),
-        ({"pooler": None}, "pooler must be True or False, not None"),
+        ({"hidden_size": 100}, ["hidden_size 100", "multiple", "num_heads 12"]),
+        ({"num_layers": 0}, ["num_layers", 0, "at least 1"]),
+        ({"vocab_size": 30522.0}, ["vocab_size", 30522.0, "whole number"]),
+        ({"max_positions": True}, ["max_positions", True, "whole number"]),
+        ({"hidden_dropout": 1.0}, ["hidden_dropout", 1.0, "below 1"]),
+        ({"attention_dropout": "0.1"}, ["attention_dropout", "probability"]),
+        ({"layer_norm_epsilon": 0}, ["layer_norm_epsilon", 0, "above 0"]),
+        ({"family": 3}, ["family", 3, "name"]),
+        ({"activation": "gleu"}, ["activation", "'gleu'", "gelu, gelu_tanh, relu, silu"]),
+        ({"pad_token_id": 30522}, ["pad_token_id 30522", "vocab_size 30522"]),
+        ({"pooler": None}, ["pooler", None, "True or False"]),
     ],
 )
-def test_bad_values_are_named(changes, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_values_are_named(changes, words):
+    with error_names(ValueError, *words):
         BertConfig(**changes)
 
 
@@ -64,14 +66,14 @@ def test_a_table_may_be_rounded_up(tokens):
 def test_a_table_may_have_spare_rows(tokens, rows):
     """As those of E5's multilingual models and DeBERTa's have."""
     BertConfig(vocab_size=rows).check_vocabulary(tokens, is_whole=True)
-    with pytest.raises(ValueError, match=f"the vocabulary has {tokens} tokens, but .* has {rows} rows"):
+    with error_names(ValueError, f"{tokens} tokens", f"{rows} rows"):
         BertConfig(vocab_size=rows).check_vocabulary(tokens)
 
 
 @pytest.mark.parametrize("is_whole", [False, True])
 @pytest.mark.parametrize("tokens", [30523, 28996])
 def test_a_vocabulary_of_another_model(tokens, is_whole):
-    with pytest.raises(ValueError, match=f"the vocabulary has {tokens} tokens, but .* has 30522 rows"):
+    with error_names(ValueError, f"{tokens} tokens", "30522 rows"):
         BertConfig().check_vocabulary(tokens, is_whole)
 
 

@@ -47,7 +47,7 @@ def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEn
     """Returns the model with this digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading_lock:
         if digest not in _loaded and load(preset, **settings) != digest:
-            raise ValueError(f"{preset} no longer holds the model of the earlier vectors")
+            raise ValueError(f"{preset} no longer holds the model of the existing vectors; choose another directory")
         return _loaded[digest]
 
 
@@ -152,7 +152,7 @@ def embed_files(
         notes = parts.notes.get(name)
         if notes and not _read_stamp(path).items() <= notes.items():
             raise ValueError(
-                f"{path} has changed since {directory / name} was written; remove that, or choose another directory"
+                f"{path} has changed since {directory / name} was written; remove it, or choose another directory"
             )
     disable = None if progress is None else not progress
     with parts.lock() as left:
@@ -192,7 +192,7 @@ class FileEmbedder:
                 write(rows, vectors)
                 yield {"rows": len(texts), "cut": truncated}
         if _read_stamp(copy.source) != stamp:
-            raise ValueError(f"{copy.source} was changed while it was read")
+            raise ValueError(f"{copy.source} was changed while it was read; embed it again")
 
 
 def _check_sources(sources: Sequence[Path]) -> Sequence[Path]:
@@ -209,7 +209,7 @@ def names_of_copies(sources: Sequence[Path], directory: Path, format: str | None
     names = [name_of_copy(path, format) for path in sources]
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
-        raise ValueError(f"{times} copies are called {name}; the names must differ")
+        raise ValueError(f"{times} copies would be named {name}; rename their files, or use several directories")
     for path, name in zip(sources, names, strict=True):
         output = directory / name
         if output.exists() and output.samefile(path):

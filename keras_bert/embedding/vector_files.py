@@ -53,7 +53,7 @@ class TableCopy:
     def parts(self, size: int) -> Iterator[tuple[Any, list[str]]]:
         """Yields rows and their texts, up to `size` at a time."""
         if VECTOR in (tables.Table(self.source).names or ()):
-            raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
+            raise ValueError(f"{self.source}: it already has a column {VECTOR!r}; rename that")
         numbered_rows = tables.text_rows(self.source, [self.column], skip_bad=self.skip_bad, may_be_empty=True)
         for part in _make_batches((row for _, row in numbered_rows), size):
             yield part, [row[self.column] for row in part]
@@ -112,7 +112,7 @@ class JsonLinesCopy(TableCopy):
                     if isinstance(row, str):
                         raise ValueError(row)
                     if VECTOR in row:
-                        raise ValueError(f"it already has a {VECTOR}")
+                        raise ValueError(f"it already has a {VECTOR}; rename that")
                     yield line.strip(), tables.text_of(row, self.column)
                 except ValueError as error:
                     problems.add(f"line {number}", str(error))
@@ -171,14 +171,14 @@ class ParquetCopy(TableCopy):
         with tables.open_parquet(self.source) as file:
             schema = file.schema_arrow
         if VECTOR in schema.names:
-            raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
+            raise ValueError(f"{self.source}: it already has a column {VECTOR!r}; rename that")
         if self.column not in schema.names:
             raise tables.missing_column_error(self.source, self.column, schema.names)
         if schema.names.count(self.column) > 1:
             raise ValueError(f"{self.source} has several columns {self.column!r}; its columns are {schema.names}")
         kind = schema.field(self.column).type
         if not _is_text(kind):
-            raise ValueError(f"{self.source}: the column {self.column!r} is of {kind}, which is not text")
+            raise ValueError(f"{self.source}: the column {self.column!r} is of {kind}; expected text")
 
 
 def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str | None = None) -> TableCopy:
@@ -190,7 +190,7 @@ def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str |
     """
     kind = tables.known_format(source, None)
     if format not in (None, PARQUET):
-        raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for that of each file")
+        raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for the format of each file")
     if kind == "xlsx" and format is None:
         raise ValueError(f"{source} is an Excel file, which has no room for vectors; choose the format parquet")
     if kind == PARQUET:

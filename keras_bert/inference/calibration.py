@@ -111,7 +111,7 @@ def _record(
                 largest[i, name] = np.maximum(largest.get((i, name), 0.0), batch_largest.numpy())
                 samples.setdefault((i, name), []).append(rows.numpy())
     if not samples:
-        raise ValueError("there are no texts to calibrate int8 with; give some hundred texts")
+        raise ValueError("there are no texts to calibrate int8 with; pass a few hundred texts")
     return largest, samples
 
 

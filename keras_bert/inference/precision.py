@@ -157,7 +157,7 @@ def _make_blocks(
 
 def _check(config: BertConfig, precision: str) -> None:
     if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+        raise ValueError(f"precision is {precision!r}; expected one of {', '.join(PRECISIONS)}")
     if precision == "float32":
         return
     if config.disentangled_buckets is not None:

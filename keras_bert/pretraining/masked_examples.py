@@ -57,7 +57,7 @@ def make_examples(
     generator = np.random.default_rng(seed)
     documents = _find_sentence_borders(tokens, document_lengths, room)
     if objective == "next_sentence" and len(documents) == 1:
-        raise ValueError("there is only one document, but next_sentence needs several; add text")
+        raise ValueError("there is only one document, but next_sentence needs several; add documents")
     if objective == "sentences":
         sentence_spans = np.array([span for ends in documents for span in _group_whole_sentences(ends, room)], np.int64)
         spans, labels, cut = sentence_spans.reshape(-1, 1, 2), None, 0

@@ -36,8 +36,8 @@ def read_vocabulary(path: str | Path) -> Tokenizer:
     for token in tokenizer.vocabulary:
         if token != token.lower() and token not in special and not token.startswith("[unused"):
             raise ValueError(
-                f"{path} has capitals, such as {token!r}, but a file is read as an uncased vocabulary; give a "
-                "directory with a tokenizer_config.json, as `keras-bert vocab --cased` writes it"
+                f"{path} has capitals, such as {token!r}, but a single file is read as an uncased vocabulary; "
+                "pass a directory with a tokenizer_config.json, as `keras-bert vocab --cased` writes it"
             )
     return tokenizer
 

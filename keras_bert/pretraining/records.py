@@ -158,7 +158,9 @@ def _find_files(records: str | Path | Sequence[str | Path]) -> list[str]:
         directory = Path(records)
         paths = sorted(directory.glob("[!.]*.tfrecord*")) if directory.is_dir() else [directory]
         if (directory / SETTINGS).exists() and paths and f"-of-{len(paths):05}." not in paths[0].name:
-            raise ValueError(f"{directory} is incomplete: {len(paths)} files like {paths[0].name}; write the others")
+            raise ValueError(
+                f"{directory} is incomplete: {len(paths)} files like {paths[0].name}; write the missing ones"
+            )
     missing = [path for path in paths if not path.is_file()]
     if missing or not paths:
         raise FileNotFoundError(f"there are no records in {missing[0] if missing else records}")
@@ -392,7 +394,9 @@ def write_records(
     if copies < 1:
         raise ValueError(f"copies is {copies}; expected at least 1")
     if pack and objective != "sentences":
-        raise ValueError(f"pack is only for the objective 'sentences'; with {objective!r}, a sequence is a pair")
+        raise ValueError(
+            f"pack is True, but the objective is {objective!r}; only 'sentences' packs documents into rows"
+        )
     if predictions is None:
         predictions = max(1, round(0.15 * preprocessor.sequence_length))
     texts, directory = [Path(path) for path in corpus], Path(directory)
@@ -408,7 +412,9 @@ def write_records(
     count = copies * len(corpus_parts)
     names = [f"examples-{number:05}-of-{count:05}.tfrecord" for number in range(count)]
     if not (directory / SETTINGS).exists() and any(directory.glob("*.tfrecord")):
-        raise ValueError(f"{directory} holds other records: it has no {SETTINGS}; choose another directory")
+        raise ValueError(
+            f"{directory} holds records without {SETTINGS}, which cannot be continued; choose another directory"
+        )
     write = functools.partial(_write_shard, writer, corpus_parts, seed)
     parts = Parts(directory, SETTINGS, "records", settings, names, write)
     check_documents(texts, layout, objective)
@@ -421,10 +427,10 @@ def write_records(
                 parts.write(left, processes, lambda counts: bar.update())
     counts = parts.totals(*COUNTS)
     if not counts["examples"]:
-        hint = "; each document is alone in its part of the corpus; use a larger part_bytes, or 'sentence_order'"
+        hint = ". Each document is alone in its part of the corpus; use a larger part_bytes, or 'sentence_order'"
         reason = hint if objective == "next_sentence" and counts["tokens"] else ""
         summary = f"{counts['documents']:,} documents, {counts['tokens']:,} tokens"
-        raise ValueError(f"the corpus gives no examples: {summary}{reason}")
+        raise ValueError(f"the corpus yields no examples: {summary}{reason}")
     return counts
 
 

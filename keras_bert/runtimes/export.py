@@ -207,7 +207,7 @@ def write(
 
 def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:
     if not isinstance(model, BertTask | BertEncoder):
-        raise TypeError(f"got a {type(model).__name__}; other runtimes take a task or an encoder of keras_bert")
+        raise TypeError(f"got a {type(model).__name__}; expected a task or an encoder of keras_bert")
     if precision in runtime.refused:
         raise ValueError(runtime.refused[precision])
     if precision not in ("float32", "float16", "int8"):
@@ -215,8 +215,8 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
     for label in getattr(model, "labels", None) or ():
         if label.splitlines() not in ([], [label]):
             raise ValueError(
-                f"label {label!r} has a line end, such as a line feed or U+2028, and {LABELS} has a label a line; "
-                "rename it, for instance in id2label of the model's config.json"
+                f"label {label!r} has a line end, such as a line feed or U+2028, but {LABELS} has one label per "
+                "line; rename it, for instance in id2label of the model's config.json"
             )
     encoder = encoder_of(model)
     if encoder.inference is not None or encoder.compute_dtype != "float32":

@@ -158,7 +158,7 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
             return undocumented.load_with_variables(directory, variables)
     except Exception as error:
         # TensorFlow raises any kind of exception here, even KeyError and AssertionError.
-        raise ValueError(f"{directory} cannot be loaded, it may be damaged: {error}") from error
+        raise ValueError(f"{directory} cannot be loaded, and may be damaged: {error}") from error
 
 
 def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
@@ -177,8 +177,8 @@ def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
         raise ValueError(f"{directory} has no endpoint {name!r}; {available if endpoints else 'it has none'}")
     signatures = ", ".join(getattr(root, "signatures", ())) or "none"
     raise ValueError(
-        f"{directory} is a SavedModel, but not a reusable one: it cannot be called as a whole; {available}; its "
-        f"signatures are {signatures}, which keras.layers.TFSMLayer can call"
+        f"{directory} is a SavedModel, but not a reusable one: it cannot be called as a whole, and {available}. Use "
+        f"keras.layers.TFSMLayer, which can call its signatures: {signatures}"
     )
 
 

@@ -81,7 +81,7 @@ class StoredWeights:
 
     def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:
         if dtype not in (None, *DTYPES):
-            raise ValueError(f"dtype is {dtype!r}; weights can be stored as {', '.join(DTYPES)}")
+            raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
         names = {
             id(weight): name for part in (model, root or model) for name, weight in variables_by_name(part).items()
         }

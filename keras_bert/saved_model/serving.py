@@ -97,7 +97,7 @@ def export_serving(
         raise FileExistsError(f"{directory} is itself a SavedModel; choose another directory for versions")
     version = max(versions(directory), default=0) + 1 if version is None else version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise ValueError(f"version is {version!r}; TF Serving counts versions 1, 2, 3, ...")
+        raise ValueError(f"version is {version!r}; expected 1 or more, as TF Serving numbers versions")
     messages()
     with new_directory(directory / str(version), overwrite) as unfinished:
         weights = StoredWeights(model, dtype)

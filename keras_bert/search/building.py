@@ -181,8 +181,8 @@ def build_index(
             texts = {**{line: json.loads(line)[text_column] for line in old.rows.lines()}, **texts}
         elif old and (missing := sum(line not in texts for line in old.rows.lines())):
             warnings.warn(
-                f"rows of {directory} that {corpus} does not have, and that leave the index: {missing:,}; add (--add) "
-                "keeps them",
+                f"rows of {directory} that leave the index, because {corpus} does not have them: {missing:,}; pass add "
+                "(--add) to keep them",
                 stacklevel=2,
             )
         keys = [compute_key(text.encode()) for text in texts.values()]
@@ -239,7 +239,9 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         removed = set(old.rows.matching(where).tolist())
         lines = [line for number, line in enumerate(old.rows.lines()) if number not in removed]
         if not lines:
-            raise ValueError(f"all {len(removed):,} rows of {directory} match; remove the directory instead")
+            raise ValueError(
+                f"all {len(removed):,} rows of {directory} match, and none would remain; remove the directory"
+            )
         if removed:
             keys = [compute_key(json.loads(line)[record.text_column].encode()) for line in lines]
             new_record = replace(record, texts=len(lines), version=record.version + 1, bytes={}, checksums={})
@@ -279,10 +281,10 @@ def _check_record(
         return
     if record.model != model:
         raise ValueError(
-            f"{directory} is an index of another model, {record.preset}, not of {preset}; choose another directory"
+            f"{directory} is an index of the model {record.preset}, not of {preset}; choose another directory"
         )
     if text_column not in (None, record.text_column):
-        raise ValueError(f"{directory} has its texts in {record.text_column!r}, not in {text_column!r}")
+        raise ValueError(f"the texts of {directory} are in the column {record.text_column!r}, not in {text_column!r}")
     if stored not in (None, record.stored):
         raise ValueError(f"{directory} stores vectors as {record.stored}, not as {stored}; choose another directory")
 

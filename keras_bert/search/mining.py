@@ -167,7 +167,7 @@ def mine_negatives(
     queries, positives = list_of_str(queries, "queries", "query"), list_of_str(positives, "positives", "positive")
     corpus = list_of_str(corpus, "corpus")
     if len(queries) != len(positives) or not queries:
-        raise ValueError(f"there are {len(queries):,} queries, but {len(positives):,} positives; expected pairs")
+        raise ValueError(f"there are {len(queries):,} queries, but {len(positives):,} positives; both must be equal")
     neighbours.check_installed()
     positives_of: dict[str, list[str]] = {}
     for query, positive in dict.fromkeys(zip(queries, positives, strict=True)):

@@ -87,8 +87,8 @@ def _check_threshold(threshold: float | None, similarity: str) -> float:
     if similarity != "cosine":
         if threshold is None:
             raise ValueError(
-                "this model compares texts by the dot product of their vectors, which has no fixed range; give a "
-                "threshold (the command similarity shows some texts')"
+                "this model compares texts by the dot product of their vectors, which has no fixed range; pass a "
+                "threshold (the command similarity shows the scores of texts)"
             )
         return threshold
     threshold = _THRESHOLD if threshold is None else threshold

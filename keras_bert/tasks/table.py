@@ -535,5 +535,5 @@ def split_settings(
         raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")
     source, recipe = split_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
     if validation is not None and recipe.validation_split is not None:
-        raise ValueError("validation and validation_split are both given; give only one of them")
+        raise ValueError("validation and validation_split exclude each other; pass only one")
     return source, recipe

@@ -45,7 +45,7 @@ def batches_of_epoch(
         [[0, 2], [1, 3]]
     """
     if (batch_size is None) == (batch_tokens is None):
-        raise ValueError(f"batch_size is {batch_size} and batch_tokens {batch_tokens}; give exactly one of them")
+        raise ValueError(f"batch_size is {batch_size} and batch_tokens is {batch_tokens}; pass exactly one of them")
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
     tokens = batch_tokens or 0
@@ -93,13 +93,15 @@ def hold_out(examples: Labelled, share: float, seed: int) -> tuple[Labelled, Lab
     columns = [*columns_of(x, None), *([] if y is None else [y])]
     counts = {len(column) for column in columns}
     if len(counts) > 1:
-        raise ValueError(f"there are {' and '.join(f'{each:,}' for each in sorted(counts))} examples and labels")
+        raise ValueError(
+            f"the examples and their labels differ in number: {' and '.join(f'{each:,}' for each in sorted(counts))}"
+        )
     (count,) = counts
     held_out = round(share * count)
     if not 0 < held_out < count:
         raise ValueError(
             f"validation_split is {share}, which holds out {held_out:,} of {count:,} examples and leaves "
-            f"{count - held_out:,} to train on; neither may be empty"
+            f"{count - held_out:,} to train on; choose a share that leaves some of both"
         )
     order = np.random.default_rng([seed, count]).permutation(count)
     training_rows, validation_rows = np.sort(order[held_out:]), np.sort(order[:held_out])

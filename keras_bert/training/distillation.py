@@ -45,7 +45,10 @@ def student_of(teacher: Model, num_layers: int) -> Model:
     if not 1 <= num_layers <= config.num_layers:
         raise ValueError(f"num_layers is {num_layers}; expected 1 to {config.num_layers}, the teacher's")
     if 1 < config.groups < config.num_layers:
-        raise ValueError(f"the {config.num_layers} layers of this teacher share weights in {config.groups} groups")
+        raise ValueError(
+            f"the {config.num_layers} layers of this teacher share weights in {config.groups} groups; choose a teacher "
+            "whose layers share all weights, or none"
+        )
     student_config = dataclasses.replace(
         config, num_layers=num_layers, num_groups=1 if config.num_groups == 1 else None
     )

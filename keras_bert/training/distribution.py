@@ -84,7 +84,7 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
 def _why_not(kind: str) -> str:
     if kind not in ("parameter_server", "central_storage"):
         return ""
-    return '. Keras 3 cannot train with parameter servers (its variables are of no cluster); use "multi_worker"'
+    return '. Keras 3 cannot train with parameter servers; use "multi_worker"'
 
 
 def _tpu_name(name: str | None) -> str | None:
@@ -112,7 +112,7 @@ def _workers() -> int:
 def _multi_worker(workers: int) -> tf.distribute.Strategy:
     if not workers:
         raise ValueError(
-            "there is one process only: start several with `keras-bert launch --workers N`, or set the variable "
+            "this process is the only one; start several with `keras-bert launch --workers N`, or set the variable "
             "TF_CONFIG in each"
         )
     try:
@@ -121,7 +121,7 @@ def _multi_worker(workers: int) -> tf.distribute.Strategy:
         if "startup" not in str(error):
             raise
         raise RuntimeError(
-            "TensorFlow was used before it knew of the other processes: call strategy() first"
+            "TensorFlow was used before it was connected to the other processes; call strategy() first"
         ) from error
 
 

@@ -60,8 +60,8 @@ def texts_of_class(model: BertTask, examples: Labelled) -> float | None:
 def notice(count: float | None) -> str:
     """Says that a run learns by `few_shot`, and how to avoid it."""
     return (
-        f"few examples, about {count or 0:.3g} of a class: the encoder learns from pairs of them, then the head is fitted; "
-        "few_shot=False or a number of epochs trains both together"
+        f"few examples, about {count or 0:.3g} of a class: the encoder learns from pairs of them, then the head is "
+        "fitted; few_shot=False or a number of epochs trains both together"
     )
 
 

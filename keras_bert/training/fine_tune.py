@@ -134,7 +134,7 @@ def split(
     """
     if recipe.validation_split is not None:
         if validation is not None:
-            raise ValueError("validation and validation_split are both given; give only one of them")
+            raise ValueError("validation and validation_split exclude each other; pass only one")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
     return train, validation, recipe.for_examples(count_examples(train[0]), texts_of_class)
 
@@ -249,8 +249,8 @@ def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
         return examples.lengths
     longest = preprocessor.longest
     if truncated := int(np.sum(examples.lengths > longest)):
-        message = f"{truncated:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
-        warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=4)
+        message = f"{truncated:,} of {len(examples.lengths):,} examples exceed {longest} tokens, and are truncated"
+        warnings.warn(f"{message}; long_text='windows' reads all of their tokens", stacklevel=4)
     return np.minimum(examples.lengths, longest)
 
 
@@ -273,10 +273,10 @@ def _check_contrast(
     targets, batches = np.asarray(targets), [batch for epoch in epoch_batches for batch in epoch]
     if any(loss.has_contrast(targets[rows]) for rows in batches):
         return
-    reason = "the texts or the scores that it compares are equal; give others that differ"
+    reason = "the texts or the scores that it compares are equal; pass some that differ"
     if all(len(rows) == 1 for rows in batches):
         reason = f"it compares the rows of a batch, and each batch has one; raise {_describe_batch_size(recipe)}"
-    raise ValueError(f"nothing can be learned with the loss {loss.name}: {reason}")
+    raise ValueError(f"a model cannot learn from the loss {loss.name}: {reason}")
 
 
 def _describe_batch_size(recipe: FineTuningWithTeacher) -> str:

@@ -91,8 +91,8 @@ def assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray], pa
         raise StateError(f"{path} holds {len(values)} variables, but the model has {len(variables)}")
     for variable, value in zip(variables, values, strict=True):
         if value.shape != tuple(variable.shape):
-            shapes = f"{variable.path} has shape {tuple(variable.shape)}, there {value.shape}"
-            raise StateError(f"{path} belongs to another model: {shapes}")
+            shapes = f"{value.shape}, but in this model {tuple(variable.shape)}"
+            raise StateError(f"{path} belongs to another model: there {variable.path} has shape {shapes}")
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
 

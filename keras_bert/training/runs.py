@@ -193,7 +193,7 @@ def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) ->
     log(f"labels: {', '.join(labels)}{rest}")
     for names in lookalikes(counts):
         alike = " and ".join(f"{name!r} ({counts[name]:,})" for name in names)
-        warnings.warn(f"{train}: the labels {alike} differ only in case or spaces, and are learned apart", stacklevel=4)
+        warnings.warn(f"{train}: the labels {alike} differ only in case or spaces, but count separately", stacklevel=4)
 
 
 class _Student:

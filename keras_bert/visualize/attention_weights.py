@@ -68,7 +68,7 @@ def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts
     """
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"got a {type(text).__name__} as text; expected a str")
+            raise TypeError(f"text is a {type(text).__name__}; expected a str")
     tokenizer = preprocessor.tokenizer
     segments = tuple(tokenizer.tokenize([text]) for text in texts)
     lengths = [int(segment.row_lengths()[0]) for segment in segments]

@@ -68,7 +68,7 @@ def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
     if not isinstance(word, str):
         raise TypeError(f"word is {word!r:.60} ({type(word).__name__}); expected a str")
     if not word.strip():
-        raise ValueError("the word is empty")
+        raise ValueError("word is empty; pass a word of the text")
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
     return [
         Occurrence(sentence, *match.span())

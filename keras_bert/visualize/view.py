@@ -225,7 +225,7 @@ def check_path(path: str | Path) -> str:
     """
     suffix = Path(path).suffix.lower()
     if suffix not in (PAGE, PICTURE):
-        raise ValueError(f"{path} ends neither in {PAGE}, a page, nor in {PICTURE}, a picture")
+        raise ValueError(f"{path} ends neither in {PAGE} (a page) nor in {PICTURE} (a picture)")
     if suffix == PICTURE:
         import_extra("matplotlib.figure", "matplotlib")
     return suffix

@@ -215,7 +215,7 @@ def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     files = ("--train", table, "--text-column", "sentence", "--label-column", "kind", "--preset", untrained)
     command = ("finetune", "classify", *files, "--output", tmp_path / "new")
     assert fails(*command, "--eval", table, "--eval-split", "0.1").startswith(
-        "validation and validation_split are both given"
+        "validation and validation_split exclude each other"
     )
     assert "validation_split is 1.0; expected a number between 0 and 1" in fails(*command, "--eval-split", "1")
     assert "which holds out 0 of 64 examples" in fails(*command, "--eval-split", "0.001")

@@ -9,6 +9,8 @@ import pytest
 
 from keras_bert.embedding import embed_files, vector_files
 
+from ..support.messages import error_names
+
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow, the extra parquet")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow, the extra parquet")
 
@@ -43,32 +45,31 @@ def test_a_table(tmp_path, small_preset, model):
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "words"),
     [
-        ({"text": ["a"] * 20 + [None]}, ": 1 of 21 rows cannot be used: row 21: text is empty"),
-        ({"text": ["a", " "]}, ": 1 of 2 rows cannot be used: row 2: text is empty"),
-        ({"body": ["a"], "id": [1]}, " has no column 'text'; its columns are 'body', 'id'"),
-        ({"text": [1]}, ": the column 'text' is of int64, which is not text"),
-        ({"text": ["a"], "vector": [1]}, ": it already has a column 'vector'"),
-        (None, " is not a parquet file: it begins with "),
+        ({"text": ["a"] * 20 + [None]}, ["1 of 21 rows", "row 21", "text", "empty"]),
+        ({"text": ["a", " "]}, ["1 of 2 rows", "row 2", "text", "empty"]),
+        ({"body": ["a"], "id": [1]}, ["no column 'text'", "'body', 'id'"]),
+        ({"text": [1]}, ["column 'text'", "int64"]),
+        ({"text": ["a"], "vector": [1]}, ["already has a column 'vector'"]),
+        (None, ["not a parquet file", "begins with"]),
     ],
 )
-def test_a_table_that_cannot_be_used(tmp_path, table, message, monkeypatch):
+def test_a_table_that_cannot_be_used_is_refused(tmp_path, table, words, monkeypatch):
     path = tmp_path / "texts.parquet"
     if table is None:
         path.write_bytes(b'{"text": "good"}')
     else:
         pq.write_table(pa.table(table), path)
     monkeypatch.setattr(vector_files.tables, "PARQUET_ROWS", 8)
-    with pytest.raises(ValueError) as error:  # noqa: PT011
+    with error_names(ValueError, path, *words):
         vector_files.choose_copy(path, "text").count()
-    assert str(error.value).startswith(f"{path}{message}")
 
 
 def test_two_columns_of_one_name(tmp_path):
     path = tmp_path / "texts.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
-    with pytest.raises(ValueError, match="has several columns 'text'"):
+    with error_names(ValueError, path, "several columns 'text'"):
         vector_files.choose_copy(path, "text").count()
 
 
@@ -87,5 +88,5 @@ def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
 def test_without_pyarrow(tmp_path, small_preset, monkeypatch):
     (tmp_path / "texts.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"this needs pyarrow: pip install 'keras-bert-models\[parquet\]'"):
+    with error_names(ImportError, "pyarrow", "pip install 'keras-bert-models[parquet]'"):
         embed_files([tmp_path / "texts.parquet"], tmp_path / "vectors", small_preset)

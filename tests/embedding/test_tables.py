@@ -9,6 +9,8 @@ import pytest
 
 from keras_bert.embedding import embed_files
 
+from ..support.messages import error_names, warning_names
+
 ROWS = [("7", 'a "good" film, really', ""), ("8", "it is bad", "x")]
 
 
@@ -58,7 +60,7 @@ def test_values_of_several_types_are_refused_before_the_work(tmp_path, small_pre
     pytest.importorskip("pyarrow", reason="needs pyarrow, the extra parquet")
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "good", "id": 1}\n{"text": "bad", "id": "x"}\n')
-    with pytest.raises(ValueError, match="a.jsonl has values that one column of Parquet cannot hold"):
+    with error_names(ValueError, path, "one column of Parquet"):
         embed_files([path], tmp_path / "vectors", small_preset, format="parquet")
 
 
@@ -66,10 +68,10 @@ def test_bad_rows_are_counted_and_can_be_left_out(tmp_path, small_preset):
     lines = '{"text": "good"}\n{"text": null}\n{"text": ""}\n{"body": "x"}\n'
     (tmp_path / "a.jsonl").write_text(lines)
     (tmp_path / "b.csv").write_text("id,text\n1,good\n2,\n3\n")
-    for name, count in (("a.jsonl", 3), ("b.csv", 2)):
-        with pytest.raises(ValueError, match=f"{name}: {count} of . rows cannot be used: "):
+    for name, rows in (("a.jsonl", "3 of 4 rows"), ("b.csv", "2 of 3 rows")):
+        with error_names(ValueError, tmp_path / name, rows, "cannot be used"):
             embed_files([tmp_path / name], tmp_path / name[0], small_preset)
-        with pytest.warns(UserWarning, match=f"{name}: {count} of . rows are left out"):
+        with warning_names(tmp_path / name, rows, "left out"):
             counts = embed_files([tmp_path / name], tmp_path / name[0], small_preset, skip_bad=True)
         assert counts["rows"] == 1
 
@@ -77,5 +79,5 @@ def test_bad_rows_are_counted_and_can_be_left_out(tmp_path, small_preset):
 def test_excel_needs_a_format_that_has_room_for_vectors(tmp_path, small_preset):
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra xlsx")
     openpyxl.Workbook().save(tmp_path / "a.xlsx")
-    with pytest.raises(ValueError, match="is an Excel file, which has no room for vectors; choose the format parquet"):
+    with error_names(ValueError, tmp_path / "a.xlsx", "Excel", "format parquet"):
         embed_files([tmp_path / "a.xlsx"], tmp_path / "vectors", small_preset)

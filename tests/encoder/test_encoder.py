@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from keras_bert import BertEncoder
 
 from ..support.encoders import SMALL, random_encoder, random_inputs
+from ..support.messages import assert_names, error_names
 from ..support.reference import encoder as reference
 
 
@@ -221,35 +222,34 @@ def _with(**changes):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "message"),
+    ("inputs", "words"),
     [
-        (_with(input_word_ids=np.full((3, 12), 50)), "input_word_ids holds 50, but the model knows the ids 0 to 49"),
-        (_with(input_word_ids=np.full((3, 12), -1)), "input_word_ids holds -1"),
-        (_with(input_type_ids=np.full((3, 12), 2)), "input_type_ids holds 2, but the model knows the ids 0 to 1"),
-        (
-            random_inputs(seq_length=33),
-            "33 tokens long, but this model has 32 positions; truncate the text, or split it",
-        ),
-        (_with(input_mask=np.ones((3, 11), int)), r"input_mask has shape \(3, 11\), but input_word_ids has \(3, 12\)"),
-        (_with(input_mask=np.ones((3, 12))), "input_mask is .*float.*, but it must be an integer tensor"),
-        ({"input_word_ids": np.ones(4, int)}, r"input_word_ids has shape \(4,\), but it must be \[batch, seq_length\]"),
-        ({"input_ids": np.ones((1, 4), int)}, r"takes a dict with input_word_ids .* not the keys input_ids"),
-        (_with(input_masks=np.ones((3, 12), int)), "has no input input_masks; it takes input_word_ids, input_mask"),
-        (np.ones((1, 4), int), "takes a dict with input_word_ids"),
-        (None, "takes a dict with input_word_ids .* not a NoneType"),
-        (["good"], "takes a dict with input_word_ids .* not a list"),
-        (_with(input_mask=np.full((3, 12), 2)), "input_mask holds 2, but a mask holds 0 to 1"),
-        (_with(input_mask=np.full((3, 12), -1)), "input_mask holds -1"),
-        (_with(input_mask=None), "input_mask is a NoneType, but it must be an integer array"),
-        (_with(input_mask=np.ones((3, 12), bool)), "input_mask is .*bool.*, but it must be an integer tensor"),
-        ({"input_word_ids": [[2, 3]]}, "input_word_ids is a list, but it must be an integer array"),
-        ({"input_word_ids": tf.ragged.constant([[2, 3], [4]])}, "input_word_ids is a RaggedTensor"),
-        ({"input_word_ids": np.zeros((2, 0), int)}, r"has shape \(2, 0\): the sequences have no tokens"),
+        (_with(input_word_ids=np.full((3, 12), 50)), ["input_word_ids", 50, "0 to 49"]),
+        (_with(input_word_ids=np.full((3, 12), -1)), ["input_word_ids", -1, "0 to 49"]),
+        (_with(input_type_ids=np.full((3, 12), 2)), ["input_type_ids", 2, "0 to 1"]),
+        (random_inputs(seq_length=33), ["33 tokens", "32 positions", "truncate"]),
+        (_with(input_mask=np.ones((3, 11), int)), ["input_mask", (3, 11), "input_word_ids", (3, 12)]),
+        (_with(input_mask=np.ones((3, 12))), ["input_mask", "float32", "integer"]),
+        ({"input_word_ids": np.ones(4, int)}, ["input_word_ids", (4,), "[batch, seq_length]"]),
+        ({"input_ids": np.ones((1, 4), int)}, ["dict", "input_word_ids", "keys input_ids"]),
+        (_with(input_masks=np.ones((3, 12), int)), ["input_masks", "input_word_ids, input_mask"]),
+        (np.ones((1, 4), int), ["dict", "input_word_ids", "ndarray"]),
+        (None, ["dict", "input_word_ids", "NoneType"]),
+        (["good"], ["dict", "input_word_ids", "a list"]),
+        (_with(input_mask=np.full((3, 12), 2)), ["input_mask", 2, "0 to 1"]),
+        (_with(input_mask=np.full((3, 12), -1)), ["input_mask", -1, "0 to 1"]),
+        (_with(input_mask=None), ["input_mask", "NoneType", "integer"]),
+        (_with(input_mask=np.ones((3, 12), bool)), ["input_mask", "bool", "integer"]),
+        ({"input_word_ids": [[2, 3]]}, ["input_word_ids", "a list", "integer"]),
+        ({"input_word_ids": tf.ragged.constant([[2, 3], [4]])}, ["input_word_ids", "RaggedTensor", "integer"]),
+        ({"input_word_ids": np.zeros((2, 0), int)}, ["input_word_ids", (2, 0), "no tokens"]),
     ],
 )
-def test_bad_inputs_are_named(encoder, inputs, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_inputs_are_named(encoder, inputs, words):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011
         encoder(inputs)
+    message, _, _ = str(raised.value).partition("Arguments received")  # Keras adds them, and prints ours in bold
+    assert_names(message.replace("\x1b[1m", ""), *words)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64"])
@@ -260,10 +260,10 @@ def test_ids_may_be_integers_of_any_width(encoder, dtype):
 
 
 def test_an_encoder_is_made_from_a_configuration():
-    with pytest.raises(TypeError, match="config is 'bert-base'; expected a BertConfig"):
+    with error_names(TypeError, "config", "'bert-base'", "BertConfig"):
         BertEncoder("bert-base")
 
 
 def test_too_long_is_seen_when_a_functional_model_is_built(encoder):
-    with pytest.raises(ValueError, match="33 tokens long, but this model has 32 positions"):
+    with error_names(ValueError, "33 tokens", "32 positions", "truncate"):
         encoder({"input_word_ids": keras.Input((33,), dtype="int32")})

@@ -16,6 +16,7 @@ from keras_bert.inference.ranges import FILE
 
 from ..support import small
 from ..support.encoders import random_encoder, random_inputs
+from ..support.messages import error_names, warning_names
 
 pytestmark = pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
 TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and the money in it", "good", "bad film!"]
@@ -54,7 +55,7 @@ def test_ranges_of_other_weights_are_not_used(model, tmp_path):
     model.set_precision("float32")
     kernel = model.encoder.blocks[0].intermediate.kernel
     kernel.assign(kernel * 1.5)
-    with pytest.raises(ValueError, match="int8 ranges belong to other weights; calibrate again"):
+    with error_names(ValueError, "int8 ranges", "other weights", "calibrate again"):
         set_precision(model.encoder, "int8", ranges=ranges)
     model.save_preset(tmp_path / "kept", overwrite=True)
     assert not (tmp_path / "kept" / FILE).exists()
@@ -67,22 +68,22 @@ def test_ranges_of_other_weights_are_not_used(model, tmp_path):
     fresh.set_precision("int8", TEXTS)
     fresh.save_preset(tmp_path / "fresh")
     (tmp_path / "fresh" / FILE).rename(tmp_path / "other" / FILE)
-    with pytest.warns(UserWarning, match=f"{FILE} belongs to other weights"):
+    with warning_names(tmp_path / "other" / FILE, "other weights"):
         BertSentenceEncoder.from_preset(tmp_path / "other")
 
 
-def test_a_damaged_file(model, tmp_path):
+def test_a_damaged_file_is_refused(model, tmp_path):
     model.set_precision("int8", TEXTS)
     model.save_preset(tmp_path)
     whole = (tmp_path / FILE).read_bytes()
     (tmp_path / FILE).write_bytes(whole[:200])
-    with pytest.raises(ValueError, match=f"{FILE} is damaged .*; remove it, and calibrate again"):
+    with error_names(ValueError, tmp_path / FILE, "damaged", "remove it", "calibrate again"):
         BertSentenceEncoder.from_preset(tmp_path)
     (tmp_path / FILE).write_bytes(whole)
     tensors = load_file(tmp_path / FILE)
     tensors["block_0/qkv/limit"][:] = np.nan
     save_file(tensors, tmp_path / FILE, {"weights": "", "blocks": "2", "built_in": "False"})
-    with pytest.raises(ValueError, match="block_0/qkv is not positive"):
+    with error_names(ValueError, tmp_path / FILE, "block_0/qkv", "positive"):
         read_ranges(tmp_path)
 
 
@@ -132,15 +133,13 @@ def test_pairs():
     assert model.encoder.inference.ranges.is_built_in
 
 
-def test_texts_of_another_task():
+def test_texts_of_another_task_are_refused():
     model = small.task(BertQuestionAnswerer, text={"stride": 8})
-    message = "this model reads question and context: to calibrate int8, it needs a tuple of two lists, not a list"
-    with pytest.raises(ValueError, match=message):
+    with error_names(ValueError, "question and context", "a tuple of two lists", "not a list"):
         model.set_precision("int8", TEXTS)
-    with pytest.raises(ValueError, match="there are 4 first texts, but 3 second ones"):
+    with error_names(ValueError, "4 first", "3 second"):
         model.set_precision("int8", (TEXTS, OTHERS[:3]))
-    message = "this model reads text: to calibrate int8, it needs a list of texts, not a tuple of two lists"
-    with pytest.raises(ValueError, match=message):
+    with error_names(ValueError, "reads text", "a list of texts", "not a tuple"):
         small.task(BertClassifier, labels=["a", "b"]).set_precision("int8", (TEXTS, OTHERS))
 
 
@@ -189,5 +188,5 @@ def test_texts_that_are_too_few_are_warned_of():
         warnings.simplefilter("error", UserWarning)
         model.set_precision("int8", SAMPLE_TEXTS[::2])
     for texts in ([""], ["no"]):
-        with pytest.warns(UserWarning, match=r"too few, or all alike: .* the cosine to float32 is 0\.[789]"):
+        with pytest.warns(UserWarning, match=r"too few.* cosine to float32 is 0\.[789]"):
             model.set_precision("int8", texts)

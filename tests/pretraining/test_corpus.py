@@ -87,27 +87,3 @@ def test_a_line_of_megabytes(tmp_path):
     file = write(tmp_path / "a.txt", "word " * 10**6 + "End. And then.\n\nMore.")
     found = [document for part in parts_of([file], 10**6) for document in documents(part)]
     assert [len(sentence) for sentence in chain(*found)] == [5 * 10**6 + 4, 9, 5]
-
-
-def test_line_ends_of_old_macs_are_told(tmp_path):
-    (tmp_path / "old.txt").write_bytes(b"One.\rTwo.\r\rThree.\r")
-    with pytest.raises(ValueError, match="old.txt: its lines end in .*r, as of old Macs; convert them first: tr"):
-        parts_of([tmp_path / "old.txt"])
-
-
-def test_what_is_no_text(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*nowhere\.txt"):
-        parts_of([tmp_path / "nowhere.txt"])
-    with pytest.raises(TypeError, match=r"corpus is a single str; pass a list: \[path\]"):
-        parts_of("corpus.txt")
-    with pytest.raises(ValueError, match="the corpus is empty"):
-        parts_of([write(tmp_path / "a.txt", "")])
-    (tmp_path / "b.txt").write_bytes(b"text\0\1")
-    with pytest.raises(ValueError, match=r"b\.txt is not text: it has bytes of value 0"):
-        parts_of([tmp_path / "b.txt"])
-    (tmp_path / "c.txt").write_bytes(b"text\n\nna\xefve")
-    (part,) = parts_of([tmp_path / "c.txt"])
-    with pytest.raises(ValueError, match=r"c\.txt is not UTF-8 text: byte 0xef at offset 8; convert it first"):
-        list(documents(part))
-    with pytest.raises(ValueError, match="layout is 'lines'; expected one of prose, sentences"):
-        list(documents(part, "lines"))

@@ -150,16 +150,3 @@ def test_nothing_to_choose():
     masked = MaskedLMMasking(TOKENIZER, 3)(rows, [0, 0])
     np.testing.assert_array_equal(masked["input_word_ids"], rows["input_word_ids"])
     assert not masked["masked_lm_weights"].numpy().any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"predictions": 0}, "predictions is 0; expected at least 1"),
-        ({"predictions": 1, "rate": 1.0}, "rate is 1.0; expected a share between 0 and 1"),
-        ({"predictions": 1, "masked_unit": "line"}, "masked_unit is 'line'; expected one of token, word, span"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        MaskedLMMasking(TOKENIZER, **arguments)

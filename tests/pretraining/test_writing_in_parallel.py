@@ -11,9 +11,11 @@ import pytest
 
 from keras_bert.pretraining import Records, documents, parts_of, records, write_records
 from keras_bert.pretraining.records import SETTINGS, ShardWriter
+from keras_bert.processes import in_processes
 
 from ..support import corpus as small_corpus
-from ..support.processes import HANGS, start_process
+from ..support.messages import assert_names, error_names
+from ..support.processes import HANGS, shout, start_process
 
 WRITTEN = {**small_corpus.WRITTEN, "copies": 2}
 
@@ -42,20 +44,6 @@ def test_the_same_files(tmp_path, corpus, preprocessor, written, capfd):
     assert f"{len(Records(tmp_path).files)}/{len(Records(tmp_path).files)}" in bar
 
 
-def test_what_is_done_is_not_written_again(tmp_path, corpus, preprocessor, written):
-    records = tmp_path / "records"
-    write_records(corpus, records, preprocessor, **WRITTEN, progress=False)
-    names = sorted(path.name for path in records.glob("*.tfrecord"))
-    notes = json.loads((records / SETTINGS).read_text())
-    for name in names[1:3]:  # lost
-        notes["files"][name] = None
-        (records / name).write_bytes(b"half")
-    (records / SETTINGS).write_text(json.dumps(notes))
-    (records / names[0]).write_bytes(b"left alone")
-    write_records(corpus, records, preprocessor, **WRITTEN, progress=False)
-    assert files_of(records) == files_of(written[0]) | {names[0]: b"left alone"}
-
-
 @pytest.mark.slow
 def test_an_error_is_the_same(tmp_path, corpus, preprocessor):
     text = tmp_path / "text.txt"
@@ -63,11 +51,12 @@ def test_an_error_is_the_same(tmp_path, corpus, preprocessor):
     messages = []
     for processes in (1, 2):
         directory = tmp_path / str(processes)
-        with pytest.raises(ValueError, match=f"{text} is not UTF-8 text: byte 0xff") as error:
+        with pytest.raises(ValueError) as error:  # noqa: PT011
             write_records([text], directory, preprocessor, **WRITTEN, processes=processes, progress=False)
         messages.append(str(error.value))
         assert not list(directory.glob("*.tmp"))
     assert messages[0] == messages[1]
+    assert_names(messages[0], text, "UTF-8", "0xff")
 
 
 _SCRIPT = """
@@ -116,9 +105,10 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path, corpus, preproc
 
     def run(*part):
         if not second:
-            with pytest.raises(BlockingIOError, match="another process is writing there") as refused:
+            with pytest.raises(BlockingIOError) as refused:
                 write_records(corpus, tmp_path, preprocessor, **WRITTEN, progress=False)
             second.append(refused.value.filename)
+            assert_names(str(refused.value), "another process", tmp_path)
         return documents(*part)
 
     monkeypatch.setattr(records, "documents", run)
@@ -150,8 +140,13 @@ def test_a_pipeline_that_fails(tmp_path, corpus, preprocessor, beam):
     text, records = tmp_path / "text.txt", tmp_path / "records"
     good = corpus[0].read_bytes()
     text.write_bytes(good[:-1] + b"\xff")
-    with pytest.raises(Exception, match="is not UTF-8 text"):
+    with error_names(Exception, text, "UTF-8"):
         write_records([text], records, preprocessor, **WRITTEN, **beam)
     text.write_bytes(good)
     counts = write_records([text], records, preprocessor, **WRITTEN)  # goes on
     assert counts["examples"] == Records(records).count
+
+
+def test_each_item_is_worked_on_once(capfd):
+    assert sorted(in_processes(shout, ["a", "b", "c"], 2)) == ["A", "B", "C"]
+    assert capfd.readouterr() == ("", "")

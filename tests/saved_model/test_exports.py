@@ -22,6 +22,7 @@ from keras_bert.saved_model.hub_export import _make_bert_pack_inputs
 from keras_bert.tasks import BertMaskedLM
 
 from ..support import small
+from ..support.messages import error_names
 
 TEXTS = ["The film [MASK] was dull", "", "good"]
 PACKED = {
@@ -241,9 +242,9 @@ def test_preprocessors_of_every_kind(tmp_path, length, truncation):
     long = ["the film was not good " * 9]
     segments = [loaded.tokenize(tf.constant(each)) for each in (long, long)]
     if truncation == "error":
-        with pytest.raises(tf.errors.InvalidArgumentError, match="too long, and truncation is error"):
+        with error_names(tf.errors.InvalidArgumentError, "too long", "truncation is error"):
             loaded(tf.constant(long))
-        with pytest.raises(tf.errors.InvalidArgumentError, match="too long, and truncation is error"):
+        with error_names(tf.errors.InvalidArgumentError, "too long", "truncation is error"):
             loaded.bert_pack_inputs(segments, seq_length=12)
     else:
         close(loaded(tf.constant(long)), preprocessor(long))
@@ -281,17 +282,16 @@ def test_weights_that_float16_cannot_hold(tmp_path):
     values = model.encoder.pooler.kernel.numpy()
     values[3, 4] = 70_000
     model.encoder.pooler.kernel.assign(values)
-    with pytest.raises(ValueError, match=r"^pooler/kernel holds 7e\+04, more than float16 can hold; .*bfloat16"):
+    with error_names(ValueError, "pooler/kernel", "7e+04", "float16", "bfloat16"):
         export_encoder(model, tmp_path / "encoder", dtype="float16")
-    with pytest.raises(ValueError, match="dtype is 'int8'; weights can be stored as float32, float16, bfloat16"):
+    with error_names(ValueError, "dtype", "'int8'", "float32, float16, bfloat16"):
         export_encoder(model, tmp_path / "encoder", dtype="int8")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("model", [keras.Sequential([keras.layers.Dense(1)]), "all-MiniLM-L6-v2", None])
 def test_what_is_no_encoder(model, tmp_path):
-    message = f"got a {type(model).__name__}; export_encoder takes a BertEncoder or a BertMaskedLM"
-    with pytest.raises(TypeError, match=message):
+    with error_names(TypeError, type(model).__name__, "BertEncoder", "BertMaskedLM"):
         export_encoder(model, tmp_path / "encoder")
     assert list(tmp_path.iterdir()) == []
 
@@ -300,15 +300,15 @@ def test_what_is_no_encoder(model, tmp_path):
 def test_what_is_there_is_not_replaced(existing, tmp_path, export):
     """It is if it is a SavedModel, and with overwrite=True: as in the fixture `exported`."""
     what = small.preprocessor() if export is export_preprocessor else BertEncoder(BertConfig(15, 8, 1, 1, 8))
-    with pytest.raises(FileExistsError, match="exported exists; pass overwrite"):
+    with error_names(FileExistsError, existing, "overwrite"):
         export(what, existing)
     assert (existing / "saved_model.pb").read_bytes() == b"old"
     shutil.rmtree(existing)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter 1").write_text("In the beginning")
-    with pytest.raises(FileExistsError, match=r"thesis exists and holds no saved_model\.pb: .* not replaced"):
+    with error_names(FileExistsError, tmp_path / "thesis", "no saved_model.pb", "not replaced"):
         export(what, tmp_path / "thesis", overwrite=True)
-    with pytest.raises(FileExistsError, match="not replaced"):
+    with error_names(FileExistsError, tmp_path / "thesis/chapter 1", "not replaced"):
         export(what, tmp_path / "thesis/chapter 1", overwrite=True)
     assert [path.name for path in tmp_path.rglob("*")] == ["thesis", "chapter 1"]
 
@@ -331,7 +331,7 @@ def test_a_failure_leaves_nothing_half_written(existing, export):
         else BrokenEncoder(BertConfig(15, 8, 1, 1, 8))
     )
     for directory in (existing, existing.with_name("new")):
-        with pytest.raises(RuntimeError, match="broken on purpose"):
+        with error_names(RuntimeError, "on purpose"):
             export(broken, directory, overwrite=True)
     assert [path.name for path in existing.parent.iterdir()] == ["exported"]
     assert sorted(path.name for path in existing.iterdir()) == ["saved_model.pb", "variables"]
@@ -339,5 +339,5 @@ def test_a_failure_leaves_nothing_half_written(existing, export):
 
 
 def test_bad_text_is_named_by_its_row(exported, loaded):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"not valid UTF-8.*in row\] \[1\]"):
+    with error_names(tf.errors.InvalidArgumentError, "not valid UTF-8", "in row] [1]"):
         loaded(exported("preprocessor"))(tf.constant(["a", b"\xff\xfe"]))

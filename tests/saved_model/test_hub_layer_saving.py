@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bert import HubLayer
 
 from ..support.hub import LABELS, TEXTS, classifier, save_toy
+from ..support.messages import error_names
 
 
 def load_trusted(path):
@@ -66,9 +67,7 @@ def test_the_file_holds_a_whole_saved_model(toy, tmp_path):
 
 def test_files_with_programs_are_refused_in_safe_mode(toy, tmp_path):
     keras.Sequential([keras.Input((3,)), HubLayer(toy)]).save(tmp_path / "model.keras")
-    with pytest.raises(
-        ValueError, match=r"a HubLayer with .*program.*pass safe_mode=False to keras\.models\.load_model"
-    ):
+    with error_names(ValueError, "HubLayer", "program", "safe_mode=False", "keras.models.load_model"):
         keras.models.load_model(tmp_path / "model.keras")
     model = load_trusted(tmp_path / "model.keras")
     np.testing.assert_array_equal(model.predict(np.ones((1, 3)), verbose=0), [[2.0] * 3])
@@ -113,9 +112,7 @@ def test_a_layer_from_a_configuration_alone_says_what_is_missing(toy):
     model = keras.Sequential([keras.Input((3,)), HubLayer(toy, name="toy")])
     config = keras.saving.serialize_keras_object(model)
     model = keras.saving.deserialize_keras_object(config, safe_mode=False)
-    with pytest.raises(
-        RuntimeError, match="the HubLayer 'toy' has no SavedModel, because .* load the whole .keras file"
-    ):
+    with error_names(RuntimeError, "'toy'", "no SavedModel", "configuration", "whole .keras file"):
         model(np.ones((1, 3)))
 
 

@@ -13,6 +13,7 @@ from keras_bert.saved_model import export_encoder, export_serving
 from keras_bert.saved_model.check import check_serving
 
 from ..support import small
+from ..support.messages import error_names
 
 TEXTS = ["a good film", "bad", "the weather is fine"]
 needs_int8 = pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
@@ -89,13 +90,13 @@ def test_an_encoder(tmp_path, lower):
     assert sorted(variable.name.split(":")[0].split("/")[0] for variable in loaded.variables) == sorted(
         ["embeddings"] * 4 + ["pooler"] * 2
     )
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"computes in {lower.precision} and cannot be trained"):
+    with error_names(tf.errors.InvalidArgumentError, lower.precision, "cannot be trained", "float32"):
         loaded(PACKED, training=True)
     operations, _, answers = check_serving(tmp_path / "lower")
     assert "of oneDNN" in operations
     assert "1 request of ids answered by a process that has never seen keras_bert" in answers
     assert "no float weights" in (tmp_path / "lower" / "README.md").read_text()
-    with pytest.raises(ValueError, match="exported in bfloat16 or int8, without float weights"):
+    with error_names(ValueError, "bfloat16 or int8", "without float weights"):
         BertEncoder.from_preset(tmp_path / "lower")
 
 

@@ -17,6 +17,7 @@ from keras_bert.search.building import EncodedTexts
 from keras_bert.search.index_files import RECORD, IndexRows, read_index
 
 from ..support import small
+from ..support.messages import error_names, warning_names
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_vectors_of_a_damaged_model_are_not_stored(tmp_path, small_preset, read_
     table.assign(values)
     model.save_preset(tmp_path / "model")
     (tmp_path / "texts.txt").write_text("the river\na good film\n")
-    with pytest.raises(ValueError, match="1 of 2 vectors is not finite: the first is of text 2"):
+    with error_names(ValueError, "1 of 2 vectors", "not finite", "text 2"):
         build_index(tmp_path / "texts.txt", tmp_path / "index", tmp_path / "model")
     (tmp_path / "texts.txt").write_text("the river\n")
     assert build_index(tmp_path / "texts.txt", tmp_path / "index", tmp_path / "model")["texts"] == 1
@@ -157,7 +158,7 @@ def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, m
     assert index(sentences[:30])[0] == {"texts": 30, "encoded": 30, "cut": 0}
     assert index(sentences) == ({"texts": count, "encoded": count - 30, "cut": 0}, sentences)
     assert index(sentences[::-1]) == ({"texts": count, "encoded": 0, "cut": 0}, sentences)
-    with pytest.warns(UserWarning, match=f"and that leave the index: {count - 20}; add"):
+    with warning_names(directory, corpus, count - 20, "--add"):
         counts, found = index(sentences[:20])
     assert counts == {"texts": 20, "encoded": 0, "cut": 0}
     assert found[:20] == sentences[:20]
@@ -205,7 +206,7 @@ def test_an_interrupted_run_goes_on(corpus, tmp_path, small_preset, sentences, m
     if killed:  # in the middle of a write
         with open(directory / left, "ab") as file:
             file.write(b"half a record")
-    with pytest.raises(FileNotFoundError, match="holds no index.json"):
+    with error_names(FileNotFoundError, directory, RECORD):
         TextIndex(directory)
     count = len(sentences)
     assert build_index(corpus, directory, small_preset) == {"texts": count, "encoded": count - 16, "cut": 0}
@@ -266,7 +267,7 @@ def test_a_failed_run_leaves_the_old_index(corpus, tmp_path, small_preset, sente
 
     with monkeypatch.context() as patch:
         patch.setattr(building, "write_rows", fail)
-        with pytest.raises(OSError, match="No space left"):
+        with error_names(OSError, "No space left"):
             build_index(corpus, directory, small_preset)
     assert before.items() <= {path.name: path.read_bytes() for path in directory.iterdir()}.items()
     assert TextIndex(directory).search(sentences[3], top_k=1)[0]["text"] == sentences[3]
@@ -286,16 +287,16 @@ def other_preset(tmp_path, small_preset):
 def test_another_model_is_refused(corpus, tmp_path, small_preset, other_preset):
     directory = tmp_path / "index"
     build_index(corpus, directory, small_preset)
-    with pytest.raises(ValueError, match=f"{directory} is an index of another model, {small_preset}, not of"):
+    with error_names(ValueError, directory, small_preset, other_preset, "another directory"):
         build_index(corpus, directory, other_preset)
-    with pytest.raises(ValueError, match=f"{other_preset} is not the model that made {directory}, which is"):
+    with error_names(ValueError, directory, small_preset, other_preset, "use that model"):
         TextIndex(directory, other_preset)
     moved = tmp_path / "moved"
     shutil.copytree(small_preset, moved)
     assert len(TextIndex(directory, moved)) == len(TextIndex(directory))  # the same model, wherever it is
 
 
-def test_what_cannot_be_indexed(corpus, tmp_path, small_preset):
+def test_a_corpus_that_cannot_be_indexed_is_refused(corpus, tmp_path, small_preset):
     """And that is said before anything is written."""
     files = {
         "empty.txt": "",
@@ -308,31 +309,21 @@ def test_what_cannot_be_indexed(corpus, tmp_path, small_preset):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
-    for name, options, error, message in (
-        ("none.txt", {}, FileNotFoundError, "there is no file .*none.txt"),
-        ("empty.txt", {}, ValueError, "empty.txt is empty"),
-        ("blank.txt", {}, ValueError, "blank.txt is empty"),
-        ("latin.txt", {}, ValueError, "latin.txt, line 1, is not UTF-8"),
-        ("short.csv", {}, ValueError, "short.csv: 1 of 1 rows cannot be used, .*: line 2: 1 cell instead of 2"),
-        ("twice.csv", {}, ValueError, "twice.csv has 2 columns 'text'; the names must differ"),
-        (
-            "rows.jsonl",
-            {},
-            ValueError,
-            "rows.jsonl: 1 of 2 rows cannot be used: line 2: text is 5, which is not a text",
-        ),
-        ("bad.jsonl", {}, ValueError, "bad.jsonl: 1 of 2 rows cannot be used: line 2: not JSON"),
-        (
-            "rows.jsonl",
-            {"text_column": "body"},
-            ValueError,
-            "rows.jsonl: 2 of 2 rows cannot be used, .*: line 1: no 'body'; its keys are 'text'",
-        ),
-        ("sentences.txt", {"stored": "int4"}, ValueError, "stored is 'int4'; expected float32 or int8"),
-        ("sentences.txt", {"batch_tokens": 0}, ValueError, "batch_tokens is 0; expected at least 1"),
-        ("sentences.txt", {"preset": tmp_path / "no"}, FileNotFoundError, "neither a directory nor a known preset"),
+    for name, options, error, words in (
+        ("none.txt", {}, FileNotFoundError, ["none.txt"]),
+        ("empty.txt", {}, ValueError, ["empty.txt", "empty"]),
+        ("blank.txt", {}, ValueError, ["blank.txt", "empty"]),
+        ("latin.txt", {}, ValueError, ["latin.txt", "line 1", "UTF-8"]),
+        ("short.csv", {}, ValueError, ["short.csv", "1 of 1 rows", "line 2", "1 cell", 2]),
+        ("twice.csv", {}, ValueError, ["twice.csv", "2 columns", "'text'"]),
+        ("rows.jsonl", {}, ValueError, ["rows.jsonl", "1 of 2 rows", "line 2", "text is 5"]),
+        ("bad.jsonl", {}, ValueError, ["bad.jsonl", "1 of 2 rows", "line 2", "not JSON"]),
+        ("rows.jsonl", {"text_column": "body"}, ValueError, ["rows.jsonl", "2 of 2 rows", "line 1", "'body'"]),
+        ("sentences.txt", {"stored": "int4"}, ValueError, ["stored", "'int4'", "float32 or int8"]),
+        ("sentences.txt", {"batch_tokens": 0}, ValueError, ["batch_tokens", 0, "at least 1"]),
+        ("sentences.txt", {"preset": tmp_path / "no"}, FileNotFoundError, [tmp_path / "no", "directory", "preset"]),
     ):
-        with pytest.raises(error, match=message):
+        with error_names(error, *words):
             build_index(tmp_path / name, tmp_path / "index", **{"preset": small_preset, **options})
         assert not (tmp_path / "index").exists()
 
@@ -341,14 +332,14 @@ def test_other_settings_are_refused(corpus, tmp_path, small_preset):
     directory = tmp_path / "index"
     build_index(corpus, directory, small_preset, stored="int8")
     (tmp_path / "films.jsonl").write_text('{"body": "a film"}\n')
-    with pytest.raises(ValueError, match="stores vectors as int8, not as float32; choose another directory"):
+    with error_names(ValueError, directory, "int8", "float32", "another directory"):
         build_index(corpus, directory, small_preset, stored="float32")
-    with pytest.raises(ValueError, match="has its texts in 'text', not in 'body'"):
+    with error_names(ValueError, directory, "column", "'text'", "'body'"):
         build_index(tmp_path / "films.jsonl", directory, small_preset, "body", add=True)
-    with pytest.raises(ValueError, match="top_k is 0; expected at least 1"):
+    with error_names(ValueError, "top_k", 0, "at least 1"):
         TextIndex(directory).search("film", top_k=0)
     for top_k in (float("nan"), 2.5, "3", None, True):
-        with pytest.raises(ValueError, match=f"top_k is {top_k!r}; expected a whole number"):
+        with error_names(ValueError, "top_k", repr(top_k), "whole number"):
             TextIndex(directory).search("film", top_k=top_k)
 
 
@@ -383,7 +374,7 @@ def test_a_damaged_index_is_refused(corpus, tmp_path, small_preset, name, damage
 
 def test_without_faiss(corpus, tmp_path, small_preset, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"this needs faiss-cpu: pip install 'keras-bert-models\[search\]'"):
+    with error_names(ImportError, "faiss-cpu", "pip install 'keras-bert-models[search]'"):
         build_index(corpus, tmp_path / "index", small_preset)
 
 
@@ -393,12 +384,10 @@ def test_columns_that_cannot_be_written_are_named(tmp_path, small_preset):
     for other, name in (
         ('"by": "\\ud83d"', "'by'"),
         ('"more": {"by": ["\\udc00"]}', "'more'"),
-        ('"\\ud83d": 1', "'.ud83d'"),
+        ('"\\ud83d": 1', r"'\ud83d'"),
     ):
         path.write_text(f'{{"text": "good film"}}\n{{"text": "cold river", {other}}}\n')
-        with pytest.raises(
-            ValueError, match=f"films.jsonl: 1 of 2 rows cannot be used: line 2: .*{name} has half of a surrogate pair"
-        ):
+        with error_names(ValueError, path, "1 of 2 rows", "line 2", name, "surrogate pair"):
             build_index(path, tmp_path / "index", small_preset)
 
 
@@ -412,9 +401,7 @@ def test_parquet_with_values_that_python_cannot_hold(tmp_path, small_preset):
     assert hits[0]["row"] == {"day": "12000-01-01", "text": "cold river"}
     word = pa.StringArray.from_buffers(1, pa.py_buffer(np.int32([0, 3])), pa.py_buffer(b"h\xe9h"))
     parquet.write_table(pa.table({"text": ["good film"], "word": word}), path)
-    with pytest.raises(
-        ValueError, match="films.parquet: 1 of 1 rows .* row 1: word is not UTF-8: bad byte 0xe9 at byte 1"
-    ):
+    with error_names(ValueError, path, "1 of 1 rows", "row 1", "word", "UTF-8", "0xe9", "byte 1"):
         build_index(path, tmp_path / "other", small_preset)
 
 
@@ -481,17 +468,17 @@ def test_a_filter_leaves_what_matches_in_the_order_of_the_search(films, where, k
     assert len(expected) == sum(map(keeps, rows))
 
 
-def test_filters_that_cannot_be(films):
+def test_filters_of_no_column_are_refused(films):
     index = TextIndex(films[1])
-    with pytest.raises(ValueError, match="no column 'Kind'; its columns are .*; did you mean 'kind'?"):
+    with error_names(ValueError, "'Kind'", "columns", "did you mean 'kind'"):
         index.search("good", where={"Kind": "drama"})
-    with pytest.raises(ValueError, match="where is empty"):
+    with error_names(ValueError, "where", "empty", "column"):
         index.search("good", where={})
 
 
-@pytest.mark.parametrize("query", ["", " \n", ["good", ""]])
-def test_an_empty_query_is_refused(films, query):
-    with pytest.raises(ValueError, match="query( 2)? is empty"):
+@pytest.mark.parametrize(("query", "name"), [("", "query"), (" \n", "query"), (["good", ""], "query 2")])
+def test_an_empty_query_is_refused(films, query, name):
+    with error_names(ValueError, name, "empty"):
         TextIndex(films[1]).search(query)
 
 
@@ -512,9 +499,9 @@ def test_removed_rows_are_not_found_and_the_others_are_as_before(films, small_pr
     assert len(TextIndex(directory)) == len(rows) - 1
 
 
-def test_what_cannot_be_removed(films, tmp_path):
-    with pytest.raises(FileNotFoundError, match="holds no index.json"):
+def test_all_rows_of_an_index_cannot_be_removed(films, tmp_path):
+    with error_names(FileNotFoundError, tmp_path / "none", RECORD):
         remove_rows(tmp_path / "none", {"id": "3"})
-    with pytest.raises(ValueError, match="all 60 rows of .* match; remove the directory instead"):
+    with error_names(ValueError, "60 rows", films[1], "remove the directory"):
         remove_rows(films[1], {"year": [2000, 2001, 2002, 2003, 2004]})
     assert len(TextIndex(films[1])) == 60

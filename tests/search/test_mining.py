@@ -7,6 +7,7 @@ from keras_bert import BertReranker
 from keras_bert.search import NegativeRules, mine_negatives
 
 from ..support import small
+from ..support.messages import error_names
 
 
 @pytest.fixture
@@ -118,17 +119,27 @@ def test_what_was_encoded_is_not_encoded_again(pairs, sentences, small_preset, r
     assert [each[:3] for each in again] == expected
 
 
-def test_mistakes(small_preset):
-    with pytest.raises(ValueError, match="there are 2 queries, but 1 positives; expected pairs"):
-        list(mine_negatives(["a", "b"], ["c"], preset=small_preset))
-    with pytest.raises(TypeError, match=r"queries is a single str; pass a list: \[query\]"):
-        list(mine_negatives("a", "b", preset=small_preset))
-    with pytest.raises(TypeError, match=r"text 1 \(from 0\) is None \(NoneType\), not a str"):
-        list(mine_negatives(["a"], ["b"], ["c", None], preset=small_preset))
-    for given, message in [
-        ({"negatives": 0}, "negatives is 0; expected 1 or more"),
-        ({"range_min": -1}, "range_min is -1; expected 0 or more"),
-        ({"range_min": 2, "range_max": 4}, "range_max is 4; with range_min 2 and 3 negatives, expected 5 or more"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            NegativeRules(**given)
+@pytest.mark.parametrize(
+    ("texts", "error", "words"),
+    [
+        ((["a", "b"], ["c"]), ValueError, ["2 queries", "1 positives"]),
+        (("a", "b"), TypeError, ["queries", "single str", "[query]"]),
+        ((["a"], ["b"], ["c", None]), TypeError, ["text 1", None, "str"]),
+    ],
+)
+def test_texts_that_are_no_pairs_are_refused(small_preset, texts, error, words):
+    with error_names(error, *words):
+        list(mine_negatives(*texts, preset=small_preset))
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"negatives": 0}, ["negatives", 0, "1 or more"]),
+        ({"range_min": -1}, ["range_min", -1, "0 or more"]),
+        ({"range_min": 2, "range_max": 4}, ["range_max is 4", "range_min 2", "3 negatives", "5 or more"]),
+    ],
+)
+def test_rules_that_leave_no_negatives_are_refused(rules, words):
+    with error_names(ValueError, *words):
+        NegativeRules(**rules)

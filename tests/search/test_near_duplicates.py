@@ -7,6 +7,8 @@ import pytest
 
 from keras_bert.search import near_duplicates, neighbours
 
+from ..support.messages import error_names
+
 
 @pytest.mark.parametrize("is_exact", [True, False])
 def test_pairs(corpus, small_preset, read_once, sentences, monkeypatch, is_exact):
@@ -40,12 +42,12 @@ def test_pairs_of_a_model_that_compares_by_dot_product(corpus, dot_preset, read_
     assert (equal.first.line, equal.second.line) == (4, len(sentences) + 1)
     assert equal.similarity == pytest.approx(float(vectors[3] @ vectors[3]), rel=1e-5)  # not 1
     assert [(pair.first.line - 1, pair.second.line - 1) for pair in pairs] == expected
-    with pytest.raises(ValueError, match="compares texts by the dot product .* give a threshold"):
+    with error_names(ValueError, "dot product", "threshold"):
         next(near_duplicates(corpus, preset=dot_preset))
 
 
-def test_mistakes(corpus, small_preset, tmp_path):
-    with pytest.raises(ValueError, match=r"threshold is 1.5; expected a cosine"):
+def test_a_wrong_threshold_and_a_missing_file_are_refused(corpus, small_preset, tmp_path):
+    with error_names(ValueError, "threshold", 1.5, "-1 to 1"):
         list(near_duplicates(corpus, 1.5, small_preset))
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with error_names(FileNotFoundError, tmp_path / "none.txt"):
         list(near_duplicates(tmp_path / "none.txt", 0.5, small_preset))

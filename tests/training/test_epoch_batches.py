@@ -45,9 +45,3 @@ def test_little_is_padding():
     assert padding_share(np.array([4, 2, 2]), [np.array([0, 1]), np.array([2])]) == pytest.approx(2 / 10)
     lengths_of_batches = [lengths[batch].mean() for batch in batches]
     assert np.corrcoef(lengths_of_batches, np.arange(len(batches)))[0, 1] < 0.3  # in no order of length
-
-
-def test_one_of_two_limits():
-    for limits in ({}, {"batch_size": 2, "batch_tokens": 2}):
-        with pytest.raises(ValueError, match="give exactly one of them"):
-            batches_of_epoch(np.array([3]), 0, 0, **limits)

@@ -3,12 +3,13 @@
 import keras
 import numpy as np
 import pandas as pd
-import pytest
 import tensorflow as tf
 
 from keras_bert.training import fine_tune, report
 from keras_bert.training.batches import hold_out
+from keras_bert.training.run_files import AnotherRunError
 
+from ..support.messages import error_names
 from ..support.reviews import SETTINGS, classifier, examples
 
 
@@ -35,17 +36,8 @@ def test_pairs_arrays_and_columns():
     assert ([text.decode() for text in texts.numpy()], list(labels.numpy())) == (train[0][0], list(train[1]))
 
 
-@pytest.mark.parametrize(("share", "count", "held"), [(0.1, 4, 0), (0.9, 4, 4)])
-def test_nothing_left_on_one_side(share, count, held):
-    message = f"validation_split is {share}, which holds out {held} of {count} examples and leaves {count - held} to"
-    with pytest.raises(ValueError, match=message):
-        hold_out((["text"] * count, [0] * count), share, seed=0)
-    with pytest.raises(ValueError, match="there are 3 and 4 examples and labels"):
-        hold_out((["text"] * 4, [0] * 3), 0.5, seed=0)
-
-
 def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch):
-    """The run remembers the share. With `validation` as well, nobody could tell which of the two counts."""
+    """The run remembers the share."""
     x, y = [f"{text} {i}" for i, text in enumerate(examples()[0])], examples()[1]
     model, seen = classifier(), []
     monkeypatch.setattr(report, "evaluate", lambda _, *held: seen.append(held) or {"accuracy": 0.5})
@@ -57,7 +49,5 @@ def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch
     assert epoch["accuracy"] == 0.5
     keras.utils.set_random_seed(9)  # has no part in it
     assert fine_tune(model, (x, y), validation_split=0.25, **run) == [epoch]
-    with pytest.raises(ValueError, match=r"holds a finished run with other validation_split \(0\.25, now 0\.5\)"):
+    with error_names(AnotherRunError, tmp_path, "finished", "validation_split", 0.25, 0.5):
         fine_tune(model, (x, y), validation_split=0.5, **run)
-    with pytest.raises(ValueError, match="validation and validation_split are both given"):
-        fine_tune(model, (x, y), (x, y), validation_split=0.5, **run)

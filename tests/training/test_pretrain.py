@@ -12,8 +12,11 @@ from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, bas
 from keras_bert.recipe import PretrainingRecipe
 from keras_bert.training import LAMB, Phase, pretrain
 from keras_bert.training.pretrain import _measure
+from keras_bert.training.run_files import AnotherRunError
 
 from ..support.corpus import encoder, preprocessor
+from ..support.messages import error_names
+from ..support.stopping import Stop, StopAt
 
 
 @pytest.fixture(scope="module")
@@ -54,37 +57,38 @@ def test_it_learns(tmp_path, records):
     np.testing.assert_allclose(np.exp(history[-1]["masked_lm_loss"]), history[-1]["masked_lm_perplexity"])
 
 
-class Interrupt(keras.callbacks.Callback):
-    """Presses Ctrl-C after some batches."""
+def check_resumed(records, directory, stops, make=new, last=None, **settings):
+    """Checks that a run that stops after these steps ends as an unbroken one. Returns that one's model and history.
 
-    def __init__(self, after):
-        super().__init__()
-        self.left = after
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
-        if not self.left:
-            raise KeyboardInterrupt
+    Args:
+        records: the directory of records.
+        directory: a directory for the two runs.
+        stops: the number of steps of each run but the last.
+        make: makes a model.
+        last: makes the model of the last run, by default `make`.
+        **settings: settings of the runs.
+    """
+    expected, model = make(), (last or make)()
+    before = model.get_weights()
+    history = run(expected, records, directory / "unbroken", **settings)
+    for after in stops:
+        with pytest.raises(Stop):
+            run(make(), records, directory / "broken", callbacks=[StopAt(after)], **settings)
+    assert run(model, records, directory / "broken", **settings) == history
+    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
+    return expected, history
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, records):
-    expected = new()
-    history = run(expected, records, tmp_path / "unbroken")
+    _, history = check_resumed(records, tmp_path, (3, 8))  # in the first epoch, and in the second
     assert len(history) == 3
     assert "next_sentence_accuracy" in history[0]
-    for after in (3, 8):  # in the first epoch, and in the second
-        with pytest.raises(KeyboardInterrupt):
-            run(new(), records, tmp_path / "broken", callbacks=[Interrupt(after)])
-    model = new()
-    before = model.get_weights()
-    assert run(model, records, tmp_path / "broken") == history
-    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
-    with pytest.raises(ValueError, match="holds a finished run with other seed"):
+    with error_names(AnotherRunError, "finished", "seed"):
         run(new(), records, tmp_path / "broken", seed=1)
-    with pytest.raises(ValueError, match="holds a finished run with other config"):
+    with error_names(AnotherRunError, "finished", "configuration of the model"):
         run(new(dropout=0.2), records, tmp_path / "broken")
 
 
@@ -97,12 +101,6 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
     masking = MaskedLMMasking(preprocessor().tokenizer, predictions=4)
     then = Phase(records / "train", 10, batch_size=8, masking=masking, validation=records / "validation")
     settings = {"steps": 12, "measure_every": 5, "then": then}
-    expected = new()
-    history = run(expected, tmp_path / "short", tmp_path / "unbroken", **settings)
-    assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 5, 5, 2; 5, 5 steps
-    assert int(expected.optimizer.iterations) == 22
-    assert float(expected.optimizer.learning_rate) == 0  # at the end of both, and not before
-
     lengths = []
 
     class Noting(BertPretrainer):
@@ -111,15 +109,12 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
                 lengths.append(inputs["input_word_ids"].shape[1])
             return super().call(inputs, training)
 
-    for after in (3, 12):
-        with pytest.raises(KeyboardInterrupt):
-            run(new(), tmp_path / "short", tmp_path / "broken", callbacks=[Interrupt(after)], **settings)
-    model = new(Noting)
-    assert run(model, tmp_path / "short", tmp_path / "broken", **settings) == history
+    expected, history = check_resumed(tmp_path / "short", tmp_path, (3, 12), last=lambda: new(Noting), **settings)
+    assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 5, 5, 2; 5, 5 steps
+    assert int(expected.optimizer.iterations) == 22
+    assert float(expected.optimizer.learning_rate) == 0  # at the end of both, and not before
     assert set(lengths) == {24}
-    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    with pytest.raises(ValueError, match=r"holds a finished run with .*other steps \(\[12, 10\], now \[12\]\)"):
+    with error_names(AnotherRunError, "finished", "steps", [12, 10], [12]):
         run(new(), tmp_path / "short", tmp_path / "broken", **{**settings, "then": None})
 
 
@@ -157,12 +152,12 @@ def test_a_run(tmp_path, records, monkeypatch):
     assert float(model.optimizer.learning_rate) == 0  # the schedule is at its end
     assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
     monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
-    with pytest.raises(ValueError, match="holds a finished run with other seed"):
+    with error_names(AnotherRunError, "finished", "seed"):
         run(model, records, tmp_path, **recipe, seed=1)
     (tmp_path / "others").mkdir()
     for name, other in (("train", "train"), ("validation", "train")):
         (tmp_path / "others" / name).symlink_to(records / other)
-    with pytest.raises(ValueError, match="holds a finished run with other validation examples; continue"):
+    with error_names(AnotherRunError, "finished", "other validation examples", "continue"):
         run(model, tmp_path / "others", tmp_path, **recipe)
 
 
@@ -198,18 +193,10 @@ def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_a_window(tm
     """Of 5 and 4 steps, 3 an update: after 3, 5, 8 and 9."""
     then = Phase(records / "train", 4, batch_size=8)
     settings = {"steps": 5, "measure_every": 2, "accumulate": 3, "then": then}
-    expected = new()
-    history = run(expected, records, tmp_path / "unbroken", **settings)
+    expected, history = check_resumed(records, tmp_path, (1, 3, 3), **settings)
     assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 2, 2, 1; 2, 2 steps
     assert int(expected.optimizer.iterations) == 4
     assert float(expected.optimizer.learning_rate) == 0
-    for after in (1, 3, 3):  # steps
-        with pytest.raises(KeyboardInterrupt):
-            run(new(), records, tmp_path / "broken", callbacks=[Interrupt(after)], **settings)
-    model = new()
-    assert run(model, records, tmp_path / "broken", **settings) == history
-    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -246,25 +233,22 @@ def test_masks_are_those_of_the_records_unless_asked_for(tmp_path, untrained, re
         )
 
 
-@pytest.mark.slow
-def test_mixed_precision(tmp_path, records):
-    """In float16, where small gradients would be lost; bfloat16: tests/cli/test_pretrain.py."""
+@pytest.fixture
+def mixed_float16():
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
-    try:
-        expected = new(dropout=0.0)
-        history = run(expected, records, tmp_path / "unbroken", steps=100, measure_every=50)
-        assert history[-1]["masked_lm_loss"] < 0.95 * history[0]["masked_lm_loss"]
-        assert {weight.dtype for weight in expected.weights} == {"float32"}
-        assert isinstance(expected.optimizer, keras.optimizers.LossScaleOptimizer)
-        with pytest.raises(KeyboardInterrupt):
-            run(new(dropout=0.0), records, tmp_path / "broken", 100, measure_every=50, callbacks=[Interrupt(60)])
-        model = new(dropout=0.0)
-        assert run(model, records, tmp_path / "broken", steps=100, measure_every=50) == history
-        for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
-            np.testing.assert_array_equal(found, wanted)
-    finally:
-        keras.config.set_dtype_policy(before)
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mixed_float16")
+def test_mixed_precision_learns_and_is_resumed(tmp_path, records):
+    """In float16, where small gradients would be lost; bfloat16: tests/cli/test_pretrain.py."""
+    expected, history = check_resumed(records, tmp_path, (60,), lambda: new(dropout=0.0), steps=100, measure_every=50)
+    assert history[-1]["masked_lm_loss"] < 0.95 * history[0]["masked_lm_loss"]
+    assert {weight.dtype for weight in expected.weights} == {"float32"}
+    assert isinstance(expected.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 def test_the_rate_follows_the_size(tmp_path, records, monkeypatch):
@@ -277,7 +261,7 @@ def test_the_rate_follows_the_size(tmp_path, records, monkeypatch):
     assert model.optimizer._learning_rate.get_config()["peak"] == rate
     monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
     assert pretrain(model, records / "train", 2, tmp_path, learning_rate=rate, **settings) == history
-    with pytest.raises(ValueError, match=rf"other learning_rate \({rate}, now 0.0001\)"):
+    with error_names(AnotherRunError, "learning_rate", rate, 0.0001):
         pretrain(model, records / "train", 2, tmp_path, learning_rate=1e-4, **settings)
 
 
@@ -310,28 +294,22 @@ def test_baselines_of_rows_without_pairs(tmp_path, corpus):
     assert baselines(Records(tmp_path)).keys() == {f"masked_lm_{name}" for name in ("loss", "accuracy", "perplexity")}
 
 
-def test_no_such_optimizer(tmp_path, untrained, records):
-    with pytest.raises(ValueError, match="optimizer is 'sgd'; expected one of adamw, lamb"):
-        run(untrained, records, tmp_path, optimizer="sgd")
-
-
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "words"),
     [
-        ({"steps": 0}, "steps is 0; expected 1 or more"),
-        ({"then": Phase("records", steps=5, batch_size=0)}, "batch_size is 0; expected 1 or more"),
-        ({"learning_rate": -1e-4}, "learning_rate is -0.0001; expected a number above 0"),
-        ({"measure_every": 0}, "measure_every is 0; expected 1 or more"),
+        ({"steps": 0}, ["steps", 0, "1 or more"]),
+        ({"then": Phase("records", steps=5, batch_size=0)}, ["batch_size", 0, "1 or more"]),
+        ({"optimizer": "sgd"}, ["optimizer", "'sgd'", "adamw, lamb"]),
     ],
 )
-def test_numbers_with_which_nothing_can_be_trained(tmp_path, untrained, records, settings, message):
+def test_hyper_parameters_out_of_their_limits_are_refused(tmp_path, untrained, records, settings, words):
     if "then" in settings:
         settings = {"then": settings["then"]._replace(records=records / "train")}
-    with pytest.raises(ValueError, match=message):
+    with error_names(ValueError, *words):
         run(untrained, records, tmp_path, **settings)
 
 
-def test_records_that_do_not_fit(tmp_path, records):
-    with pytest.raises(ValueError, match="has pairs, but the model has no head for pairs: make it with pairs=True"):
+def test_records_of_pairs_are_refused_by_a_model_without_a_head_for_them(tmp_path, records):
+    with error_names(ValueError, records / "train", "has pairs", "pairs=True"):
         run(new(pairs=False), records, tmp_path)
     assert not list(tmp_path.iterdir())

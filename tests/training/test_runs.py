@@ -14,6 +14,7 @@ from keras_bert.training.loop import Interrupted
 
 from ..support import small
 from ..support.commands import KINDS, SIZES, write_documents
+from ..support.messages import error_names, warning_names
 
 SETTINGS = {"text_column": "sentence", "label_column": "kind", "epochs": 2, "batch_size": 8, "learning_rate": 1e-2}
 
@@ -88,42 +89,50 @@ def test_overwrite_starts_again_and_refuses_foreign_files(preset, table, tmp_pat
     output = tmp_path / "model"
     settings = {"preset": preset, "log": str, **SETTINGS, "epochs": 1}
     fine_tune_files("classify", table, output, **settings)
-    with pytest.raises(ValueError, match=r"with other seed \(0, now 1\); continue .* overwrite; to train its model"):
+    with error_names(ValueError, output, "seed", "0, now 1", "overwrite", f"the preset {output}"):
         fine_tune_files("classify", table, output, seed=1, **settings)
     (output / "notes.txt").touch()
     before = sorted(output.rglob("*"))
-    with pytest.raises(FileExistsError, match=r"holds notes\.txt, which no run wrote"):
+    with error_names(FileExistsError, output, "notes.txt", "move"):
         fine_tune_files("classify", table, output, seed=1, overwrite=True, **settings)
     assert sorted(output.rglob("*")) == before
     (output / "notes.txt").unlink()
-    with pytest.raises(FileExistsError, match="is read by this run, and overwrite removes it"):
+    with error_names(FileExistsError, output, "read by this run", "overwrite", "another output"):
         fine_tune_files("classify", table, output, overwrite=True, **settings | {"preset": output})
     weights = (output / "model.safetensors").read_bytes()
     fine_tune_files("classify", table, output, seed=1, overwrite=True, **settings)
     assert (output / "model.safetensors").read_bytes() != weights
 
 
+STUDENT = ["a student", "'classify'", "teacher", "num_layers"]
+
+
 @pytest.mark.parametrize(
-    ("task", "settings", "error", "message"),
+    ("task", "settings", "error", "words"),
     [
-        ("classy", {}, ValueError, "task is 'classy'; expected one of classify, tag, answer, rank, embed"),
-        ("classify", {"epoch": 2}, TypeError, "there is no setting epoch; the settings are sequence_length, "),
-        ("tag", {"text_column": "text"}, TypeError, "there is no setting text_column"),
-        ("classify", {"epochs": 0}, ValueError, "epochs is 0; expected 1 or more"),
-        ("classify", {"batch_size": 2, "batch_tokens": 64}, ValueError, "batch_size and batch_tokens are both"),
-        ("classify", {"validation": "a.csv", "validation_split": 0.5}, ValueError, "validation and validation_split"),
-        ("classify", {"dtype": "float64"}, ValueError, "dtype is 'float64'; expected one of float32, "),
-        ("classify", {"strategy": "two"}, ValueError, "strategy is 'two'; expected one of auto, "),
-        ("classify", {"problem_type": "two"}, ValueError, "problem_type is 'two'; expected one of single_label"),
-        ("tag", {"teacher": "a", "num_layers": 2}, ValueError, "a student needs the task 'classify'"),
-        ("classify", {"num_layers": 2}, ValueError, "a student needs the task 'classify'"),
-        ("rank", {"loss": "lambda"}, ValueError, "loss lambda is for lists"),
-        ("embed", {"loss": "lambda"}, ValueError, "loss is 'lambda'; expected one of multiple_negatives_ranking, "),
+        ("classy", {}, ValueError, ["task", "'classy'", "classify, tag, answer, rank, embed"]),
+        ("classify", {"epoch": 2}, TypeError, ["setting epoch", "sequence_length", "epochs"]),
+        ("tag", {"text_column": "text"}, TypeError, ["setting text_column"]),
+        ("classify", {"epochs": 0}, ValueError, ["epochs", 0, "1 or more"]),
+        ("classify", {"batch_size": 2, "batch_tokens": 64}, ValueError, ["batch_size", "batch_tokens", "only one"]),
+        (
+            "classify",
+            {"validation": "a.csv", "validation_split": 0.5},
+            ValueError,
+            ["validation", "validation_split", "only one"],
+        ),
+        ("classify", {"dtype": "float64"}, ValueError, ["dtype", "'float64'", "float32"]),
+        ("classify", {"strategy": "two"}, ValueError, ["strategy", "'two'", "auto"]),
+        ("classify", {"problem_type": "two"}, ValueError, ["problem_type", "'two'", "regression"]),
+        ("tag", {"teacher": "a", "num_layers": 2}, ValueError, STUDENT),
+        ("classify", {"num_layers": 2}, ValueError, STUDENT),
+        ("rank", {"loss": "lambda"}, ValueError, ["loss lambda", "lists"]),
+        ("embed", {"loss": "lambda"}, ValueError, ["loss is 'lambda'", "multiple_negatives_ranking"]),
     ],
 )
-def test_bad_arguments_are_refused_before_any_work(tmp_path, table, task, settings, error, message):
+def test_bad_arguments_are_refused_before_any_work(tmp_path, table, task, settings, error, words):
     before, policy = sorted(tmp_path.rglob("*")), keras.config.dtype_policy()
-    with pytest.raises(error, match=f"^{message}"):
+    with error_names(error, *words):
         fine_tune_files(task, table, tmp_path / "model", **settings)
     assert sorted(tmp_path.rglob("*")) == before
     assert keras.config.dtype_policy() == policy
@@ -160,19 +169,22 @@ def test_a_pre_training_of_files_is_resumed_by_the_same_call(corpus, tmp_path):
     BertPretrainer.from_preset(tmp_path / "whole", sequence_length=24, pairs=False)
 
 
+SOURCES = ["vocab and size", "teacher and num_layers"]
+
+
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "error", "words"),
     [
-        ({"teacher": "my-bert"}, ValueError, "a model needs vocab and size; a student needs teacher and num_layers"),
-        ({"vocab": None}, ValueError, "a model needs vocab and size"),
-        ({"objective": "words"}, ValueError, "objective is 'words'; expected one of next_sentence, "),
-        ({"pack": "yes"}, TypeError, "pack is 'yes'; expected True or False"),
-        ({"step": 4}, TypeError, "there is no setting step"),
+        ({"teacher": "my-bert"}, ValueError, SOURCES),
+        ({"vocab": None}, ValueError, SOURCES),
+        ({"objective": "words"}, ValueError, ["objective", "'words'", "next_sentence"]),
+        ({"pack": "yes"}, TypeError, ["pack", "'yes'", "True or False"]),
+        ({"step": 4}, TypeError, ["setting step", "steps"]),
     ],
 )
-def test_bad_arguments_of_pre_training(corpus, tmp_path, changes, error, message):
+def test_bad_arguments_of_pre_training(corpus, tmp_path, changes, error, words):
     texts, settings = corpus
-    with pytest.raises(error, match=f"^{message}"):
+    with error_names(error, *words):
         pretrain_files(texts, tmp_path / "model", **settings | changes)
     assert not (tmp_path / "model").exists()
 
@@ -180,7 +192,7 @@ def test_bad_arguments_of_pre_training(corpus, tmp_path, changes, error, message
 def test_labels_are_counted_and_two_spellings_of_one_are_warned_of(preset, tmp_path):
     path, lines = tmp_path / "train.csv", []
     path.write_text("sentence,kind\n" + "good film,praise\nbad film,blame\ngood,Praise\n" * 4)
-    with pytest.warns(UserWarning, match=r"the labels 'Praise' \(4\) and 'praise' \(4\) differ only in case or spaces"):
+    with warning_names(path, "'Praise' (4)", "'praise' (4)", "case"):
         fine_tune_files("classify", path, tmp_path / "model", preset=preset, log=lines.append, **SETTINGS)
     assert "labels: Praise 4, blame 4, praise 4" in lines
 

@@ -203,13 +203,6 @@ def test_every_head_of_a_family(family):
     assert losses[2] < losses[0]
 
 
-def test_strings_are_refused():
-    model = classifier()
-    model.compile("sgd", model.training_loss(), jit_compile=True)
-    with pytest.raises(ValueError, match="XLA has no strings: give the model packed inputs"):
-        model.fit(["good film", "bad"], ["a", "b"], verbose=0)
-
-
 def test_by_default_a_model_that_reads_texts_is_not_compiled(monkeypatch):
     gpu = tf.config.list_physical_devices("CPU")[0]._replace(device_type="GPU")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])  # where Keras else does

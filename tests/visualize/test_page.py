@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from keras_bert.visualize.attention_weights import Weights
-from keras_bert.visualize.page import page as page_of
 from keras_bert.visualize.view import AttentionView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing]
@@ -26,23 +25,38 @@ def browser():
 
 
 @pytest.fixture
-def opened(browser, weights, tmp_path):
-    """The page, opened from its file, offline; at its end it must have complained of nothing."""
-    path = tmp_path / "attention.html"
-    path.write_text(page_of(weights, 0, 0), encoding="utf-8")
-    page = browser.new_page(offline=True)
-    complaints = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    requests = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(path.as_uri())
+def shown(browser, tmp_path):
+    """Shows weights as a page, opened from its file; `settings` are those of a new page."""
+    pages, path = [], tmp_path / "attention.html"
+
+    def show(weights, layer=0, head=0, before=lambda page: None, **settings):
+        AttentionView(weights).save(path, overwrite=True, layer=layer, head=head)
+        pages.append(browser.new_page(**settings))
+        before(pages[-1])
+        pages[-1].goto(path.as_uri())
+        return pages[-1]
+
+    yield show
+    for page in pages:
+        page.close()
+
+
+@pytest.fixture
+def opened(shown, weights):
+    """A page offline, which must complain of nothing and request nothing but itself."""
+    complaints, requests = [], []
+
+    def watch(page):
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+
+    page = shown(weights, before=watch, offline=True)
     drawn(page, "Layer 0, head 0: 36 lines")
     yield page
     assert page.evaluate("window.ran") is None
-    page.close()
     assert complaints == []
-    assert requests == [path.as_uri()]
+    assert requests == [page.url]
 
 
 def drawn(page, text):
@@ -102,14 +116,10 @@ def test_segments(opened):
     says(opened, "שלום attends to nothing")
 
 
-def test_one_text_has_no_segments(browser, weights, tmp_path):
-    path = tmp_path / "one.html"
-    AttentionView(weights._replace(texts=("a",), second=None)).save(path, layer=1, head=9)
-    page = browser.new_page()
-    page.goto(path.as_uri())
+def test_one_text_has_no_segments(shown, weights):
+    page = shown(weights._replace(texts=("a",), second=None), layer=1, head=9)
     drawn(page, "Layer 1, head 9: 36 lines")
     assert page.get_by_label("Segments").is_hidden()
-    page.close()
 
 
 def test_heads_are_switched(opened):
@@ -205,23 +215,19 @@ def test_heat_map(opened, weights):
     says(opened, "</script><script>window.ran = 1</script> → שלום: 0.0200")
 
 
-def test_numbers_of_the_page(browser, weights, tmp_path):
+def test_numbers_of_the_page(shown, weights):
     """Float16 is decoded as NumPy does: ordinary numbers, the largest, 0, and those below its normal ones."""
     numbers = np.random.default_rng(0).dirichlet([0.3] * 6, size=(2, 10, 6)).astype(np.float32)
     numbers[1, 4, 2] = [1, 0, 0.5, 3e-5, 0.0009765, 0.3333]
-    path = tmp_path / "attention.html"
-    AttentionView(weights._replace(scores=numbers)).save(path, layer=1, head=4)  # queries and keys are not looked at
-    page = browser.new_page()
-    page.goto(path.as_uri())
+    page = shown(weights._replace(scores=numbers), layer=1, head=4)  # queries and keys are not looked at
     view(page, "Heat map")
     cell = page.locator("#heat").bounding_box()["width"] / 6
     for row, column in np.ndindex(6, 6):
         page.locator("#heat").hover(position={"x": (column + 0.5) * cell, "y": (row + 0.5) * cell})
         expected = f"{weights.tokens[row]} → {weights.tokens[column]}: "
         page.wait_for_function("text => document.getElementById('readout').textContent.startsWith(text)", arg=expected)
-        shown = float(page.locator("#readout").text_content().removeprefix(expected))
-        assert shown == pytest.approx(float(np.float16(numbers[1, 4, row, column])), abs=5.1e-5)
-    page.close()
+        number = float(page.locator("#readout").text_content().removeprefix(expected))
+        assert number == pytest.approx(float(np.float16(numbers[1, 4, row, column])), abs=5.1e-5)
 
 
 def test_pictures_show_the_weights(opened):
@@ -235,11 +241,8 @@ def test_pictures_show_the_weights(opened):
 
 
 @pytest.mark.parametrize(("name", "id"), [("Lines", "sides"), ("Heat map", "scroll"), ("Neurons", "vectors")])
-def test_a_view_grows_with_its_window(browser, pair, tmp_path, name, id):
-    path = tmp_path / "attention.html"
-    path.write_text(page_of(pair, 0, 0), encoding="utf-8")
-    page = browser.new_page()
-    page.goto(path.as_uri())
+def test_a_view_grows_with_its_window(shown, pair, name, id):
+    page = shown(pair)
     page.get_by_role("group", name="View").get_by_role("button", name=name, exact=True).click()
     sizes = []
     for width, height in ((1000, 1000), (1500, 1400)):
@@ -249,22 +252,15 @@ def test_a_view_grows_with_its_window(browser, pair, tmp_path, name, id):
         sizes.append((box["width"], box["height"]))
         overflow = "[document.body.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
         assert max(page.evaluate(overflow)) <= 0
-    page.close()
     assert sizes[1][0] > sizes[0][0] + 100
     assert sizes[1][1] > sizes[0][1] + 100
 
 
-def test_dark(browser, weights, tmp_path):
-    path = tmp_path / "attention.html"
-    path.write_text(page_of(weights, 0, 0), encoding="utf-8")
-    colours = set()
-    for scheme in ("light", "dark"):
-        page = browser.new_page(color_scheme=scheme)
-        page.goto(path.as_uri())
-        drawn(page, "Layer 0, head 0: 36 lines")
-        colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        page.close()
-    assert colours == {"rgb(255, 255, 255)", "rgb(20, 23, 27)"}
+@pytest.mark.parametrize(("scheme", "colour"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 27)")])
+def test_the_page_follows_the_browsers_scheme(shown, weights, scheme, colour):
+    page = shown(weights, color_scheme=scheme)
+    drawn(page, "Layer 0, head 0: 36 lines")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == colour
 
 
 def test_in_a_notebook(browser, weights):
@@ -294,15 +290,11 @@ def pair():
 
 
 @pytest.fixture
-def neurons(browser, pair, tmp_path):
-    path = tmp_path / "pair.html"
-    AttentionView(pair).save(path, layer=2, head=1)
-    page = browser.new_page(offline=True)
-    page.goto(path.as_uri())
+def neurons(shown, pair):
+    page = shown(pair, layer=2, head=1, offline=True)
     view(page, "Neurons")
     query(page, "t0")
-    yield page
-    page.close()
+    return page
 
 
 def query(page, token):

@@ -1,0 +1,149 @@
+"""What training refuses before it begins, and what each message names."""
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertClassifier, BertSentenceEncoder
+from keras_bert.optimizers import AdamW, WarmupThenDecay
+from keras_bert.training import adapting, evaluate, fine_tune
+from keras_bert.training.batches import batches_of_epoch, hold_out
+
+from ..support.messages import error_names
+from ..support.reviews import LABELS, SETTINGS, classifier, examples
+
+
+@pytest.fixture(scope="module")
+def model():
+    return classifier(num_layers=2)
+
+
+def tuned(train=None, validation=None, **settings) -> Callable[[BertClassifier], object]:
+    return lambda model: fine_tune(model, train or examples(), validation, **{**SETTINGS, "epochs": 1, **settings})
+
+
+def vectors(x, **settings):
+    """Fine-tunes an encoder of sentence vectors on texts without labels."""
+    return lambda model: fine_tune(
+        BertSentenceEncoder(model.encoder, model.preprocessor), (x, None), **{**SETTINGS, **settings}
+    )
+
+
+def adapted(make, **settings):
+    def enter(model):
+        with adapting(make(model), **settings):
+            pass
+
+    return enter
+
+
+def columns(examples_count, labels_count):
+    return ["text"] * examples_count, [0] * labels_count
+
+
+REFUSED = {
+    "examples are none": (tuned(([], [])), ValueError, "no examples", "train"),
+    "examples are more than labels": (tuned((["one", "two"], ["good"])), ValueError, "2 texts", "1 labels"),
+    "examples are a dataset": (
+        tuned(tf.data.Dataset.from_tensor_slices(examples())), TypeError, "train", "tuple of two", "Dataset", "fit",
+    ),
+    "examples for validation are no two": (tuned(None, (["one"],)), TypeError, "validation", "a tuple", "tuple of two"),
+    "a label for validation is unknown": (tuned(None, (["one", "red"], ["good", "odd"])), ValueError, "'odd'"),
+    "labels for validation are fewer": (
+        tuned(None, (["one", "red"], ["good"])), ValueError, "2 examples", "evaluate", "labels of 1",
+    ),
+    "validation is examples and a share": (
+        tuned(None, examples(), validation_split=0.5), ValueError, "validation", "validation_split", "only one",
+    ),
+    "batches have two limits": (
+        tuned(batch_size=2, batch_tokens=64), ValueError, "batch_size", "batch_tokens", "only one",
+    ),
+    "an epoch has two limits": (
+        lambda _: batches_of_epoch(np.array([3]), 0, 0, batch_size=2, batch_tokens=7),
+        ValueError, "batch_size is 2", "batch_tokens is 7", "exactly one",
+    ),
+    "an epoch has no limit": (
+        lambda _: batches_of_epoch(np.array([3]), 0, 0),
+        ValueError, "batch_size is None", "batch_tokens is None", "exactly one",
+    ),
+    "no example is held out": (
+        lambda _: hold_out(columns(4, 4), 0.1, seed=0), ValueError, "validation_split", 0.1, "0 of 4", "leaves 4",
+    ),
+    "all examples are held out": (
+        lambda _: hold_out(columns(4, 4), 0.9, seed=0), ValueError, "validation_split", 0.9, "4 of 4", "leaves 0",
+    ),
+    "held-out examples lack labels": (
+        lambda _: hold_out(columns(4, 3), 0.5, seed=0), ValueError, "examples", "labels", "3 and 4",
+    ),
+    "a hyper-parameter is out of its limits": (tuned(epochs=0), ValueError, "epochs", 0, "1 or more"),
+    "the learning rate is no number": (
+        tuned(learning_rate=float("nan")), ValueError, "learning_rate", "nan", "above 0",
+    ),
+    "the warmup is no share": (tuned(warmup=10), ValueError, "warmup", 10, "0 to 1"),
+    "more layers are frozen than there are": (tuned(frozen_layers=3), ValueError, "frozen_layers", 3, "2 layers"),
+    "fewer layers are frozen than none": (tuned(frozen_layers=-1), ValueError, "frozen_layers", -1),
+    "a rank of LoRA is 0": (tuned(lora_rank=0), ValueError, "lora_rank", 0, "1 or more"),
+    "LoRA has no layer": (tuned(lora_rank=2, frozen_layers=2), ValueError, "lora_rank", 2, "all layers", "frozen"),
+    "LoRA is for another model": (adapted(lambda _: keras.Sequential()), TypeError, "Sequential", "BertClassifier"),
+    "a text is compared with nothing": (vectors(["one", "red"]), ValueError, "vectors", "compared"),
+    "a warmup is less than none": (lambda _: WarmupThenDecay(1.0, -1, 5), ValueError, "warmup_steps", -1, 5),
+    "a warmup is longer than the run": (lambda _: WarmupThenDecay(1.0, 6, 5), ValueError, "warmup_steps", 6, 5),
+    "layers are not counted": (lambda _: AdamW(1.0, layer_decay=0.5), ValueError, "layer_decay", 0.5, "num_layers"),
+    "no measures are known": (lambda _: evaluate(keras.Sequential(), [], []), TypeError, "measures", "Sequential"),
+    "strings are compiled": (
+        lambda model: compiled(model, jit_compile=True).fit(*examples(2), verbose=0),
+        ValueError, "no strings", "packed inputs", "jit_compile=False",
+    ),
+}  # fmt: skip
+
+
+def compiled(model, **settings):
+    model.compile("sgd", model.training_loss(), **settings)
+    return model
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_is_refused_before_any_training_if(model, what):
+    call, error, *words = REFUSED[what]
+    before = model.get_weights()
+    with error_names(error, *words):
+        call(model)
+    np.testing.assert_equal(model.get_weights(), before)
+
+
+CLASS_WEIGHTS = {
+    "negative": ({"bad": -1.0}, ValueError, "bad", -1.0, "0 or more"),
+    "no number": ({0: float("nan")}, ValueError, "of 0", "nan", "0 or more"),
+    "a word": ({"bad": "high"}, TypeError, "bad", "'high'", "number"),
+    "of a name that is no label": ({"odd": 1.0}, ValueError, "odd", "labels", "good, bad"),
+    "of too large an index": ({2: 1.0, "odd": 2.0}, ValueError, "names 2", "labels", "good, bad"),
+    "of an index from the end": ({-1: 1.0}, ValueError, -1, "labels", "good, bad"),
+    "of half an index": ({0.5: 1.0}, ValueError, 0.5, "labels", "good, bad"),
+    "of None": ({None: 1.0}, ValueError, None, "labels", "good, bad"),
+    "of a name and its index": ({"bad": 1.0, 1: 2.0}, ValueError, "bad", 1, "also"),
+    "a list": ([1.0, 2.0], TypeError, [1.0, 2.0], "dict"),
+}
+
+
+@pytest.mark.parametrize("what", CLASS_WEIGHTS)
+def test_class_weights_are_refused_that_are(model, what):
+    class_weight, error, *words = CLASS_WEIGHTS[what]
+    compiled(model)
+    for train in (
+        tuned(class_weight=class_weight),
+        lambda model: model.fit(*examples(), class_weight=class_weight, verbose=0),
+        lambda model: model.fit(*examples(), 2, 1, 0, None, 0.0, None, True, class_weight),
+    ):
+        with error_names(error, "class_weight", *words):
+            train(model)
+
+
+def test_a_label_that_the_model_lacks_is_refused_before_it_computes(monkeypatch):
+    """Such as 0 and 1 in the file and names in the model: they would all count as wrong."""
+    learner = classifier()
+    monkeypatch.setattr(learner, "classify", lambda *_, **__: pytest.fail("it computes"))
+    with error_names(ValueError, "'1'", "labels", ", ".join(LABELS)):
+        evaluate(learner, ["one", "red"], ["good", "1"])
