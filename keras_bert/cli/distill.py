@@ -34,7 +34,7 @@ _teaching = together(
 
 @distill.command()
 @_teaching
-@runs.fine_tuning_options(FineTuningWithTeacher)
+@runs.fine_tuning_options(FineTuningWithTeacher, without=("few_shot",))
 @column_options
 def classify(**options: Any) -> None:
     """Distill a classifier that `finetune classify` trained.

@@ -52,8 +52,16 @@ def _long_text(*choices: str) -> Callable:
     help="The kind of labels: one class per text, several, or numbers.",
 )
 @_long_text("truncate", "head_tail", "windows")
+@click.option(
+    "--pooling",
+    type=click.Choice(("first", "mean")),
+    help="What the head reads: the first token, or the mean of all. By default as in the model's family; with few "
+    "examples, as the preset's vectors of texts are pooled.",
+)
 def classify(**options: Any) -> None:
     """Classify texts or pairs: CSV, TSV, JSON lines or Parquet, or a directory with one directory per class.
+
+    With few examples of each class, the encoder learns from pairs of them, then the head is fitted (--few-shot).
 
     \b
     Example:
@@ -63,7 +71,7 @@ def classify(**options: Any) -> None:
 
 
 @finetune.command()
-@runs.fine_tuning_options(FineTuningRecipe)
+@runs.fine_tuning_options(FineTuningRecipe, without=("few_shot",))
 @preset_option
 @click.option("--label-column", type=int, default=-1, show_default=True, help="The column of the labels; -1: the last.")
 @_long_text("truncate", "windows")
@@ -79,7 +87,7 @@ def tag(**options: Any) -> None:
 
 
 @finetune.command()
-@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
+@runs.fine_tuning_options(FineTuningRecipe, without=("class_weight", "few_shot"))
 @preset_option
 def answer(**options: Any) -> None:
     """Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0.
@@ -92,7 +100,7 @@ def answer(**options: Any) -> None:
 
 
 @finetune.command()
-@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
+@runs.fine_tuning_options(FineTuningRecipe, without=("class_weight", "few_shot"))
 @preset_option
 @column_options
 @click.option(
@@ -133,7 +141,7 @@ def rank(text_pair_column: str | None, **options: Any) -> None:
 
 
 @finetune.command()
-@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
+@runs.fine_tuning_options(FineTuningRecipe, without=("class_weight", "few_shot"))
 @preset_option
 @click.option("--query-column", default="query", show_default=True, metavar="C", help="The column of the anchors.")
 @click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -211,9 +211,9 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, value: str | 
 # -- The recipe of a training run.
 
 
-def recipe_options(kind: type, without: str = "", **defaults: object) -> Callable[[Callable], Callable]:
+def recipe_options(kind: type, without: Collection[str] = (), **defaults: object) -> Callable[[Callable], Callable]:
     """Adds an option for each field of a recipe, except `without`. Checks the values before the command starts."""
-    fields = [field for field in dataclasses.fields(kind) if field.name != without]
+    fields = [field for field in dataclasses.fields(kind) if field.name not in without]
 
     def add_to(command: Callable) -> Callable:
         @functools.wraps(command)

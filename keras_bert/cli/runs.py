@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def options(*recipes: Callable[[Callable], Callable]) -> Callable[[Callable], Ca
     )
 
 
-def fine_tuning_options(kind: type, without: str = "") -> Callable[[Callable], Callable]:
+def fine_tuning_options(kind: type, without: Collection[str] = ()) -> Callable[[Callable], Callable]:
     """Combines the options of all commands that fine-tune with those of a recipe, see `recipe_options`."""
     return together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
@@ -277,6 +277,14 @@ class FromFiles:
         """Loads the model of a preset to train on these examples, and returns it with arguments for `fine_tune`."""
         raise NotImplementedError
 
+    def texts_of_class(self, preset: str | Path, examples: Examples) -> float | None:
+        """Computes the mean number of texts of a class; None if `few_shot` does not fit the task or the preset."""
+        return None
+
+    def for_few_shot(self, preset: str | Path) -> FromFiles:
+        """Chooses the settings for `few_shot` that are not set."""
+        return self
+
 
 @dataclass(frozen=True, kw_only=True)
 class FromTable(FromFiles):
@@ -309,13 +317,19 @@ class FromTable(FromFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class Classify(FromTable):
-    """Training on texts or pairs, and their classes; see `data.read_table` and `BertClassifier`."""
+    """Training on texts or pairs, and their classes; see `data.read_table` and `BertClassifier`.
+
+    Attributes:
+        pooling: what the head reads: the "first" token, or the "mean" of all tokens, for which `transformers` has no
+            class in most families. By default that of the family; with few examples, that of the preset's vectors.
+    """
 
     text_column: str | int = "text"
     text_pair_column: str | int | None = None
     label_column: str | int | None = None
     problem_type: str = "single_label_classification"
     long_text: str = "truncate"
+    pooling: str | None = None
 
     @property
     def columns(self) -> list[str | int | None]:
@@ -331,8 +345,24 @@ class Classify(FromTable):
 
     def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, Arguments]:
         settings = {"problem_type": self.problem_type, "pairs": examples.pairs is not None}
-        settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length}
+        settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length, "pooling": self.pooling}
         return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
+
+    def texts_of_class(self, preset: str | Path, examples: data.TextExamples) -> float | None:
+        if self.problem_type == "regression" or examples.pairs is not None:
+            return None
+        with Preset.open(preset) as opened:
+            has_head = tasks.BertClassifier.is_in(opened)
+        return None if has_head else sum(examples.label_counts.values()) / len(examples.label_names)
+
+    def for_few_shot(self, preset: str | Path) -> Classify:
+        """Chooses the pooling of the preset's vectors of texts, which the encoder has learned."""
+        with Preset.open(preset) as opened:
+            try:
+                is_mean = opened.sentence_settings.pooling == "mean"
+            except ValueError:  # not a sentence encoder
+                is_mean = False
+        return self if self.pooling or not is_mean else replace(self, pooling="mean")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.table import Examples, FromFiles, load_task, split_settings
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
-from keras_bert.training import distribution, report
+from keras_bert.training import distribution, few_shot, report
 from keras_bert.training.distillation import student_of
 from keras_bert.training.distribution import choose
 from keras_bert.training.fine_tune import checked_examples, split, train_on
@@ -148,7 +148,13 @@ def fine_tune_files(
             validation_examples = None if validation is None else learner.read_validation(validation).xy
         training_examples.check_can_be_learned(train)
         has_default_epochs = recipe.epochs is None
-        examples, validation_examples, recipe = split(training_examples.xy, validation_examples, recipe)
+        texts_of_class = None if recipe.batch_tokens else learner.texts_of_class(preset, training_examples)
+        examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, texts_of_class)
+        if chosen.few_shot:
+            learner = learner.for_few_shot(preset)
+            if recipe.few_shot is None:
+                log(few_shot.notice(texts_of_class))
+        recipe = chosen
         assert recipe.epochs is not None  # `split` has set it
         run_settings = {
             name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"
@@ -208,6 +214,12 @@ class _Student:
         self._num_layers = num_layers
         source = dataclasses.replace(source, **self._teacher.example_settings)
         self.read = self.read_validation = source.read
+
+    def texts_of_class(self, preset: str | Path, examples: Examples) -> None:
+        """Returns None: a student learns from its teacher, not by `few_shot`."""
+
+    def for_few_shot(self, preset: str | Path) -> _Student:
+        return self
 
     def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
         self._teacher.targets(examples.xy[1])  # raises ValueError if the teacher lacks a label
