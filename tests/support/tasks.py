@@ -67,6 +67,11 @@ class Case(NamedTuple):
         encoder = small.encoder(**{"num_layers": 1, **config})
         return small.shaken(self.kind(encoder, small.preprocessor(**self.text), **self.settings))
 
+    def model_without_dropout(self) -> Any:
+        """The same with an exact training."""
+        settings = {name: value for name, value in self.settings.items() if name != "dropout"}
+        return self._replace(settings=settings).model()
+
     def ask(self, model: Any, *columns: Any) -> Any:
         """The answers to its columns, or to others."""
         return getattr(model, self.verb)(*(columns or self.columns))
