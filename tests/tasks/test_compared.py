@@ -50,11 +50,11 @@ def test_words():
 
 
 @pytest.mark.parametrize(
-    ("right", "told"),
+    ("right", "label"),
     [((), ""), ((Answer("Ada", 0), Answer("Ada", 0), Answer("Ada L.", 0)), "Ada | Ada L.")],
 )
-def test_questions(right, told):
+def test_questions(right, label):
     model = small.task(BertQuestionAnswerer, text={"stride": 8})
     ranked = [{"answer": "she", "probability": 0.5, "score": 3.0}, {"answer": "Ada", "probability": 0.4, "score": 2.0}]
     assert model.worst([ranked[1:], ranked, ranked[1:]], [(), (), (Answer("Ada", 0),)]) == [1, 0]
-    assert model.compared(ranked, right) == [{"label": told, "answer": "she", "probability": 0.5}]
+    assert model.compared(ranked, right) == [{"label": label, "answer": "she", "probability": 0.5}]

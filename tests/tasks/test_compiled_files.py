@@ -7,17 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import (
-    BertClassifier,
-    BertEncoder,
-    BertMaskedLM,
-    BertNextSentence,
-    BertQuestionAnswerer,
-    BertReranker,
-    BertSentenceEncoder,
-    BertSparseEncoder,
-    BertTokenClassifier,
-)
+from keras_bert import BertEncoder, BertReranker, BertSentenceEncoder
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.ranking_losses import LambdaLoss, ListNetLoss
 from keras_bert.tasks.ranking_losses import MarginMSELoss as MarginsOfPassages
@@ -35,63 +25,32 @@ from keras_bert.tasks.sentence_losses import (
 from keras_bert.training import LAMB, AdamW, WarmupThenDecay, fine_tune
 
 from ..support import reviews, small
+from ..support.tasks import CASES, POSITIONS, TEXTS, TOKENS
 
-TEXTS = ["good film", "bad plot and dull music", "warm", "cold river story"]
 PAIRS = (TEXTS, TEXTS[::-1])
 THREE = (*PAIRS, TEXTS[1:] + TEXTS[:1])
 NUMBERS = np.arange(8).reshape(4, 2)
-POSITIONS = {
-    **{name: each.numpy() for name, each in small.preprocessor()(tf.constant(TEXTS)).items()},
-    "masked_lm_positions": np.tile(np.int32([1, 2]), (4, 1)),
-}
-TOKENS = np.arange(8).reshape(4, 2) + 5
+LISTS = (THREE, [[1, 0], [0, 1], [1, 0], [1, 1]])
 
 
-def task(kind, *arguments, **settings):
-    return lambda: small.task(kind, *arguments, config={"num_layers": 1}, **settings)
+def headless(kind, *arguments):
+    return lambda: kind(small.encoder(num_layers=1), small.preprocessor(), *arguments)
 
 
-def headless(kind, *arguments, **settings):
-    return lambda: kind(small.encoder(num_layers=1), small.preprocessor(**settings), *arguments)
-
-
-vectors = headless(BertSentenceEncoder)
-reranker = task(BertReranker)
+vectors, reranker = headless(BertSentenceEncoder), headless(BertReranker)
 
 # Of each: a model, its loss (None: its own), its examples.
 TASKS = {
-    "classes": (task(BertClassifier, ["a", "b"]), None, (TEXTS, ["a", "b", "b", "a"])),
-    "several labels": (
-        task(BertClassifier, ["a", "b"], "multi_label_classification"),
-        None,
-        (TEXTS, [["a"], [], ["a", "b"], ["b"]]),
-    ),
-    "numbers": (task(BertClassifier, ["size"], "regression"), None, (TEXTS, [1.0, 2.0, 3.0, 4.0])),
-    "windows": (task(BertClassifier, ["a", "b"], text={"stride": 8}), None, (TEXTS, ["a", "b", "b", "a"])),
-    "words": (
-        task(BertTokenClassifier, ["O", "B-x"]),
-        None,
-        ([text.split() for text in TEXTS], [["O", "B-x", "O", "B-x", "O"][: len(text.split())] for text in TEXTS]),
-    ),
-    "questions": (
-        task(BertQuestionAnswerer, text={"stride": 8}),
-        None,
-        ((["what"] * 4, TEXTS), [[(text.split()[-1], text.index(text.split()[-1]))] for text in TEXTS]),
-    ),
-    "next sentence": (task(BertNextSentence), None, (PAIRS, [0, 1, 1, 0])),
-    "masked tokens": (lambda: BertMaskedLM(small.encoder(num_layers=1)), None, (POSITIONS, TOKENS)),
-    "weights of tokens": (headless(BertSparseEncoder), keras.losses.MeanSquaredError(), None),
+    **{name: (case.model_without_dropout, case.loss, (case.x, case.y)) for name, case in CASES.items()},
     "pre-training": (
         headless(BertPretrainer),
         None,
         (POSITIONS, {"masked_lm": TOKENS, "next_sentence": np.array([0, 1, 1, 0])}),
     ),
     "pre-training without pairs": (headless(BertPretrainer, False), None, (POSITIONS, {"masked_lm": TOKENS})),
-    "scores": (reranker, None, (PAIRS, [0.0, 1.0, 1.0, 0.0])),
-    "lists": (reranker, LambdaLoss(k=2), (THREE, [[1, 0], [0, 1], [1, 0], [1, 1]])),
-    "ListNet": (reranker, ListNetLoss(), (THREE, [[1, 0], [0, 1], [1, 0], [1, 1]])),
+    "lists": (reranker, LambdaLoss(k=2), LISTS),
+    "ListNet": (reranker, ListNetLoss(), LISTS),
     "margins of passages": (reranker, MarginsOfPassages(), (THREE, [[1.5, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0]])),
-    "pairs of texts": (vectors, None, (PAIRS, NUMBERS)),
     "of several sizes": (
         vectors,
         MatryoshkaLoss(MultipleNegativesRankingLoss(symmetric=True), [32, 8]),
@@ -109,14 +68,7 @@ TASKS = {
 
 def data_of(name, model):
     """The examples as Keras takes them. Only then can half of them be a batch."""
-    examples = TASKS[name][2]
-    if examples is None:  # weights that another model gave
-        return POSITIONS and (
-            {key: POSITIONS[key] for key in POSITIONS if key != "masked_lm_positions"},
-            model.predict(TEXTS, verbose=0) + 1.0,
-        )
-    x, y = model.arrays(*examples)
-    return keras.tree.map_structure(np.asarray, (x, y))
+    return keras.tree.map_structure(np.asarray, model.arrays(*TASKS[name][2]))
 
 
 def learn(model, data, batches):
@@ -176,8 +128,7 @@ OPTIMIZERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_compiled_by_the_user(tmp_path, name):
-    make, _, _ = TASKS["classes"]
-    model = make()
+    model = CASES["classes"].model_without_dropout()
     data = data_of("classes", model)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1)
     metrics = {"metrics": ["accuracy"], "weighted_metrics": [keras.metrics.SparseTopKCategoricalAccuracy(1)]}
@@ -188,19 +139,16 @@ def test_compiled_by_the_user(tmp_path, name):
     assert_goes_on(model, again, data)
 
 
-@pytest.mark.parametrize("jit_compile", [True, False, "auto"])
-def test_compiled_for_xla_or_not(tmp_path, jit_compile):
-    make, _, _ = TASKS["classes"]
-    model = make()
-    model.compile("sgd", "mse", steps_per_execution=2, jit_compile=jit_compile)
+@pytest.mark.parametrize("jit_compile", [True, False, "auto", None])
+def test_compiled_for_xla_or_not_or_not_at_all(tmp_path, jit_compile):
+    model = CASES["classes"].model()
+    if jit_compile is not None:
+        model.compile("sgd", "mse", steps_per_execution=2, jit_compile=jit_compile)
     again = loaded(model, tmp_path / "model.keras")
-    assert (again.jit_compile, again.steps_per_execution) == (jit_compile is True, 2)
-    assert again.get_compile_config() == model.get_compile_config()
-
-
-def test_not_compiled(tmp_path):
-    make, _, _ = TASKS["classes"]
-    assert not loaded(make(), tmp_path / "model.keras").compiled
+    assert again.compiled == (jit_compile is not None)
+    if again.compiled:
+        assert (again.jit_compile, again.steps_per_execution) == (jit_compile is True, 2)
+        assert again.get_compile_config() == model.get_compile_config()
 
 
 @pytest.mark.slow

@@ -2,23 +2,11 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import (
-    BertClassifier,
-    BertConfig,
-    BertEncoder,
-    BertMaskedLM,
-    BertNextSentence,
-    BertQuestionAnswerer,
-    BertReranker,
-    BertSentenceEncoder,
-    BertSparseEncoder,
-    BertTokenClassifier,
-)
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertMaskedLM
 from keras_bert.encoder.summary import summarize
 from keras_bert.formats import check_storable
 from keras_bert.inference import onednn
@@ -33,6 +21,7 @@ from keras_bert.visualize import attention
 from ..support import corpus as letters
 from ..support import small
 from ..support.encoders import LLAMA, MODERN, SWITCHES
+from ..support.messages import error_names
 
 CHANGES = {
     "modernbert": {**MODERN, "head_activation": "gelu"},
@@ -158,40 +147,6 @@ def test_pre_training(family, corpus, tmp_path):
     assert np.isfinite(found).all()
 
 
-# A family that no file format knows: the configuration alone decides its network.
-FREE = {
-    "family": "lexbert",
-    "rope_theta": 50.0,
-    "gated": True,
-    "norm_bias": False,
-    "sequence_activation": "relu",
-    "masked_lm_activation": "silu",
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments", "text"),
-    [
-        (BertClassifier, [["bad", "good"]], {}),
-        (BertReranker, [], {}),
-        (BertTokenClassifier, [["O", "B-PER"]], {}),
-        (BertQuestionAnswerer, [], {"stride": 8}),
-        (BertMaskedLM, [], {}),
-        (BertNextSentence, [], {}),
-        (BertSentenceEncoder, [], {}),
-        (BertSparseEncoder, [], {}),
-        (BertPretrainer, [], {}),
-    ],
-)
-def test_every_task_of_a_family_that_no_format_knows(kind, arguments, text, tmp_path):
-    preprocessor = small.preprocessor(tokenizer=small.tokenizer(special_tokens_in_text=True), **text)
-    model = kind(small.encoder(**FREE), preprocessor, *arguments)
-    model.save(tmp_path / "model.keras")
-    assert small.same(keras.saving.load_model(tmp_path / "model.keras"), model)
-    with pytest.raises(ValueError, match="family must be one of .*, not 'lexbert'; keep .* in Keras's own files"):
-        model.save_preset(tmp_path / "preset")
-
-
 def test_heads_of_known_families_may_be_left_out_and_follow_the_family():
     """As in configurations of earlier versions, which had no such fields."""
     later = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
@@ -204,18 +159,15 @@ def test_heads_of_known_families_may_be_left_out_and_follow_the_family():
     assert BertConfig(family="roberta", sequence_activation="relu").sequence_activation == "relu"
 
 
-@pytest.mark.parametrize(
-    ("changes", "heads", "field"),
-    [
-        ({"family": "roberta", "sequence_activation": "relu"}, ["sequence"], "sequence_activation='tanh', not 'relu'"),
-        ({"sequence_activation": "relu"}, ["sequence"], "sequence_activation=None, not 'relu'"),
-        ({"head_norm": True}, ["tokens"], "head_norm=False, not True"),
-        ({"masked_lm_activation": "relu"}, ["masked_lm"], "masked_lm_activation=None, not 'relu'"),
-        ({"own_decoder": True}, ["masked_lm"], "own_decoder=False, not True"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "heads", "field"), [
+    ({"family": "roberta", "sequence_activation": "relu"}, ["sequence"], ("sequence_activation='tanh'", "'relu'")),
+    ({"sequence_activation": "relu"}, ["sequence"], ("sequence_activation=None", "'relu'")),
+    ({"head_norm": True}, ["tokens"], ("head_norm=False", True)),
+    ({"masked_lm_activation": "relu"}, ["masked_lm"], ("masked_lm_activation=None", "'relu'")),
+    ({"own_decoder": True}, ["masked_lm"], ("own_decoder=False", True)),
+])  # fmt: skip
 def test_a_head_that_files_of_the_family_cannot_have_is_refused_before_training(changes, heads, field):
     config = BertConfig.tiny(**changes)
     check_storable(config, ["next_sentence"] if "family" not in changes else [])  # heads without these layers
-    with pytest.raises(ValueError, match=f"^a {config.family} in this layout has {field}$"):
+    with error_names(ValueError, config.family, *field):
         check_storable(config, heads)

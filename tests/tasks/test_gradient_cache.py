@@ -13,6 +13,7 @@ from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, Multipl
 from keras_bert.tasks.training_step import WHOLE_BATCH
 
 from ..support import small
+from ..support.messages import error_names
 
 WORDS = small.WORDS.split()
 ANCHORS = [" ".join(WORDS[i : i + 1 + i % 5]) for i in range(7)]
@@ -101,9 +102,9 @@ def test_both_passes_draw_the_same_dropout():
     assert np.abs(one - other).max() > 0.01
 
 
-def test_mistakes():
+def test_mini_batches_that_cannot_be_are_refused():
     model = BertClassifier(small.encoder(num_layers=1), small.preprocessor(), ["good", "bad"])
-    with pytest.raises(ValueError, match="mini_batch_size is for sentence vectors, not for a BertClassifier"):
+    with error_names(ValueError, "mini_batch_size", "BertClassifier"):
         model.training_with(MiniBatches(3)).__enter__()
-    with pytest.raises(ValueError, match="mini_batch_size is 0; expected 1 or more"):
+    with error_names(ValueError, "mini_batch_size", "0", "1 or more"):
         MiniBatches(0)

@@ -1,15 +1,21 @@
-"""BertMaskedLM against numpy, and as a citizen of Keras."""
+"""BertMaskedLM against numpy; `fill`, the surest mask first, by hand; texts as they were; files."""
+
+import warnings
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertEncoder
+from keras_bert import BertEncoder, BertPreprocessor
+from keras_bert.saved_model import export_serving
 from keras_bert.tasks import BertMaskedLM
+from keras_bert.tasks.masked_lm import Candidates, TokenTexts
+from keras_bert.text import WordPieceTokenizer
 
 from ..golden import make_golden_export as golden
 from ..support import small
+from ..support.messages import error_names, warning_names
 
 
 @pytest.fixture(scope="module")
@@ -48,34 +54,6 @@ def test_mask_and_types_may_be_left_out(model, inputs):
     np.testing.assert_allclose(short, model({**full, "masked_lm_positions": positions}), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("positions", "message"),
-    [
-        (None, "masked_lm_positions is missing; expected an integer tensor"),
-        (np.array([1, 2]), r"masked_lm_positions is int64 of shape \(2,\); expected an integer tensor \[batch, pred"),
-        (np.array([[1.0]]), r"masked_lm_positions is float32 of shape \(1, 1\)"),
-        (np.zeros((1, 1, 1), "int32"), r"masked_lm_positions is int32 of shape \(1, 1, 1\)"),
-    ],
-)
-def test_bad_positions(model, positions, message):
-    given = {"input_word_ids": np.array([[2, 4, 3]])}
-    if positions is not None:
-        given["masked_lm_positions"] = positions
-    with pytest.raises(ValueError, match=message):
-        model(given)
-
-
-def test_the_encoder_names_its_own_bad_inputs(model):
-    with pytest.raises(ValueError, match="input_word_ids"):
-        model({"masked_lm_positions": np.array([[1]])})
-
-
-def test_a_preset_without_a_head(tmp_path):
-    small.encoder(num_layers=1).save_preset(tmp_path)
-    with pytest.raises(ValueError, match="has no masked language modeling head"):
-        BertMaskedLM.from_preset(tmp_path)
-
-
 def test_weights_file(model, inputs, tmp_path):
     model.save_weights(tmp_path / "model.weights.h5")
     other = BertMaskedLM(BertEncoder(small.CONFIG))
@@ -106,28 +84,6 @@ def test_the_table_learns_of_tokens_that_stand_in_no_text(model, inputs):
     assert np.abs(unused).max() > 1e-4
 
 
-@pytest.mark.slow
-def test_it_learns(inputs):
-    model = BertMaskedLM(small.encoder(scale=0.1, num_layers=1))
-    model.compile(keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    history = model.fit(inputs, targets_of(inputs), epochs=20, batch_size=5, verbose=0).history["loss"]
-    assert history[-1] < 0.5 * history[0]
-
-
-@pytest.mark.slow
-def test_in_a_function_with_xla(model, inputs):
-    compiled = tf.function(model, jit_compile=True)
-    given = {name: tf.constant(value) for name, value in inputs.items()}
-    np.testing.assert_allclose(compiled(given), model(inputs), atol=1e-4)
-
-
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)])
-def test_mixed_precision(small_preset, model, inputs, dtype):
-    logits = np.asarray(BertMaskedLM.from_preset(small_preset, dtype=dtype)(inputs)).astype("float32")
-    assert np.isfinite(logits).all()
-    np.testing.assert_allclose(logits, model(inputs), atol=0.5 if dtype == "mixed_bfloat16" else 0.1)
-
-
 def test_dropout_only_when_training(model, inputs):
     np.testing.assert_array_equal(model(inputs), model(inputs, training=False))
     assert np.abs(model(inputs, training=True) - model(inputs)).max() > 0.01
@@ -139,7 +95,7 @@ def test_saved_and_read_again(model, tmp_path, format):
     again = BertMaskedLM.from_preset(tmp_path)
     for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    with pytest.raises(FileExistsError, match="pass overwrite"):
+    with error_names(FileExistsError, "overwrite"):
         model.save_checkpoint(tmp_path, format)
 
 
@@ -150,5 +106,192 @@ def test_an_encoder_saved_for_others(model, tmp_path):
     again = BertEncoder.from_preset(tmp_path)
     for ours, theirs in zip(again.get_weights(), model.encoder.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    with pytest.raises(ValueError, match="format is 'onnx'"):
+    with error_names(ValueError, "format", "'onnx'"):
         model.encoder.save_checkpoint(tmp_path, "onnx")
+
+
+# -- Texts with masks
+
+
+TEXTS = ["The [MASK] was Good! 😀", "[MASK] and  [MASK]\tplot [MASK].", "[MASK]"]
+
+ROWS = -(-len(small.VOCABULARY) // 64) * 64  # rounded up
+
+
+@pytest.fixture(scope="module")
+def filler():
+    tokenizer = small.tokenizer(special_tokens_in_text=True)
+    preprocessor = small.preprocessor(tokenizer=tokenizer, max_sequence_length=48)
+    return BertMaskedLM(small.encoder(num_layers=1), preprocessor)
+
+
+@pytest.fixture
+def wider(filler):
+    """The same with more rows of embeddings."""
+    return BertMaskedLM(small.encoder(num_layers=1, vocab_size=ROWS), filler.preprocessor)
+
+
+def by_hand(model, text):
+    """One text, one mask at a time, by calls on ids: {number of the mask: (ids in order, probabilities)}, in order."""
+    tokenizer = model.preprocessor.tokenizer
+    ids = model.preprocessor.pack(tokenizer.tokenize([text]))["input_word_ids"].numpy()
+    places = np.flatnonzero(ids[0] == tokenizer.mask_token_id)
+    found = {}
+    while len(found) < len(places):
+        logits = np.asarray(model({"input_word_ids": ids, "masked_lm_positions": places[None]}))[0]
+        probabilities = tf.nn.softmax(logits).numpy()
+        left = [i for i in range(len(places)) if i not in found]
+        surest = max(left, key=lambda i: probabilities[i].max())
+        order = np.argsort(-probabilities[surest])
+        found[surest] = order, probabilities[surest][order]
+        ids[0, places[surest]] = order[0]
+    return found
+
+
+def test_the_surest_is_filled_first(filler):
+    for text, answer in zip(TEXTS, filler.fill(TEXTS), strict=True):
+        want = by_hand(filler, text)
+        assert len(answer["masks"]) == len(want) == text.count("[MASK]")
+        for number, (order, probabilities) in want.items():
+            got = answer["masks"][number]
+            assert [each["token"] for each in got] == [small.VOCABULARY[i] for i in order[:5]]
+            np.testing.assert_allclose([each["probability"] for each in got], probabilities[:5], atol=1e-5)
+    assert list(by_hand(filler, TEXTS[1])) != [0, 1, 2]  # else the order would not show
+
+
+def test_rows_without_a_token_are_no_candidates(filler, wider):
+    """An embedding table may have more rows than there are tokens, here the most probable ones."""
+    for ours, theirs in zip(wider.weights, filler.weights, strict=True):
+        value = np.zeros(ours.shape, np.float32)
+        value[tuple(slice(size) for size in theirs.shape)] = theirs.numpy()
+        if value.shape != theirs.shape:
+            value[len(small.VOCABULARY) :] = 100.0
+        ours.assign(value)
+    for answer, want in zip(wider.fill(TEXTS), filler.fill(TEXTS), strict=True):
+        assert [[each["token"] for each in mask] for mask in answer["masks"]] == [
+            [each["token"] for each in mask] for mask in want["masks"]
+        ]
+
+
+def test_the_rest_of_the_text_stays(filler, untraced):
+    answers = filler.fill(TEXTS)
+    for text, answer in zip(TEXTS, answers, strict=True):
+        want = text
+        for candidates in answer["masks"]:
+            assert len(candidates) == 5
+            before, after = want.split("[MASK]", 1)
+            token = candidates[0]["token"]
+            want = (before.rstrip() if token.startswith("##") else before) + token.removeprefix("##") + after
+        assert answer["text"] == want
+    served = {name: value.numpy() for name, value in filler.serve(tf.constant([*TEXTS, "none", ""])).items()}
+    assert [text.decode() for text in served["filled"]] == [*(each["text"] for each in answers), "none", ""]
+    assert served["tokens"].shape == served["probabilities"].shape == (5, 3, 5)
+    for row, answer in enumerate(answers):
+        assert set(served["tokens"][row, len(answer["masks"]) :].ravel()) <= {b""}
+    assert not served["probabilities"][3:].any()
+    (cut,) = filler.serve(tf.constant(["[MASK] " + "the " * 50 + "[MASK]"]))["filled"].numpy()
+    assert cut.count(b"[MASK]") == 1
+    assert cut.endswith(b"the [MASK]")
+
+
+def filled(tokenizer, text, tokens):
+    """`text` with these tokens, by name, as the likeliest."""
+    ids = tf.constant([tokenizer.vocabulary.index(token) for token in tokens], tf.int32)[None, :, None]
+    texts = TokenTexts(tokenizer)
+    candidates = Candidates(ids, tf.ones(ids.shape))
+    names = [name.decode() for name in texts.decode(candidates).numpy()[0, :, 0]]
+    return texts.fill(tf.constant([text]), candidates).numpy()[0].decode(), names
+
+
+def test_wordpieces_in_a_text():
+    tokenizer = small.tokenizer(special_tokens_in_text=True)
+    assert filled(tokenizer, "A [MASK] [MASK]\n([MASK])", ["good", "##ness", "film"]) == (
+        "A goodness\n(film)",
+        ["good", "##ness", "film"],
+    )
+    assert filled(tokenizer, "[MASK]ly [MASK]", ["##ed", "[SEP]"])[0] == "edly [SEP]"
+    assert filled(tokenizer, "[MASK] [MASK]", ["good"])[0] == "good [MASK]"  # the second one was cut off
+    assert filled(tokenizer, "none", [])[0] == "none"
+
+
+def test_byte_pairs_in_a_text():
+    """Which have the space before them; a token may be a part of a character."""
+    tokenizer = small.byte_pairs([("Ġ", "P"), ("ĠP", "a"), ("Ġ", "a"), ("Ġ", "Ã")], special_tokens_in_text=True)
+    text, names = filled(tokenizer, "<mask> is <mask>\u3000 <mask><mask>.", ["ĠPa", "Ġa", "s", "Ġ"])
+    assert (text, names) == ("Pa is as .", [" Pa", " a", "s", " "])
+    assert filled(tokenizer, "  <mask> (<mask>", ["ĠPa", "Ġa"])[0] == "Pa ( a"
+    assert filled(tokenizer, "<mask>a <mask>", ["</s>", "ĠÃ"])[0].startswith("</s>a ")  # half of a character
+
+
+@pytest.mark.slow
+def test_real_tokens_in_a_text(real_tokenizer):
+    tokenizer = real_tokenizer("roberta")
+    text, names = filled(tokenizer, "<mask> is <mask>\u3000 <mask><mask>.", ["ĠParis", "Ġa", "s", "Ġcity"])
+    assert (text, names) == ("Paris is as city.", [" Paris", " a", "s", " city"])
+    assert filled(tokenizer, "<mask>a <mask>", ["</s>", "Ġæ"])[0].startswith("</s>a ")  # a third of a character
+    assert filled(real_tokenizer("albert"), "[MASK] is [MASK] [MASK].", ["▁paris", "▁a", "s"]) == (
+        "paris is as.",
+        [" paris", " a", "s"],
+    )
+
+
+def test_without_a_preprocessor(tmp_path):
+    model = BertMaskedLM(small.encoder(num_layers=1))
+    with error_names(ValueError, "no preprocessor"):
+        model.fill(["[MASK]"])
+    with error_names(TypeError, "strings"):
+        export_serving(model, tmp_path / "served")
+    model.save_preset(tmp_path / "bare")
+    assert {path.name for path in (tmp_path / "bare").iterdir()} == {"config.json", "model.safetensors", "README.md"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert BertMaskedLM.from_preset(tmp_path / "bare").preprocessor is None
+    (tmp_path / "bare" / "vocab.txt").write_text("\n".join([*small.VOCABULARY, "##zzz"]) + "\n", encoding="utf-8")
+    with warning_names("packed inputs", "tokenizer"):
+        assert BertMaskedLM.from_preset(tmp_path / "bare").preprocessor is None
+
+
+EVERY = len(small.VOCABULARY)
+TWO, LARGER = "[MASK] " + "the " * 50 + "[MASK]", [*small.VOCABULARY, "##zzz"]
+
+
+def packed(model, **positions):
+    return model({"input_word_ids": np.array([[2, 4, 3]]), **positions})
+
+
+def at(positions):
+    return lambda model: packed(model, masked_lm_positions=positions)
+
+
+def made(tokenizer, **settings):
+    return BertMaskedLM(small.encoder(num_layers=1), BertPreprocessor(tokenizer, sequence_length=20, **settings))
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda model: model.fill("a"), ValueError, ("text 0", "[MASK", "'a'")),
+    (lambda model: model.fill(["a [MASK]", "b"]), ValueError, ("text 1", "[MASK", "'b'")),
+    (lambda model: model.fill([TWO]), ValueError, ("2 times", "1", "48 tokens")),
+    *((lambda model, k=k: model.fill("[MASK]", top_k=k), ValueError, ("top_k", k, EVERY)) for k in (0, EVERY + 1)),
+    *(  # the next thing that is wrong
+        (lambda model, k=k: model.fill("[MASK]", top_k=k, batch_tokens=0), ValueError, ("batch_tokens", "0"))
+        for k in (1, EVERY)
+    ),
+    (packed, ValueError, ("missing", "[batch, predictions")),
+    (at(np.array([1, 2])), ValueError, ("masked_lm_positions", "int64", "shape (2,", "[batch, predictions")),
+    (at(np.array([[1.0]])), ValueError, ("masked_lm_positions", "float32")),
+    (at(np.zeros((1, 1, 1), "int32")), ValueError, ("masked_lm_positions", "(1, 1, 1")),
+    (lambda model: model({"masked_lm_positions": np.array([[1]])}), ValueError, ("input_word_ids",)),
+    (lambda _: made(small.tokenizer()), ValueError, ("[MASK", "special_tokens_in_text=True")),
+    (lambda _: made(small.tokenizer(special_tokens_in_text=True), stride=3), ValueError, ("stride", "3")),
+    (lambda _: made(WordPieceTokenizer(LARGER, special_tokens_in_text=True)), ValueError, ("vocabulary",)),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:texts cut")
+def test_texts_positions_and_settings_that_cannot_be_are_refused(filler, call, error, words):
+    with error_names(error, *words):
+        call(filler)
+
+
+def test_a_preset_without_a_head_is_refused(tmp_path):
+    small.encoder(num_layers=1).save_preset(tmp_path)
+    with error_names(ValueError, "masked language modeling head"):
+        BertMaskedLM.from_preset(tmp_path)

@@ -8,6 +8,8 @@ import pytest
 
 from keras_bert.tasks import metrics
 
+from ..support.messages import error_names
+
 
 @pytest.fixture(autouse=True)
 def no_warnings():
@@ -173,35 +175,28 @@ def test_confusion_matrix():
     np.testing.assert_array_equal(metrics.confusion_matrix([0, 1], [1, 1], range(2)), [[0, 1], [0, 1]])
 
 
-@pytest.mark.parametrize(
-    ("measure", "arguments", "message"),
-    [
-        (metrics.accuracy, ([1, 0], [1]), r"labels \[2\] and predictions \[1\] differ in shape"),
-        (metrics.accuracy, ([[1, 0]], [1, 0]), "differ in shape"),
-        (metrics.accuracy, ([], []), "there are no labels"),
-        (metrics.accuracy, (["1"], [1]), "labels are <U1 and predictions int64, which cannot be compared"),
-        (metrics.f1, ([1, 0], [1]), "differ in shape"),
-        (metrics.f1, ([0, 1, 2], [0, 1, 2]), "multiclass"),
-        (metrics.f1, ([0, 1], [0, 1], "weighted"), "average is 'weighted'; it can be 'binary', 'macro' or 'micro'"),
-        (metrics.matthews, ([1, 0], [1]), "differ in shape"),
-        (metrics.correlation, ([1, 2], [1]), "differ in shape"),
-        (
-            metrics.correlation,
-            ([1], [1]),
-            r"labels have the shape \[1\]; a correlation takes \[examples\], two or more",
-        ),
-        (metrics.correlation, ([[1], [2]], [[1], [2]]), r"labels have the shape \[2, 1\]"),
-        (metrics.correlation, ([1, 2], [1, np.nan]), "1 of 2 predictions are not finite"),
-        (metrics.entity_f1, ([["O"]], []), "1 sentences have labels and 0 have predictions"),
-        (metrics.entity_f1, ([], []), "0 sentences have labels and 0 have predictions"),
-        (metrics.entity_f1, ([["O"], ["O", "O"]], [["O"], ["O"]]), "sentence 2 has 2 labels and 1 predictions"),
-        (metrics.entity_f1, ([["O"]], [["person"]]), "'person' is not an IOB2 label"),
-        (metrics.confusion_matrix, ([0, 1], [0, 2], [0, 1]), "2 is not one of the classes, 0, 1"),
-        (metrics.confusion_matrix, ([0, 1], [0], [0, 1]), "differ in shape"),
-    ],
-)
-def test_what_cannot_be_measured(measure, arguments, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(("measure", "arguments", "words"), [
+    (metrics.accuracy, ([1, 0], [1]), ("labels [2", "predictions [1", "shape")),
+    (metrics.accuracy, ([[1, 0]], [1, 0]), ("shape",)),
+    (metrics.accuracy, ([], []), ("no labels",)),
+    (metrics.accuracy, (["1"], [1]), ("<U1", "int64")),
+    (metrics.f1, ([1, 0], [1]), ("shape",)),
+    (metrics.f1, ([0, 1, 2], [0, 1, 2]), ("multiclass",)),
+    (metrics.f1, ([0, 1], [0, 1], "weighted"), ("average", "'weighted'", "'binary', 'macro' or 'micro'")),
+    (metrics.matthews, ([1, 0], [1]), ("shape",)),
+    (metrics.correlation, ([1, 2], [1]), ("shape",)),
+    (metrics.correlation, ([1], [1]), ("labels", "shape [1", "two or more")),
+    (metrics.correlation, ([[1], [2]], [[1], [2]]), ("labels", "shape [2, 1")),
+    (metrics.correlation, ([1, 2], [1, np.nan]), ("1 of 2 predictions", "finite")),
+    (metrics.entity_f1, ([["O"]], []), ("1 sentences", "0")),
+    (metrics.entity_f1, ([], []), ("0 sentences",)),
+    (metrics.entity_f1, ([["O"], ["O", "O"]], [["O"], ["O"]]), ("sentence 2", "2 labels", "1 predictions")),
+    (metrics.entity_f1, ([["O"]], [["person"]]), ("'person'", "IOB2")),
+    (metrics.confusion_matrix, ([0, 1], [0, 2], [0, 1]), ("2", "classes, 0, 1")),
+    (metrics.confusion_matrix, ([0, 1], [0], [0, 1]), ("shape",)),
+])  # fmt: skip
+def test_what_cannot_be_measured_is_refused(measure, arguments, words):
+    with error_names(ValueError, *words):
         measure(*arguments)
 
 
@@ -217,6 +212,6 @@ def test_what_cannot_be_measured(measure, arguments, message):
 )
 def test_without_the_extra(measure, missing, install, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)  # what Python does for a module that is not there
-    with pytest.raises(ImportError, match=rf"this needs {install}: pip install 'keras-bert-models\[train\]'"):
+    with error_names(ImportError, install, "keras-bert-models[train"):
         measure()
     metrics.accuracy([1], [1])  # which needs none of them

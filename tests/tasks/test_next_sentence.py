@@ -1,19 +1,15 @@
 """BertNextSentence: which label says that it follows, on every way in and out."""
 
-import json
-
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier
-from keras_bert.saved_model import export_serving
-from keras_bert.saved_model.check import check_serving
 from keras_bert.tasks import BertNextSentence
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
+from ..support.messages import error_names
 
 A = ["The film was good.", "", "She loved it", "the bank"]
 B = ["It was very good!", "plot", "", "He hated the acting, the story and the music."]
@@ -41,34 +37,19 @@ def test_label_0_is_that_it_follows(model):
     np.testing.assert_allclose(served["probability"], scores, atol=1e-5)
     assert np.ptp(scores) > 0.01
     assert np.abs(model.score(B, A) - scores).max() > 0.01  # the order matters
-    assert model.score([], []).shape == (0,)
-    one = model.score(A[0], B[0])
-    assert isinstance(one, float)
-    assert one == pytest.approx(float(scores[0]), abs=1e-6)
+    assert isinstance(model.score(A[0], B[0]), float)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "error", "message"),
-    [
-        ("a", ["b"], TypeError, "single str"),
-        (["a"], "b", TypeError, "single str"),
-        (["a", "b"], ["c"], ValueError, "2 first texts, but 1 second"),
-        (["a", "b"], ["c", 5], TypeError, "text 1 is 5"),
-    ],
-)
-def test_bad_texts(model, a, b, error, message):
-    with pytest.raises(error, match=message):
-        model.score(a, b)
-
-
-def test_texts_alone(model):
-    with pytest.raises(ValueError, match="takes pairs"):
-        model(tf.constant(["a", "b"]))
-
-
-def test_no_windows():
-    with pytest.raises(ValueError, match="stride is 3"):
-        new(text={"stride": 3})
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda model: model.score("a", ["b"]), TypeError, ("str",)),
+    (lambda model: model.score(["a"], "b"), TypeError, ("str",)),
+    (lambda model: model.score(["a", "b"], ["c"]), ValueError, ("2 first", "1 second")),
+    (lambda model: model(tf.constant(["a", "b"])), ValueError, ("pairs",)),
+    (lambda model: new(text={"stride": 3}), ValueError, ("stride", "3")),
+])  # fmt: skip
+def test_what_are_no_pairs_of_texts_is_refused(model, call, error, words):
+    with error_names(error, *words):
+        call(model)
 
 
 @pytest.mark.slow
@@ -81,27 +62,8 @@ def test_it_learns():
     assert evaluate(model, (A, B), [0, 1, 0, 0]) == {"accuracy": 0.75}
 
 
-def test_files(model, tmp_path):
-    model.save(tmp_path / "model.keras")
-    model.save_preset(tmp_path / "preset")
-    config = json.loads((tmp_path / "preset" / "config.json").read_text())
-    assert config["architectures"] == ["BertForNextSentencePrediction"]
-    for again in (keras.models.load_model(tmp_path / "model.keras"), BertNextSentence.from_preset(tmp_path / "preset")):
-        assert small.same(again, model)
-
-
-def test_a_preset_without_the_head(model, small_preset, tmp_path):
-    with pytest.raises(ValueError, match="no next-sentence head"):
-        BertNextSentence.from_preset(small_preset)
+def test_a_preset_without_the_head_is_refused(model, small_preset, tmp_path):
     BertClassifier(model.encoder, model.preprocessor, ["a", "b"], pairs=True).save_preset(tmp_path)
-    with pytest.raises(ValueError, match="no next-sentence head"):
-        BertNextSentence.from_preset(tmp_path)
-
-
-@pytest.mark.slow
-def test_a_server_answers_the_same(model, tmp_path):
-    export_serving(model, tmp_path)
-    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
-    signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
-    served = signature(text=tf.constant(A), text_pair=tf.constant(B))
-    np.testing.assert_allclose(served["probability"], model.score(A, B), atol=1e-5)
+    for preset in (small_preset, tmp_path):
+        with error_names(ValueError, "no next-sentence head"):
+            BertNextSentence.from_preset(preset)

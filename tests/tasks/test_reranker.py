@@ -1,20 +1,22 @@
-"""BertReranker: its scores and their order, its directories, and CrossEncoder beside it."""
+"""BertReranker: its scores and their order, its directories, lists of passages, and CrossEncoder beside it."""
 
 import json
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertReranker, presets
 from keras_bert.formats import Preset, cross_encoder
-from keras_bert.saved_model import export_serving
-from keras_bert.saved_model.check import check_serving
+from keras_bert.tasks import ranking_losses as losses
+from keras_bert.tasks import reranker
 from keras_bert.tasks.table import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
+from ..support.messages import error_names, warning_names
 
 QUERY = "was the film good?"
 PASSAGES = ["The film was very good.", "", "She loved it, and he hated the music.", "the bank of the river"]
@@ -54,8 +56,7 @@ def test_scores(model):
     np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits[:, 0])), atol=1e-5)
     assert np.ptp(scores) > 0.01
     assert np.abs(model.score(PASSAGES, queries) - scores).max() > 0.01  # the order matters
-    assert model.score(QUERY, PASSAGES[0]) == pytest.approx(float(scores[0]), abs=1e-6)
-    assert model.score([], []).shape == (0,)
+
     served = model.serve(tf.constant(queries), tf.constant(PASSAGES))
     np.testing.assert_allclose(served["score"], scores, atol=1e-5)
     of_one = model.serve(tf.constant([QUERY]), tf.constant(PASSAGES))  # a query and its passages
@@ -75,26 +76,22 @@ def test_rank(model):
     assert model.rank(QUERY, []) == []
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda model: model.rank(QUERY, "a film"), TypeError, "passages is a single str"),
-        (lambda model: model.rank([QUERY], ["a film"]), TypeError, r"passages\[0\] is a single str"),
-        (lambda model: model.rank([QUERY, QUERY], [["a film"]]), ValueError, "2 queries, but 1 lists of passages"),
-        (lambda model: model.rank(QUERY, ["a film"], top_k=0), ValueError, "top_k is 0"),
-        (lambda model: model.score(QUERY, ["a film"]), TypeError, "single str"),
-        (lambda model: model(tf.constant([QUERY])), ValueError, "this model takes pairs"),
-        (lambda model: model.answers([QUERY]), ValueError, "this model takes pairs"),
-        (lambda model: model.examples([QUERY], [1]), ValueError, "this model takes pairs"),
-        (lambda model: model.targets([0, 1.5]), ValueError, "label 1 is 1.5; expected a number from 0"),
-        (lambda model: model.targets(["yes"]), ValueError, r"labels, from 0 .* must be numbers.*'yes'"),
-        (lambda model: new(activation="tanh"), ValueError, "activation is 'tanh'; expected sigmoid or identity"),
-        (lambda model: new(text={"stride": 4}), ValueError, "stride is 4"),
-        (lambda model: new(labels=["a", "b", "c"]), ValueError, "labels are a, b, c; a reranker has two"),
-    ],
-)
-def test_mistakes(model, call, error, message):
-    with pytest.raises(error, match=message):
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda model: model.rank(QUERY, "a film"), TypeError, ("passages", "str")),
+    (lambda model: model.rank([QUERY], ["a film"]), TypeError, ("passages[0", "str")),
+    (lambda model: model.rank([QUERY, QUERY], [["a film"]]), ValueError, ("2 queries", "1 lists")),
+    (lambda model: model.rank(QUERY, ["a film"], top_k=0), ValueError, ("top_k", "0")),
+    (lambda model: model.score(QUERY, ["a film"]), TypeError, ("str",)),
+    (lambda model: model(tf.constant([QUERY])), ValueError, ("pairs",)),
+    (lambda model: model.answers([QUERY]), ValueError, ("pairs",)),
+    (lambda model: model.examples([QUERY], [1]), ValueError, ("pairs",)),
+    (lambda model: model.targets([0, 1.5]), ValueError, ("label 1", "1.5", "0")),
+    (lambda model: new(activation="tanh"), ValueError, ("activation", "'tanh'", "sigmoid", "identity")),
+    (lambda model: new(text={"stride": 4}), ValueError, ("stride", "4")),
+    (lambda model: new(labels=["a", "b", "c"]), ValueError, ("labels", "a, b, c", "two")),
+])  # fmt: skip
+def test_what_cannot_be_scored_or_learned_is_refused(model, call, error, words):
+    with error_names(error, *words):
         call(model)
 
 
@@ -103,9 +100,7 @@ def test_saved_and_read(tmp_path, activation):
     model = new(activation=activation)
     model.save_preset(tmp_path)
     assert task_of(tmp_path) is BertReranker
-    again = load_task(tmp_path)
-    assert small.same(again, model)
-    np.testing.assert_array_equal(again.score([QUERY], PASSAGES[:1]), model.score([QUERY], PASSAGES[:1]))
+    assert small.same(load_task(tmp_path), model)
     other = {"sigmoid": "identity", "identity": "sigmoid"}[activation]
     chosen = BertReranker.from_preset(tmp_path, activation=other)  # not the encoder's, which has the same name
     assert chosen.activation == other
@@ -140,36 +135,27 @@ def test_dialects(saved, name, dialect):
     assert read.preprocessor.max_sequence_length == (20 if dialect == "5.4" else 24)
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "message"),
-    [
-        ("config.json", {"sbert_ce_default_activation_function": "torch.nn.Tanh"}, "the activation is torch.nn.Tanh"),
-        (
-            "config_sentence_transformers.json",
-            {"model_type": "CrossEncoder", "default_prompt_name": "q", "prompts": {"q": "query: "}},
-            "default_prompt_name is 'q'",
-        ),
-        (
-            "config_sentence_transformers.json",
-            {"model_type": "CrossEncoder", "activation_fn": 5},
-            "has 5 in activation",
-        ),
-        ("tokenizer_config.json", {"model_max_length": -1}, "the maximum length, model_max_length, is -1"),
-    ],
-)
-def test_what_is_not_supported_is_refused(saved, name, values, message):
+THEIRS, PROMPT = "config_sentence_transformers.json", {"default_prompt_name": "q", "prompts": {"q": "query: "}}
+
+
+@pytest.mark.parametrize(("name", "values", "words"), [
+    ("config.json", {"sbert_ce_default_activation_function": "torch.nn.Tanh"}, ("activation", "torch.nn.Tanh")),
+    (THEIRS, {"model_type": "CrossEncoder", **PROMPT}, ("default_prompt_name", "'q'")),
+    (THEIRS, {"model_type": "CrossEncoder", "activation_fn": 5}, ("5", "activation_fn")),
+    ("tokenizer_config.json", {"model_max_length": -1}, ("model_max_length", "-1")),
+])  # fmt: skip
+def test_what_is_not_supported_is_refused(saved, name, values, words):
     change(saved, name, **values)
-    with pytest.raises(ValueError, match=message):
+    with error_names(ValueError, *words):
         BertReranker.from_preset(saved)
 
 
 def test_other_modules_are_refused(saved):
-    change(saved, "config_sentence_transformers.json", model_type="CrossEncoder")
-    modules = [
-        {"type": f"sentence_transformers.base.modules.{kind}", "path": ""} for kind in ("Transformer", "LogitScore")
-    ]
+    change(saved, THEIRS, model_type="CrossEncoder")
+    kinds = ("Transformer", "LogitScore")
+    modules = [{"type": f"sentence_transformers.base.modules.{kind}", "path": ""} for kind in kinds]
     (saved / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ValueError, match="asks for Transformer, LogitScore; only Transformer is supported"):
+    with error_names(ValueError, "Transformer, LogitScore", "supported"):
         BertReranker.from_preset(saved)
 
 
@@ -183,7 +169,7 @@ def two_labels(tmp_path_factory):
 
 
 @pytest.mark.parametrize("names", [{"0": "no", "1": "yes"}, None])
-def test_two_labels_give_the_probability_of_the_second(two_labels, tmp_path, recwarn, names):
+def test_two_labels_give_the_probability_of_the_second(two_labels, tmp_path, recwarn, names, untraced):
     classifier, directory = two_labels
     shutil.copytree(directory, tmp_path / "theirs")
     change(tmp_path / "theirs", "config.json", id2label=names, keras_bert=None)
@@ -211,48 +197,39 @@ def test_two_labels_are_saved_and_read(two_labels, tmp_path, activation):
     np.testing.assert_array_equal(classifier.head.get_weights()[-1], model.head.get_weights()[-1])
 
 
-def test_two_labels_learn_what_their_classifier_learns(two_labels):
+def test_two_labels_learn_what_their_classifier_learns(two_labels, untraced):
     """The binary cross-entropy of the difference is the cross-entropy of both logits."""
     classifier, directory = two_labels
     pairs, labels = ([QUERY] * 4, PASSAGES), np.array([1, 0, 1, 0])
-    reranker = BertReranker.from_preset(directory)
+    model = BertReranker.from_preset(directory)
     logits = classifier(pairs)
-    ours = reranker.training_loss()(reranker.targets(labels), reranker(pairs))
+    ours = model.training_loss()(model.targets(labels), model(pairs))
     assert float(ours) == pytest.approx(float(classifier.training_loss()(labels, logits)), abs=1e-5)
 
 
-def test_a_head_of_three_labels(tmp_path):
+def test_a_head_of_three_labels(tmp_path, untraced):
     """A CrossEncoder of three classes is a classifier; and a classifier can be trained to be a reranker."""
     small.task(BertClassifier, ["yes", "no", "maybe"], pairs=True, config={"num_layers": 1}).save_preset(tmp_path)
-    with pytest.warns(UserWarning, match="has a trained head for yes, no, maybe; for one score a new one is drawn"):
+    with warning_names("head", "yes, no, maybe", "one score", "new"):
         assert BertReranker.from_preset(tmp_path).score("a", "b") >= 0
-    with pytest.raises(ValueError, match="has no head that scores pairs"):
+    with error_names(ValueError, "no head", "pairs"):
         load_reranker(tmp_path)
     change(tmp_path, "config.json", sbert_ce_default_activation_function=IDENTITY)
     assert task_of(tmp_path) is BertClassifier
-    with pytest.raises(ValueError, match="has 3 outputs for a pair, not one score; load it as a BertClassifier"):
+    with error_names(ValueError, "3 outputs", "BertClassifier"):
         BertReranker.from_preset(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("folder", "activation"),
-    [
-        ("ms-marco-MiniLM-L-6-v2-st5.4", "identity"),
-        ("ms-marco-MiniLM-L-12-v2", "identity"),
-        ("mmarco-mMiniLMv2-L12-H384-v1", "identity"),
-        ("bge-reranker-base-st5.5", "sigmoid"),
-    ],
-)
-def test_real_directories(shared_data, folder, activation):
-    directory = shared_data / "modern" / folder
-    assert cross_encoder.read(Preset(directory)) == cross_encoder.CrossEncoderSettings(True, activation, 512)
 
 
 def test_a_sentence_encoder_is_no_reranker():
     assert not cross_encoder.read(Preset(presets.resolve("all-MiniLM-L6-v2"))).is_declared
 
 
-def test_real_directories_of_others(shared_data):
+def test_real_directories(shared_data):
+    """Of rerankers, and of others."""
+    folders = "ms-marco-MiniLM-L-6-v2-st5.4", "ms-marco-MiniLM-L-12-v2", "mmarco-mMiniLMv2-L12-H384-v1"
+    for folder, activation in {**dict.fromkeys(folders, "identity"), "bge-reranker-base-st5.5": "sigmoid"}.items():
+        read = cross_encoder.read(Preset(shared_data / "modern" / folder))
+        assert read == cross_encoder.CrossEncoderSettings(True, activation, 512)
     for folder in ("e5-small-v2", "all-mpnet-base-v2-st5.5", "modernbert-base-25-labels"):
         assert not cross_encoder.read(Preset(shared_data / "modern" / folder)).is_declared
 
@@ -269,16 +246,140 @@ def test_it_learns():
     assert evaluate(model, (queries, passages), labels)["average_precision"] > 0.95
 
 
-@pytest.mark.slow
-def test_served(model, tmp_path):
-    export_serving(model, tmp_path / "served")
-    assert "TF Serving has all of them" in check_serving(tmp_path / "served")[0]
-    loaded = tf.saved_model.load(str(tmp_path / "served" / "1"))
-    scores = loaded.signatures["serving_default"](text=tf.constant([QUERY]), text_pair=tf.constant(PASSAGES[:1]))
-    np.testing.assert_allclose(scores["score"], model.score([QUERY], PASSAGES[:1]), atol=1e-5)
-    ranked = loaded.signatures["serving_default"](text=tf.constant([QUERY]), text_pair=tf.constant(PASSAGES))
-    expected = {each["index"]: each["score"] for each in model.rank(QUERY, PASSAGES)}
-    np.testing.assert_allclose(ranked["score"], [expected[index] for index in range(len(PASSAGES))], atol=1e-5)
+# -- Lists: a query with several passages; losses, labels and measures of them
+
+WORDS = small.WORDS.split()
+QUERIES = ["was the film good?", "the river", "he hated it"]
+COLUMNS = (WORDS[:3], ["the bank of the river", *WORDS[3:5]], ["She loved it, and he hated the music.", *WORDS[5:7]])
+LABELS = np.array([[2, 0, 1], [0, 0, 1], [1, 2, 0]], np.float32)
+LOGITS = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
+
+
+def test_logits_of_lists_are_those_of_their_pairs(model):
+    pairs = [np.asarray(model((QUERIES, passages)))[:, 0] for passages in COLUMNS]
+    logits = np.asarray(model((QUERIES, *COLUMNS)))
+    np.testing.assert_allclose(logits, np.stack(pairs, axis=1), atol=1e-5)
+    assert np.ptp(logits) > 0.01
+    examples = model.examples((QUERIES, *COLUMNS), None)
+    x, _ = model.batch(examples.segments, examples.targets)
+    assert x["input_word_ids"].shape[:2] == (3, 3)
+    np.testing.assert_allclose(np.asarray(model(x)), logits, atol=1e-5)
+    lengths = [model._by_length.lengths([examples.segments[0], each]) for each in examples.segments[1:]]
+    assert examples.lengths.tolist() == np.max(lengths, axis=0).tolist()
+    np.testing.assert_allclose(model.answers((QUERIES, *COLUMNS)), 1 / (1 + np.exp(-logits)), atol=1e-5)
+
+
+def test_lambda_loss_by_its_formula():
+    """Wang et al. 2018, with loops over the passages: one query, then the number of pairs of both."""
+
+    def of_query(labels, logits, k):
+        order = sorted(range(len(labels)), key=lambda i: -logits[i])
+        rank = {passage: place for place, passage in enumerate(order, start=1)}
+        kept = [None, *[1 / np.log2(1 + place) for place in range(1, 9)]]
+        highest = sum((2**label - 1) * kept[place + 1] for place, label in enumerate(sorted(labels)[::-1][:k]))
+        total, count = 0.0, 0
+        for i, better in enumerate(labels):
+            for j, worse in enumerate(labels):
+                if better > worse and (rank[i] <= k or rank[j] <= k):
+                    apart = abs(rank[i] - rank[j])
+                    weight = 10 * abs(kept[apart] - kept[apart + 1]) + abs(kept[rank[i]] - kept[rank[j]])
+                    total += weight * (2**better - 2**worse) / highest * np.log2(1 + np.exp(logits[j] - logits[i]))
+                    count += 1
+        return total, count
+
+    for k in (None, 2):
+        found = [of_query(*row, k or 3) for row in zip(LABELS, LOGITS, strict=True)]
+        expected = sum(total for total, _ in found) / sum(count for _, count in found)
+        assert float(losses.LambdaLoss(k)(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
+    assert float(losses.LambdaLoss()(np.ones([2, 3]), LOGITS[:2])) == 0
+
+
+def test_the_other_losses_by_their_formulas():
+    wanted, found = (np.exp(each) / np.exp(each).sum(axis=1, keepdims=True) for each in (LABELS, LOGITS))
+    expected = -(wanted * np.log(found)).sum(axis=1).mean()
+    assert float(losses.ListNetLoss()(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
+    margins = [LOGITS[:, :1] - LOGITS[:, 1:], LABELS[:, :1] - LABELS[:, 1:]]
+    expected = np.mean((margins[0] - margins[1]) ** 2)
+    for labels in (LABELS, margins[1]):
+        assert float(losses.MarginMSELoss()(labels, LOGITS)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", losses.LOSSES)
+def test_each_can_be_compiled_saved_and_learned_from(name):
+    loss = losses.LOSSES[name]()
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    model = keras.Sequential([keras.Input([3, 4]), keras.layers.Dense(1), keras.layers.Reshape([3])])
+    model.compile(keras.optimizers.SGD(1e-2), again, jit_compile=True)
+    x, y = np.random.default_rng(1).normal(size=(8, 3, 4)), np.tile([[1.0, 0.0, 0.0]], (8, 1))
+    before = model.evaluate(x, y, verbose=0)
+    model.fit(x, y, epochs=3, verbose=0)
+    assert model.evaluate(x, y, verbose=0) < before
+
+
+def test_measures():
+    scores = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]])
+    found = reranker.measure_ranking(scores, np.array([[2, 0, 1], [0, 0, 0]]))
+    expected = (1 / np.log2(3) + 3 / np.log2(4)) / (3 + 1 / np.log2(3))  # and 0 without an answer
+    assert found == {"ndcg@10": pytest.approx(expected / 2), "mrr@10": pytest.approx(0.25)}
+    for labels in ([[0.3, 1.1, 0.7], [0.5, 0.4, 0.3]], [[-0.8, -0.4], [0.1, 0.2]]):
+        found = reranker.measure_ranking(scores, np.array(labels))
+        assert found == {"spearman": pytest.approx(1), "pearson": pytest.approx(1)}
+
+
+@pytest.mark.parametrize(
+    "labels", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in ("scores", "grades"))]
+)
+def test_lists_are_learned(labels):
+    """That passages of some words are answers."""
+    good, bad = WORDS[:8], WORDS[8:16]
+    passages = (good * 3, bad * 3, bad[1:] * 3 + bad[:1] * 3)
+    queries = ["was the film good?"] * len(passages[0])
+    y = {"scores": [[1.5, -0.5, -0.5]], "grades": [[2, 0, 0]], None: None}[labels]
+    y = y and y * len(queries)
+    model = new(scale=0.1)
+    x = (queries, *passages)
+    before = evaluate(model, x, None)
+    history = fine_tune(model, (x, y), (x, y), epochs=4, batch_size=6, learning_rate=3e-3, progress=False)
+    assert history[-1]["loss"] < history[0]["loss"]
+    assert ("spearman" if labels == "scores" else "ndcg@10") in history[-1]
+    assert before["ndcg@10"] < 0.9
+    assert evaluate(model, x, None)["ndcg@10"] > 0.95
+    model.compile("sgd", losses.ListNetLoss())
+    assert np.isfinite(model.fit(x, y and np.array(y), verbose=0).history["loss"]).all()
+
+
+def test_default_losses(model):
+    def kind(y):
+        return type(model.loss_for(model.examples((QUERIES, *COLUMNS), y)))
+
+    assert kind(None) is kind(LABELS) is losses.LambdaLoss
+    assert kind(LABELS + 0.5) is kind(-LABELS) is kind(LABELS[:, :2]) is losses.MarginMSELoss
+
+
+@pytest.mark.parametrize(("columns", "labels", "words"), [
+    ((QUERIES, *COLUMNS[:2], ["one"]), None, ("columns", "1 and 3")),
+    ((QUERIES, *COLUMNS), [[1, 0, 0]], ("3 queries", "labels of 1")),
+    ((QUERIES, *COLUMNS), [1, 0, 0], ("3 passages", "1 labels")),
+    ((QUERIES, *COLUMNS), [[1], [1, 0], [0, 1]], ("scores", "numbers", "each row")),
+    ((QUERIES, *COLUMNS), np.full([3, 3], np.nan), ("finite",)),
+])  # fmt: skip
+def test_lists_that_cannot_be_learned_are_refused(model, columns, labels, words):
+    for work in (model.examples, model.check_examples):
+        with error_names(ValueError, *words):
+            work(columns, labels)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: losses.ListNetLoss()(LABELS[:, :1], LOGITS[:, :1]), ("pairs",)),
+    (lambda: losses.LambdaLoss()(LABELS[:, :2], LOGITS), ("3 passages",)),
+    (lambda: losses.LambdaLoss(0), ("k", "0")),
+])  # fmt: skip
+def test_losses_that_cannot_be_are_refused(call, words):
+    with error_names(ValueError, *words):
+        call()
+
+
+# -- Others beside it
 
 
 @pytest.mark.parity
@@ -291,7 +392,7 @@ def test_cross_encoder_reads_what_we_write_and_we_read_theirs(tmp_path, activati
     passages = [*PASSAGES[:-1], "the river bank and the music " * 20]
     model = theirs.CrossEncoder(str(tmp_path / "ours"), device="cpu")
     expected = model.predict(list(zip(queries, passages, strict=True)))
-    with pytest.warns(UserWarning, match="texts cut"):
+    with warning_names("texts cut"):
         np.testing.assert_allclose(ours.score(queries, passages), expected, rtol=0, atol=1e-4)
     ranked = model.rank(QUERY, PASSAGES)
     assert [each["corpus_id"] for each in ranked] == [each["index"] for each in ours.rank(QUERY, PASSAGES)]

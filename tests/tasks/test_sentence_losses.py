@@ -8,6 +8,8 @@ import pytest
 
 from keras_bert.tasks import sentence_losses as losses
 
+from ..support.messages import error_names
+
 BATCH, SIZE = 6, 8
 TEXTS = np.arange(3 * BATCH).reshape(BATCH, 3)  # all different
 
@@ -151,18 +153,18 @@ def test_equal_vectors_have_gradients():
     assert np.isfinite(layer.get_weights()[0]).all()
 
 
-def test_mistakes():
-    with pytest.raises(ValueError, match="was given 3 columns of texts; this loss compares 2"):
-        losses.CoSENTLoss()(np.zeros(BATCH), drawn(3))
-    with pytest.raises(ValueError, match="was given 1 columns of texts; this loss compares 2 or more"):
-        losses.MultipleNegativesRankingLoss()(np.zeros(BATCH), drawn(2)[:, 0])
-    with pytest.raises(ValueError, match="dims has 16, but the vectors have 8 values"):
-        losses.MatryoshkaLoss(losses.CoSENTLoss(), [16])(np.zeros(BATCH), drawn(2))
-    with pytest.raises(ValueError, match=r"dims is \[\]; expected"):
-        losses.MatryoshkaLoss(losses.CoSENTLoss(), [])
-    with pytest.raises(ValueError, match="there are 2 dims, but 1 weights"):
-        losses.MatryoshkaLoss(losses.CoSENTLoss(), [4, 2], [1])
-    with pytest.raises(ValueError, match="scale is 0; expected a number above 0"):
-        losses.MultipleNegativesRankingLoss(scale=0)
-    with pytest.raises(ValueError, match="the vectors have 7 values; AnglELoss needs an even"):
-        losses.AnglELoss()(np.zeros(BATCH), drawn(2)[..., :7])
+ZEROS, COSENT = np.zeros(BATCH), losses.CoSENTLoss()
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: COSENT(ZEROS, drawn(3)), ("3 columns", "2")),
+    (lambda: losses.MultipleNegativesRankingLoss()(ZEROS, drawn(2)[:, 0]), ("1 columns", "2 or more")),
+    (lambda: losses.MatryoshkaLoss(COSENT, [16])(ZEROS, drawn(2)), ("dims", "16", "8 values")),
+    (lambda: losses.MatryoshkaLoss(COSENT, []), ("dims",)),
+    (lambda: losses.MatryoshkaLoss(COSENT, [4, 2], [1]), ("2 dims", "1 weights")),
+    (lambda: losses.MultipleNegativesRankingLoss(scale=0), ("scale", "0", "above 0")),
+    (lambda: losses.AnglELoss()(ZEROS, drawn(2)[..., :7]), ("7 values", "AnglELoss", "even")),
+])  # fmt: skip
+def test_vectors_and_settings_that_cannot_be_are_refused(call, words):
+    with error_names(ValueError, *words):
+        call()

@@ -1,4 +1,4 @@
-"""The search for spans, and places in texts, against slow versions of themselves."""
+"""The search for spans, places in texts and windows, against slow versions of themselves and Google's own rule."""
 
 import keras
 import numpy as np
@@ -7,6 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_bert.tasks.long_text import most_context, token_mask
 from keras_bert.tasks.spans import (
     NEVER,
     SpanLoss,
@@ -18,8 +19,10 @@ from keras_bert.tasks.spans import (
     read_contexts,
     token_spans,
 )
+from keras_bert.text.packing import windows
 
 from ..support import small
+from ..support.reference.squad import is_max_context
 
 TEXT = "Zoë's cafe\u0301 😀👩‍👩‍👧 日本語 x\u200by naïve \t ﬁn"
 
@@ -64,15 +67,15 @@ def test_best_spans(search):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.lists(st.integers(-4, 4), min_size=3, max_size=3), min_size=1, max_size=4), max_size=4))
 def test_best_of_windows(questions):
-    windows = [sorted(window, reverse=True) for question in questions for window in question]
+    scores = [sorted(window, reverse=True) for question in questions for window in question]
     rows = [number for number, question in enumerate(questions) for _ in question]
-    places = np.arange(3 * len(windows)).reshape(-1, 3)
-    spans = Spans(tf.reshape(tf.constant(windows, tf.float32), [-1, 3]), tf.constant(places), tf.constant(-places))
+    places = np.arange(3 * len(scores)).reshape(-1, 3)
+    spans = Spans(tf.reshape(tf.constant(scores, tf.float32), [-1, 3]), tf.constant(places), tf.constant(-places))
     got = best_of_windows(spans, tf.constant(rows, tf.int64), len(questions))
     assert [part.shape for part in got] == [(len(questions), 3)] * 3
     for number in range(len(questions)):
         here = [i for i, row in enumerate(rows) if row == number]
-        every = sorted((-windows[i][j], places[i, j]) for i in here for j in range(3))[:3]
+        every = sorted((-scores[i][j], places[i, j]) for i in here for j in range(3))[:3]
         assert list(zip(-got.scores[number].numpy(), got.starts[number].numpy(), strict=True)) == every
         assert (got.ends[number] == -got.starts[number]).numpy().all()
 
@@ -127,3 +130,40 @@ def test_places_of_tokens_there_and_back():
         else:
             assert first[row] > last[row]
     assert any(first[1:] > last[1:])
+
+
+# -- Windows
+
+
+@pytest.mark.parametrize(("room", "stride"), [(7, 3), (7, 7), (6, 1), (3, 2), (384, 128), (200, 30)])
+def test_most_context_is_googles(room, stride):
+    lengths = [1, room, room + 1, 2 * room + stride, 5 * room - 1, room + stride + 1, 3]
+    cut = windows([tf.ragged.range(tf.constant(lengths))], room, stride)
+    mask = most_context(cut.rows, cut.starts, cut.segments[0].row_lengths()).to_list()
+    starts, sizes = cut.starts.numpy(), cut.segments[0].row_lengths().numpy()
+    for row in range(len(lengths)):
+        mine = np.flatnonzero(cut.rows.numpy() == row)
+        spans = [(starts[i], sizes[i]) for i in mine]
+        for number, i in enumerate(mine):
+            want = [is_max_context(spans, number, starts[i] + token) for token in range(sizes[i])]
+            assert mask[i] == want, (row, number)
+
+
+@pytest.mark.parametrize("settings", [{}, {"stride": 2}, {"stride": 9}])
+@pytest.mark.parametrize("sequence_length", [None, 8, 20])
+def test_places_hold_the_tokens_in_order(settings, sequence_length):
+    tokenizer = small.tokenizer()
+    preprocessor = small.preprocessor(sequence_length=sequence_length, **settings)
+    texts = ["film plot", "", "the an and or of to in on is was", " ".join(["movie", "good", "time"] * 10)]
+    tokens = tokenizer.tokenize(texts)
+    packed = preprocessor.pack(tokens)["input_word_ids"]
+    places = token_mask(preprocessor, tokens, packed)
+    assert places.shape == packed.shape
+    room = (sequence_length or 24) - 2
+    for row, ids, here in zip(tokens.to_list(), packed.numpy(), places.numpy(), strict=True):
+        assert ids[here].tolist() == (row if settings else row[:room])
+
+
+def test_no_rows():
+    none = tf.zeros([0], tf.int64)
+    assert most_context(none, none, none).to_list() == []

@@ -7,6 +7,8 @@ import pytest
 
 from keras_bert.tasks.metrics import squad_v1, squad_v2
 
+from ..support.messages import error_names
+
 
 @pytest.mark.parametrize(
     ("answers", "prediction", "exact", "f1"),
@@ -71,19 +73,16 @@ def test_thresholds():
     assert squad_v2([[]], ["one"], [0.5])["best_exact_thresh"] == 0  # to answer nothing is best
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: squad_v1([["a"]], []), "1 questions have 0 predictions"),
-        (lambda: squad_v1([], []), "0 questions have 0 predictions"),
-        (lambda: squad_v1(["a"], ["a"]), "answers are strings; pass a list of strings for each question"),
-        (lambda: squad_v1([["b"], []], ["a", "b"]), "question 2 has no answer; use squad_v2"),
-        (lambda: squad_v2([["a"]], []), "1 questions have 0 predictions"),
-        (lambda: squad_v2([["a"]], ["a"], []), "1 questions have 0 no_answer_scores"),
-    ],
-)
-def test_what_cannot_be_measured(call, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: squad_v1([["a"]], []), ("1 questions", "0 predictions")),
+    (lambda: squad_v1([], []), ("0 questions", "0 predictions")),
+    (lambda: squad_v1(["a"], ["a"]), ("answers", "list of strings")),
+    (lambda: squad_v1([["b"], []], ["a", "b"]), ("question 2", "squad_v2")),
+    (lambda: squad_v2([["a"]], []), ("1 questions", "0 predictions")),
+    (lambda: squad_v2([["a"]], ["a"], []), ("1 questions", "0 no_answer_scores")),
+])  # fmt: skip
+def test_what_cannot_be_measured_is_refused(call, words):
+    with error_names(ValueError, *words):
         call()
 
 

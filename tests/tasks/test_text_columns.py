@@ -17,6 +17,7 @@ from keras_bert.tasks.vector_metrics import TextVectors, measured
 from keras_bert.training.batches import hold_out
 
 from ..support import small
+from ..support.messages import error_names
 
 ANCHORS = ["good film", "bad film", "good film", "the bank"]
 POSITIVES = ["great movie", "dull movie", "warm story", "river money"]
@@ -27,12 +28,6 @@ PROMPTS = {"query": "you ask: ", "passage": "the story: "}
 @pytest.fixture(scope="module")
 def model():
     return BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
-
-
-@pytest.fixture(scope="module")
-def prompted(model):
-    settings = {"prompts": PROMPTS, "column_prompts": ["query", "passage"]}
-    return BertSentenceEncoder(model.encoder, model.preprocessor, **settings)
 
 
 @pytest.mark.parametrize("columns", [(ANCHORS, POSITIVES), (ANCHORS, POSITIVES, NEGATIVES)])
@@ -49,7 +44,7 @@ def test_each_column_is_embedded_alone(model, columns):
 
 
 @pytest.mark.parametrize("include_prompt", [True, False])
-def test_columns_have_prompts(model, include_prompt):
+def test_columns_have_prompts(model, include_prompt, untraced):
     settings = {"prompts": PROMPTS, "column_prompts": ["query", "passage"], "include_prompt": include_prompt}
     prompted = BertSentenceEncoder(model.encoder, model.preprocessor, **settings)
     columns, names = (ANCHORS, POSITIVES, NEGATIVES), ("query", "passage", "passage")
@@ -58,13 +53,8 @@ def test_columns_have_prompts(model, include_prompt):
     packed, _ = prompted.batch(*prompted.examples(columns, None)[:2])
     np.testing.assert_allclose(prompted(packed), expected, atol=1e-6)
     np.testing.assert_allclose([row.vectors for row in prompted.answers(columns)], expected, atol=1e-6)
-    with pytest.raises(ValueError, match="there is no prompt 'document'; this model has query, passage"):
+    with error_names(ValueError, "'document'", "query, passage"):
         BertSentenceEncoder(model.encoder, model.preprocessor, prompts=PROMPTS, column_prompts=["document"])
-
-
-def test_a_preset_keeps_the_prompts_of_columns(prompted, tmp_path):
-    prompted.save_preset(tmp_path)
-    assert small.same(BertSentenceEncoder.from_preset(tmp_path), prompted)
 
 
 def test_examples(model):
@@ -91,28 +81,17 @@ def test_text_numbers():
     assert text_numbers([["a", "b"], ["b", "c"], ["c", "c"]]).tolist() == [[0, 1, 2], [1, 2, 2]]
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        (
-            ANCHORS,
-            None,
-            r"vectors learn from texts that are compared: x is a tuple of two lists, \(anchors, positives\)",
-        ),
-        ((ANCHORS, POSITIVES[1:]), None, "the columns have 3 and 4 texts"),
-        (
-            (ANCHORS, POSITIVES, NEGATIVES, ANCHORS),
-            [1, 2, 3, 4],
-            "4 columns of texts, but one score a row",
-        ),
-        ((ANCHORS, POSITIVES), [1, 2], "there are 4 rows of texts, but 2 of scores"),
-        ((ANCHORS, POSITIVES, NEGATIVES), [[1, 2], [1, 2], [1], [1, 2]], "scores must be numbers, as many in each row"),
-        ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], r"score 2 \(from 0\) is nan, which is not finite"),
-    ],
-)
-def test_examples_that_cannot_be_used(model, x, y, message):
+@pytest.mark.parametrize(("x", "y", "words"), [
+    (ANCHORS, None, ("x", "tuple of two lists")),
+    ((ANCHORS, POSITIVES[1:]), None, ("columns", "3 and 4 texts")),
+    ((ANCHORS, POSITIVES, NEGATIVES, ANCHORS), [1, 2, 3, 4], ("4 columns", "one score")),
+    ((ANCHORS, POSITIVES), [1, 2], ("4 rows", "2 of scores")),
+    ((ANCHORS, POSITIVES, NEGATIVES), [[1, 2], [1, 2], [1], [1, 2]], ("scores", "numbers", "each row")),
+    ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], ("score 2", "nan", "finite")),
+])  # fmt: skip
+def test_examples_that_cannot_be_used_are_refused(model, x, y, words):
     for check in (model.examples, model.check_examples):
-        with pytest.raises(ValueError, match=message):
+        with error_names(ValueError, *words):
             check(x, y)
 
 

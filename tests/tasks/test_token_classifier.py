@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertTokenClassifier
-from keras_bert.saved_model import export_serving
-from keras_bert.saved_model.check import check_serving
 from keras_bert.tasks.entities import find_entities
 
 from ..support import small
+from ..support.messages import error_names, warning_names
 
 LABELS = ["O", "B-X", "I-X"]
 # film and movie begin an entity that the words behind them, up to a full stop, are in.
@@ -78,9 +77,9 @@ def test_tags_are_those_of_first_tokens(model):
 
 
 def test_nothing_to_tag(model):
-    assert model.tag([]) == []
     assert model.tag([[], ["film"], []])[::2] == [[], []]
     assert model.entities([]) == []
+    assert model.entities("a film") == model.entities(["a film"])[0]
     assert model.entities(["", "  "]) == [[], []]
 
 
@@ -102,38 +101,14 @@ def test_bilou_labels_are_measured_and_joined_as_entities():
     assert model.serve(tf.constant(["film"]))["labels"].numpy()[0, 0].decode() in model.labels  # per word, as trained
 
 
-def test_labels_that_only_look_like_a_scheme_make_no_model():
-    with pytest.raises(ValueError, match="'B_X', 'I_X': such labels look like those of entities, but are none"):
-        new(["O", "B_X", "I_X"])
-    with pytest.raises(ValueError, match="'X-B', 'X-I': such labels"):
-        new().check_examples([["film", "bank"]], [["X-B", "X-I"]])
-
-
-@pytest.mark.parametrize(
-    ("sentences", "message"),
-    [("film", "single str; pass a list of words"), ([["a"], ["b", 5]], "sentence 1 .from 0. is"), ([5], "is 5")],
-)
-def test_bad_sentences(model, sentences, message):
-    with pytest.raises(TypeError, match=message):
-        model.tag(sentences)
-    with pytest.raises(TypeError, match="text is a single bytes"):
-        model.entities(b"film")
-
-
-def test_one_sentence_or_text(model):
-    words = ["a", "film"]
-    assert model.tag(words) == model.tag([words])[0]
-    assert model.entities("a film") == model.entities(["a film"])[0]
-
-
-def test_what_is_cut_is_told():
+def test_what_is_cut_is_warned_of():
     model = new(text={"sequence_length": 6})  # room for four tokens
-    with pytest.warns(UserWarning, match="words cut off, which have no label: 3;"):
+    with warning_names("words", "cut off", "3"):
         answers = model.tag([SENTENCES[1], ["xylo", "film"], ["the"]])
     assert labels_of(answers)[0][4:] == [None, None]
     assert None not in labels_of(answers)[0][:4]
     assert answers[1][1] == {"word": "film", "label": None, "probability": None}  # x ##y ##l ##o
-    with pytest.warns(UserWarning, match="cut off"):
+    with warning_names("cut off"):
         assert all(each["end"] <= 17 for each in model.entities(["the film plot the film film film"])[0])
 
 
@@ -167,20 +142,6 @@ def test_windows_of_what_fits_change_nothing(model):
     assert windows.entities(TEXTS) == model.entities(TEXTS)
 
 
-def test_head_and_tail_is_refused():
-    with pytest.raises(ValueError, match="head_tail.*long_text='windows'"):
-        new(text={"truncation": "head_tail"})
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [(["O"], "at least 2"), (["O", "O"], "occur twice: O"), (["O", 1], "must be str"), ("OB", "a list")],
-)
-def test_bad_labels(model, labels, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        BertTokenClassifier(model.encoder, model.preprocessor, labels)
-
-
 def test_entities_have_their_places(model):
     found = model.entities(TEXTS)
     assert len(found) == len(TEXTS)
@@ -197,23 +158,17 @@ def test_entities_have_their_places(model):
     assert starts
 
 
-def test_what_is_served(model):
+def test_words_are_served_with_their_places(model):
     served = {name: value.numpy() for name, value in model.serve(tf.constant(TEXTS)).items()}
     assert {value.shape for value in served.values()} == {(5, 11)}
-    found = model.entities(TEXTS)
-    for row, text in enumerate(TEXTS):
+    for row, (text, found) in enumerate(zip(TEXTS, model.entities(TEXTS), strict=True)):
         words = [word.decode() for word in served["words"][row] if word]
-        count = len(words)
         places = list(zip(served["starts"][row], served["ends"][row], strict=True))
-        assert [text[start:end] for start, end in places[:count]] == words
-        assert set(places[count:]) <= {(-1, -1)}
-        assert set(served["labels"][row][count:]) <= {b""}
-        (answers,) = model.tag([words])
-        labels = [label.decode() for label in served["labels"][row][:count]]
-        assert labels == [answer["label"] for answer in answers]
-        probabilities = [answer["probability"] for answer in answers]
-        np.testing.assert_allclose(served["probabilities"][row][:count], probabilities, atol=1e-5)
-        ours = [(entity["start"], entity["end"]) for entity in found[row]]
+        assert [text[start:end] for start, end in places[: len(words)]] == words
+        assert set(places[len(words) :]) <= {(-1, -1)}
+        assert set(served["labels"][row][len(words) :]) <= {b""}
+        labels = [label.decode() for label in served["labels"][row][: len(words)]]
+        ours = [(entity["start"], entity["end"]) for entity in found]
         assert ours == [(places[each.first][0], places[each.end - 1][1]) for each in find_entities(labels)]
 
 
@@ -262,23 +217,25 @@ def test_in_windows_each_word_counts_once():
     assert tokens[1].sum() - 2 == 8  # two windows of four, over six words
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        (SENTENCES, [*TAGS[:2], TAGS[2][1:], *TAGS[3:]], r"sentence 2 \(from 0\) has 3 words, but 2 labels"),
-        (SENTENCES, TAGS[1:], "there are 5 sentences, but labels of 4"),
-        (
-            SENTENCES[:1],
-            [["O", "B-Y", "O", "O"]],
-            r"sentence 0 \(from 0\): 'B-Y' is not one of the labels, which are O",
-        ),
-        (SENTENCES[:1], [[0, 1, 3, 0]], r"sentence 0 \(from 0\): 3 is not one of"),
-        (SENTENCES[:1], [[0, 1, -1, 0]], "-1 is not one of"),
-    ],
-)
-def test_examples_that_do_not_fit(model, x, y, message):
-    with pytest.raises(ValueError, match=message):
-        model.examples(x, y)
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda model: model.tag("film"), TypeError, ("str", "list of words")),
+    (lambda model: model.tag([["a"], ["b", 5]]), TypeError, ("sentence 1",)),
+    (lambda model: model.examples(SENTENCES, [*TAGS[:4], []]), ValueError, ("sentence 4", "5 words", "0 labels")),
+    (lambda model: model.examples(SENTENCES, TAGS[1:]), ValueError, ("5 sentences", "labels of 4")),
+    (lambda model: model.examples([["a"]], [["B-Y"]]), ValueError, ("sentence 0", "'B-Y'", "labels", "O")),
+    (lambda model: model.examples([["a"]], [[3]]), ValueError, ("sentence 0", "3", "labels")),
+    (lambda model: model.examples([["a"]], [[-1]]), ValueError, ("-1", "labels")),
+    (lambda model: model.check_examples([["a", "b"]], [["X-B", "X-I"]]), ValueError, ("'X-B', 'X-I'", "entities")),
+    (lambda model: new(["O", "B_X", "I_X"]), ValueError, ("'B_X', 'I_X'", "entities")),
+    (lambda model: new(["O"]), ValueError, ("2",)),
+    (lambda model: new(["O", "O"]), ValueError, ("twice", "O")),
+    (lambda model: new(["O", 1]), TypeError, ("str",)),
+    (lambda model: new("OB"), TypeError, ("list",)),
+    (lambda model: new(text={"truncation": "head_tail"}), ValueError, ("head_tail", "long_text='windows'")),
+])  # fmt: skip
+def test_words_and_labels_that_cannot_be_are_refused(model, call, error, words):
+    with error_names(error, *words):
+        call(model)
 
 
 def test_the_loss_is_the_mean_over_words(model):
@@ -315,25 +272,3 @@ def test_it_learns(text):
     assert labels_of(model.tag(SENTENCES)) == TAGS
     assert model.evaluate(SENTENCES, TAGS, verbose=0) < 0.05
     assert [each["text"] for each in model.entities(["good movie  plot time."])[0]] == ["movie  plot time"]
-
-
-def test_predict(model):
-    logits = model.predict(SENTENCES, verbose=0)
-    assert logits.shape[0] == 5
-    assert logits.shape[2] == 3
-    np.testing.assert_allclose(logits[0, 1:5], word_logits(model, SENTENCES[0]), atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_server_answers_the_same(tmp_path):
-    pytest.importorskip("tensorflow_serving.apis")
-    model = new(text={"sequence_length": 9})
-    export_serving(model, tmp_path)
-    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
-    signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
-    served, want = signature(text=tf.constant(TEXTS)), model.serve(tf.constant(TEXTS))
-    for name in ("words", "labels", "starts", "ends"):
-        assert served[name].numpy().tolist() == want[name].numpy().tolist()
-    np.testing.assert_allclose(served["probabilities"], want["probabilities"], atol=1e-5)
-    assert b"" in served["labels"].numpy()[0]  # what is cut off has none
-    assert signature(text=tf.constant([], tf.string))["words"].shape == (0, 0)

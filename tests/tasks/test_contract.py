@@ -1,0 +1,223 @@
+"""What every task keeps to: one text or many, lists of str in Keras's methods, files, serving, precisions."""
+
+import functools
+import json
+import warnings
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertMaskedLM, BertSparseEncoder, tasks
+from keras_bert.inference import onednn
+from keras_bert.saved_model import export_serving
+from keras_bert.saved_model.check import check_serving
+from keras_bert.training import evaluate
+
+from ..support import small
+from ..support.messages import error_names
+from ..support.tasks import CASES
+
+# A family that no file format knows: the configuration alone decides its network.
+FREE = {
+    "family": "lexbert", "rope_theta": 50.0, "gated": True, "norm_bias": False, "sequence_activation": "relu",
+    "masked_lm_activation": "silu",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+@pytest.fixture(scope="module")
+def model(case):
+    """Tests must not change it."""
+    return case.model()
+
+
+@pytest.fixture(scope="module")
+def answers(case, model):
+    return case.ask(model)
+
+
+@pytest.fixture(scope="module")
+def preset(model, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("preset")
+    model.save_preset(directory)
+    return directory
+
+
+def assert_alike(found, expected, atol=1e-5):
+    """Answers of the same shape, with the same names and nearly the same numbers."""
+    tf.nest.assert_same_structure(found, expected, check_types=False)
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        assert np.shape(one) == np.shape(other)
+        if isinstance(one, str):
+            assert one == other
+        else:
+            np.testing.assert_allclose(one, other, atol=atol, rtol=1e-5)
+
+
+def test_there_is_a_case_of_each_task():
+    assert {case.kind.__name__ for case in CASES.values()} == set(tasks.__all__)
+
+
+def test_a_verb_takes_one_text_or_many(case, model, answers, untraced):
+    assert len(answers) == len(case.columns[0])
+    for i in (0, len(answers) - 1):
+        assert_alike(case.ask(model, *(column[i] for column in case.columns)), answers[i])
+    none = case.ask(model, *([] for _ in case.columns))
+    assert type(none) is type(answers)
+    assert np.shape(none) == (0, *np.shape(answers)[1:]) if isinstance(answers, np.ndarray) else none == []
+
+
+def test_other_texts_need_no_other_graph(case, model, answers, monkeypatch):
+    traced, call = [], model.encoder.call
+    monkeypatch.setattr(model.encoder, "call", lambda *args, **kwargs: traced.append(1) or call(*args, **kwargs))
+    more = case.ask(model, *((*column[::-1], column[0]) for column in case.columns))
+    assert not traced
+    assert_alike(list(more), [*answers[::-1], answers[0]])
+
+
+def test_fit_evaluate_and_predict_take_lists_of_str(case, untraced):
+    model = case.model()
+    model.compile(keras.optimizers.SGD(1e-3), case.loss or model.training_loss(), run_eagerly=True)
+    before = model.evaluate(case.x, case.y, verbose=0)
+    model.fit(case.x, case.y, verbose=0)
+    assert model.evaluate(case.x, case.y, verbose=0) < before
+    np.testing.assert_allclose(model.predict(case.x, verbose=0), model(model.arrays(case.x, None)[0]), atol=1e-5)
+
+
+def column(values):
+    """As a split of a shuffled table has them."""
+    if isinstance(values, tuple):
+        return tuple(map(column, values))
+    return pd.Series(list(values), index=np.arange(7, 7 + len(values))[::-1]) if isinstance(values, list) else values
+
+
+def tensors(values):
+    """The arrays and tensors of a structure, in order, each as a list."""
+    return [np.asarray(each).tolist() for each in tf.nest.flatten(values, expand_composites=True)]
+
+
+def test_columns_of_a_table_are_read_as_lists_are(case, model, monkeypatch, untraced):
+    """Whatever goes on to Keras, or to training, is the same; and so are measures."""
+    given, read = [], []
+    for name in ("fit", "evaluate", "predict"):
+
+        @functools.wraps(getattr(keras.Model, name))
+        def record(self, *args, **kwargs):
+            given.append((args, kwargs))
+
+        monkeypatch.setattr(keras.Model, name, record)
+    has_measures = case.kind not in (BertMaskedLM, BertSparseEncoder)
+    for x, y in ((case.x, case.y), (column(case.x), column(case.y))):
+        model.fit(x, y, validation_data=(x, y))
+        model.evaluate(x, y)
+        model.predict(x)
+        tokens = tuple(model.examples(x, y)) if has_measures else ()
+        read.append((tensors(given), tensors(tokens), evaluate(model, x, y) if has_measures else {}))
+        given.clear()
+    assert read[0] == read[1]
+    assert len(read[0][0]) > 4
+
+
+def test_files_keep_weights_settings_and_answers(case, model, answers, preset, tmp_path, untraced):
+    assert json.loads((preset / "config.json").read_text())["architectures"] == [case.head]
+    with error_names(FileExistsError, "overwrite"):
+        model.save_preset(preset)
+    model.save(tmp_path / "model.keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        models = case.kind.from_preset(preset), keras.models.load_model(tmp_path / "model.keras")
+    for again in models:
+        assert small.same(again, model)
+        assert {name: again.settings()[name] for name in case.settings} == case.settings
+        text = {name: value for name, value in case.text.items() if name != "tokenizer"}
+        assert {name: getattr(again.preprocessor, name) for name in text} == text
+        assert_alike(case.ask(again), answers)
+
+
+def rows_of(served):
+    """The outputs of a serving signature, as a dict for each text."""
+
+    def plain(value):
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        return value.decode() if isinstance(value, bytes) else value
+
+    columns = [plain(each.numpy().tolist()) for each in served.values()]
+    return [dict(zip(served, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def texts_of(case):
+    """The columns as a server gets them; words are one text."""
+    return [
+        tf.constant([each if isinstance(each, str) else " ".join(each) for each in column]) for column in case.columns
+    ]
+
+
+def test_it_serves_what_the_verb_answers(case, model, answers, untraced):
+    served = [case.served(row) for row in rows_of(model.serve(*texts_of(case)))]
+    assert_alike(served, answers.tolist() if isinstance(answers, np.ndarray) else answers)
+
+
+@pytest.mark.slow
+def test_a_server_answers_what_the_verb_answers(case, model, answers, tmp_path):
+    pytest.importorskip("tensorflow_serving.apis")
+    export_serving(model, tmp_path)
+    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
+    signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
+    served = signature(**dict(zip(model.text_names, texts_of(case), strict=True)))
+    found = [case.served(row) for row in rows_of(served)]
+    assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
+    if case is not CASES["words of a CRF"]:  # TensorFlow cannot stack the steps of no sentence
+        nothing = signature(**{name: tf.constant([], tf.string) for name in model.text_names})
+        assert {len(each) for each in nothing.values()} == {0}
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
+        pytest.param("int8", marks=[pytest.mark.slow, pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")]),
+    ],
+)
+def test_a_low_precision_gives_nearly_the_same(case, model, preset, precision):
+    lower, packed = case.kind.from_preset(preset, precision=precision), packed_inputs(case, model)
+    assert lower.precision == precision
+    exact, found = (np.asarray(each(packed)) for each in (model, lower))
+    exact, found = exact[exact > -1e6], found[exact > -1e6]  # lower ones are of padding
+    cosine = exact @ found / np.linalg.norm(exact) / np.linalg.norm(found)
+    assert {"bfloat16": 0.999, "int8": 0.97}[precision] < cosine < 1 - 1e-9
+    lower.set_precision("float32")
+    np.testing.assert_allclose(lower(packed), model(packed), atol=1e-6)
+
+
+def packed_inputs(case, model):
+    """The encoder's inputs for the examples."""
+    if case.kind is BertMaskedLM:
+        return case.x
+    texts = texts_of(case)
+    return model.preprocessor(texts[0] if len(texts) == 1 else tuple(texts))
+
+
+def test_it_learns_in_mixed_precision(case, preset, untraced):
+    model = case.kind.from_preset(preset, dtype="mixed_bfloat16")
+    assert {each.dtype for each in model.trainable_weights} == {"float32"}
+    outputs = model(packed_inputs(case, model))
+    assert outputs.dtype == ("bfloat16" if case.kind is BertMaskedLM else "float32")
+    model.compile(keras.optimizers.SGD(1e-3), case.loss or model.training_loss(), run_eagerly=True)
+    assert np.isfinite(model.fit(case.x, case.y, epochs=2, verbose=0).history["loss"]).all()
+    assert np.isfinite(np.float32(model(packed_inputs(case, model)))).all()
+
+
+def test_a_family_that_no_format_knows_is_kept_in_keras_files_only(case, tmp_path):
+    model = case.model(**FREE)
+    model.save(tmp_path / "model.keras")
+    assert small.same(keras.saving.load_model(tmp_path / "model.keras"), model)
+    with error_names(ValueError, "family", "'lexbert'", "Keras's"):
+        model.save_preset(tmp_path / "preset")
