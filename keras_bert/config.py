@@ -16,7 +16,7 @@ from keras_bert.sizes import HEADS, SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
-POOLINGS = ("first", "mean", "late")
+POOLINGS = ("first", "mean", "unit_mean", "late")
 # The largest numbers accepted, because a damaged file may hold 10^12. No model has a thousand layers. Ids and sizes are
 # int32, other numbers float32.
 _MAX_VALUES = {"num_layers": 1000}
@@ -81,7 +81,8 @@ class BertConfig:
             down-projection has one).
         gated: whether the feed-forward network has a gate (Shazeer 2020, GLU variants): its first layer is twice
             `intermediate_size` wide, and the activation of one half is multiplied by the other half.
-        pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
+        pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, the "mean" of all, or their
+            mean scaled to length 1 ("unit_mean"), which is the vector of a text in most sentence encoders.
             "late" (EuroBERT): as "first", but a classifier's logits for a text are the mean of its tokens' logits.
         head_activation: the activation in the dense layers of all heads. None: the next two fields decide.
         masked_lm_activation: the activation in the masked language modeling head. None: `activation`.

@@ -54,8 +54,8 @@ def _long_text(*choices: str) -> Callable:
 @_long_text("truncate", "head_tail", "windows")
 @click.option(
     "--pooling",
-    type=click.Choice(("first", "mean")),
-    help="What the head reads: the first token, or the mean of all. By default as in the model's family; with few "
+    type=click.Choice(("first", "mean", "unit_mean")),
+    help="What the head reads: the first token, the mean of all, or this mean scaled to length 1. By default as in the model's family; with few "
     "examples, as the preset's vectors of texts are pooled.",
 )
 def classify(**options: Any) -> None:

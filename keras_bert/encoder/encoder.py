@@ -239,12 +239,16 @@ class BertEncoder(keras.Model):
         """Pools the last hidden states: `[batch, seq_length, hidden]` -> `[batch, hidden]`."""
         if self.pooler is not None:
             return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
-        if self.config.pooling != "mean":
+        if self.config.pooling not in ("mean", "unit_mean"):
             return hidden[:, 0]
         if layout.padding_mask is None:
-            return ops.mean(hidden, axis=1)
-        mask = ops.expand_dims(ops.cast(layout.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
-        return ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
+            mean = ops.mean(hidden, axis=1)
+        else:
+            mask = ops.expand_dims(ops.cast(layout.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
+            mean = ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
+        if self.config.pooling == "unit_mean":
+            mean = ops.cast(ops.normalize(ops.cast(mean, "float32"), axis=-1), hidden.dtype)
+        return mean
 
     def _layers_in_order(self, blocks: Sequence[BlockT]) -> list[BlockT]:
         """Lists `num_layers` blocks, in which the layers of a group share a block."""

@@ -62,7 +62,7 @@ BERT = Table(
         "pad_token_id": "pad_token_id",
     },
     rare={"pooling": "classifier_pooling"},  # a key of ModernBERT; in BERT's files, only this package reads it
-    choices={"activation": ACTIVATIONS, "pooling": {"cls": "first", "mean": "mean"}},
+    choices={"activation": ACTIVATIONS, "pooling": {"cls": "first", "mean": "mean", "unit_mean": "unit_mean"}},
     plain=PLAIN,
     without_effect=without_effect.BERT,
     endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},

@@ -34,7 +34,7 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 _POOLING_NOTE = """\
-The head reads the {pooling} of all tokens, not the first token: only `keras_bert` computes it. `transformers` reads the
+The head reads the mean of all tokens{scaled}, not the first token: only `keras_bert` computes it. `transformers` reads the
 encoder; the head's weights have names of their own, `{pooling}_pooled.*`.
 """
 
@@ -397,7 +397,13 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def card_note(self) -> str:
         config = self.encoder.config
         is_plain = config.pooler or config.pooling == "first" or not table_of(config).pools_unusually(config)
-        return "" if is_plain else _POOLING_NOTE.format(pooling=config.pooling)
+        return (
+            ""
+            if is_plain
+            else _POOLING_NOTE.format(
+                pooling=config.pooling, scaled=" scaled to length 1" * (config.pooling == "unit_mean")
+            )
+        )
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:

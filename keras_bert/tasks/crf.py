@@ -297,13 +297,21 @@ def _flatten_windows(values: Any, axes: int = 0) -> Any:
 class _Words:
     """The words of sentences, moved to the front of their rows, so that no masked positions are between them.
 
+    A loop needs a step: if there may be no position at all, a masked one is added at the end of each row.
+
     Attributes:
         emissions: float `[length, batch, labels]`: those of the words, then zeros.
         is_word: bool `[length, batch]`.
     """
 
     def __init__(self, emissions: Any, mask: Any) -> None:
+        self._is_padded = not emissions.shape[1]  # 0, or not known
+        if self._is_padded and mask is None:
+            mask = ops.ones(ops.shape(emissions)[:2], "bool")
+        if self._is_padded:
+            mask = _append_position(ops.cast(mask, "bool"))
         batch, length, _ = ops.shape(emissions)
+        length += self._is_padded
         positions = ops.arange(length)
         if mask is None:
             self._source = self._target = None
@@ -323,6 +331,7 @@ class _Words:
 
     def gather(self, values: Any) -> Any:
         """Reorders values `[batch, length, ...]`: those of words first, those of masked positions after them."""
+        values = _append_position(values) if self._is_padded else values
         return values if self._source is None else _take(values, self._source)
 
     def scatter(self, values: Any, elsewhere: float) -> Any:
@@ -333,9 +342,15 @@ class _Words:
         values = ops.swapaxes(values, 0, 1)
         if self._target is None:
             return values
-        return ops.where(
+        scattered = ops.where(
             _expand_like(self._mask, values), _take(values, self._target), ops.cast(elsewhere, values.dtype)
         )
+        return scattered[:, :-1] if self._is_padded else scattered
+
+
+def _append_position(values: Any) -> Any:
+    """Appends a position of zeros to each row, `[batch, length, ...]` -> `[batch, length + 1, ...]`."""
+    return ops.pad(values, [[0, 0], [0, 1], *[[0, 0]] * (len(values.shape) - 2)])
 
 
 def _expand_like(values: Any, others: Any) -> Any:
@@ -428,7 +443,7 @@ def _probabilities(chain: _Chain) -> Any:
 
 def _best_path(chain: _Chain) -> Any:
     """Finds the best path, int32 `[length, batch]`, from the last label back to the first."""
-    best, _ = _forward(chain, ops.max)
+    best, _ = _forward(chain, _max)
     transposed = ops.transpose(chain.transitions)  # to, from
 
     def step(label: Any, t: Any) -> tuple[Any, Any]:
@@ -462,6 +477,10 @@ def _log_partition(chain: _Chain) -> Any:
     expected += ops.sum(marginals[0] * chain.start + end_marginals * chain.end, axis=1)
     total = (totals[-1, :, 0] + ops.logsumexp(forward[-1] + fixed.end, axis=-1)) * is_word[0, :, 0]
     return total + (expected - ops.stop_gradient(expected))
+
+
+def _max(values: Any, **axes: Any) -> Any:
+    return ops.max(values, initial=float("-inf"), **axes)  # without `initial`, Keras refuses an empty batch
 
 
 def _argmax(values: Any) -> Any:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.tasks.pooling import largest
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens, windows
@@ -84,8 +85,7 @@ def _pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) ->
         return values
     is_window = ops.any(inputs["input_mask"] > 0, axis=-1, keepdims=True)  # [batch, windows, 1]
     if pooling == "max":
-        lowest = ops.min(values, axis=1, keepdims=True)
-        return ops.max(ops.where(is_window, values, lowest), axis=1)
+        return largest(values, is_window)
     is_window = ops.cast(is_window, values.dtype)
     return ops.sum(values * is_window, axis=1) / ops.sum(is_window, axis=1)
 

@@ -44,6 +44,12 @@ _WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def largest(values: Tensor, mask: Tensor) -> Tensor:
+    """Computes the largest values along axis 1 where a mask, bool, is True; it also takes an empty batch."""
+    lowest = -3.4028235e38
+    return ops.max(ops.where(mask, values, lowest), axis=1, initial=lowest)  # without `initial`, Keras refuses it
+
+
 def pooled(pooling: str, hidden: Tensor, mask: Tensor) -> Tensor:
     """Pools hidden states, float32 `[batch, seq_length, hidden]`, into vectors, `[batch, hidden]`.
 
@@ -53,5 +59,5 @@ def pooled(pooling: str, hidden: Tensor, mask: Tensor) -> Tensor:
         mask: float32 `[batch, seq_length, 1]`, 1 at tokens to pool, else 0.
     """
     if pooling == "max":
-        return ops.max(ops.where(mask > 0, hidden, -3.4028235e38), axis=1)
+        return largest(hidden, mask > 0)
     return ops.sum(hidden * _WEIGHTS[pooling](mask), axis=1)

@@ -95,7 +95,7 @@ class BertSparseEncoder(BertTask):
         logits = ops.relu(ops.cast(logits, "float32"))  # [batch, seq_length, vocab_size]
         logits = logits * ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)
         if self.pooling == "max":  # log(1 + x) keeps the order, so take it of the maxima: there are far fewer of them
-            return self._weights(ops.max(logits, axis=1))
+            return self._weights(ops.max(logits, axis=1, initial=0.0))
         return ops.sum(self._weights(logits), axis=1)
 
     def _weights(self, logits: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from keras_bert import choices, data, tasks
 from keras_bert.data import squad, texts
 from keras_bert.data.tables import Table, columns_at, read_rows
 from keras_bert.formats import Preset, hugging_face
+from keras_bert.formats.families import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
 from keras_bert.tasks.entities import scheme_of
 
@@ -320,8 +321,9 @@ class Classify(FromTable):
     """Training on texts or pairs, and their classes; see `data.read_table` and `BertClassifier`.
 
     Attributes:
-        pooling: what the head reads: the "first" token, or the "mean" of all tokens, for which `transformers` has no
-            class in most families. By default that of the family; with few examples, that of the preset's vectors.
+        pooling: what the head reads: the "first" token, the "mean" of all tokens, or this mean scaled to length 1,
+            "unit_mean"; `transformers` has no class for means in most families. By default that of the family; with few
+            examples, that of the preset's vectors.
     """
 
     text_column: str | int = "text"
@@ -362,7 +364,9 @@ class Classify(FromTable):
                 is_mean = opened.sentence_settings.pooling == "mean"
             except ValueError:  # not a sentence encoder
                 is_mean = False
-        return self if self.pooling or not is_mean else replace(self, pooling="mean")
+            poolings = table_of(opened.config).choices.get("pooling", {}).values()
+        pooling = next((each for each in ("unit_mean", "mean") if is_mean and each in poolings), None)
+        return replace(self, pooling=self.pooling or pooling)
 
 
 @dataclass(frozen=True, kw_only=True)
