@@ -55,8 +55,8 @@ def _long_text(*choices: str) -> Callable:
 @click.option(
     "--pooling",
     type=click.Choice(("first", "mean", "unit_mean")),
-    help="What the head reads: the first token, the mean of all, or this mean scaled to length 1. By default as in the model's family; with few "
-    "examples, as the preset's vectors of texts are pooled.",
+    help="What the head reads: the first token, the mean of all, or this mean scaled to length 1. By default as in the "
+    "model's family; with few examples, as the preset's vectors of texts are pooled.",
 )
 def classify(**options: Any) -> None:
     """Classify texts or pairs: CSV, TSV, JSON lines or Parquet, or a directory with one directory per class.

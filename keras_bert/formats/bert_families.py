@@ -22,6 +22,7 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
+CLASSIFIER_POOLINGS = {"cls": "first", "mean": "mean", "unit_mean": "unit_mean"}
 # Options of every model in transformers, with the values of a plain encoder.
 NO_DECODER = {
     "is_decoder": False,
@@ -62,7 +63,7 @@ BERT = Table(
         "pad_token_id": "pad_token_id",
     },
     rare={"pooling": "classifier_pooling"},  # a key of ModernBERT; in BERT's files, only this package reads it
-    choices={"activation": ACTIVATIONS, "pooling": {"cls": "first", "mean": "mean", "unit_mean": "unit_mean"}},
+    choices={"activation": ACTIVATIONS, "pooling": CLASSIFIER_POOLINGS},
     plain=PLAIN,
     without_effect=without_effect.BERT,
     endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},

@@ -9,7 +9,7 @@ from typing import Any
 from keras_bert import files, sizes
 from keras_bert.config import check_field
 from keras_bert.formats import without_effect
-from keras_bert.formats.bert_families import ACTIVATIONS, BERT, NO_DECODER, ROBERTA
+from keras_bert.formats.bert_families import ACTIVATIONS, BERT, CLASSIFIER_POOLINGS, NO_DECODER, ROBERTA
 from keras_bert.formats.layout_table import Dialect, Table, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
 from keras_bert.sizes import HEADS
@@ -143,7 +143,10 @@ NOMIC_BERT = replace(
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
     dialect=Dialect(read=newer_keys(_GPT2_KEYS), name=_without_prefix("bert.")),
     values=defaults_of(sizes.NOMIC_BERT),
-    choices={"activation": {"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"}},
+    choices={
+        "activation": {"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"},
+        "pooling": CLASSIFIER_POOLINGS,
+    },
     implied=_HEAD_SIZE,
     without_effect=without_effect.NOMIC_BERT,
     plain={

@@ -34,8 +34,8 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
 _POOLING_NOTE = """\
-The head reads the mean of all tokens{scaled}, not the first token: only `keras_bert` computes it. `transformers` reads the
-encoder; the head's weights have names of their own, `{pooling}_pooled.*`.
+The head reads the mean of all tokens{scaled}, not the first token, and only `keras_bert` computes it. `transformers`
+reads the encoder; the head's weights have names of their own, `{pooling}_pooled.*`.
 """
 
 
