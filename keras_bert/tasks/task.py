@@ -387,11 +387,12 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             ValueError: the model cannot be trained by this step.
         """
         step.check(self)
-        self._set_step(step)
-        try:
-            yield
-        finally:
-            self._set_step(WHOLE_BATCH)
+        with step.training(self):
+            self._set_step(step)
+            try:
+                yield
+            finally:
+                self._set_step(WHOLE_BATCH)
 
     def _set_step(self, step: TrainingStep) -> None:
         if step is self._step:

@@ -9,6 +9,8 @@ and the gradients of one large batch.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import keras
@@ -153,6 +155,14 @@ class TrainingStep:
 
     def check(self, model: BertTask) -> None:
         """Raises ValueError if the model cannot be trained by this step."""
+
+    @contextlib.contextmanager
+    def training(self, model: BertTask) -> Iterator[None]:
+        """Prepares the model for this step, inside a `with` block."""
+        yield
+
+    def end_epoch(self, model: BertTask, batches: Callable[[], tf.data.Dataset]) -> None:
+        """Computes what follows an epoch; `batches` makes a dataset of all examples, in batches."""
 
     def parts(self, model: BertTask, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
         """Computes the parts of the loss in training."""

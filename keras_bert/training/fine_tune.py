@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -17,12 +16,13 @@ import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
+from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import columns_of, count_examples, plain, plain_labels
 from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
 from keras_bert.tensors import Tensor
-from keras_bert.training import distribution, few_shot, report, run_files
+from keras_bert.training import distribution, report, run_files
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out, padding_share
 from keras_bert.training.distillation import Distillation, teacher_settings
@@ -112,7 +112,7 @@ def fine_tune(
     train = checked_examples("train", train, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
     is_special = any(each is not None for each in arguments.values()) or chosen.batch_tokens is not None
-    texts_of_class = None if is_special else few_shot.texts_of_class(model, train)
+    texts_of_class = None if is_special else few_shot.texts_of_class(model, *train)
     train, validation, resolved = split(train, validation, chosen, texts_of_class)
     if resolved.few_shot and chosen.few_shot is None:
         warnings.warn(few_shot.notice(texts_of_class), stacklevel=2)
@@ -174,7 +174,7 @@ def train_on(
     compiled_loss = loss or model.loss_for(examples)
     if recipe.few_shot:
         step = few_shot.PairStep()
-        few_shot.check(model, train, teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
+        few_shot.check(model, train[0], teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
         epoch_batches = few_shot.batches_of_run(model, examples.targets, recipe)
     else:
         sizes = (recipe.batch_size, recipe.batch_tokens)
@@ -182,8 +182,7 @@ def train_on(
         _check_contrast(compiled_loss, examples.targets, epoch_batches, recipe)
 
     def measure() -> dict[str, float]:
-        if recipe.few_shot:
-            few_shot.fit_head(model, dataset_of(pack, ordinary_batches(0, recipe.batch_size)))
+        step.end_epoch(model, lambda: dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
         return {} if validation is None else report.evaluate(model, *validation)
 
     def epoch(batches: list[np.ndarray]) -> Epoch:
@@ -211,11 +210,7 @@ def train_on(
     if teacher is not None:
         step.check(model)
         step = Distillation(teacher, recipe.temperature)
-    with contextlib.ExitStack() as adapted:
-        adapted.enter_context(adapting(model, recipe.frozen_layers, recipe.lora_rank))
-        if recipe.few_shot:
-            adapted.enter_context(few_shot.without_last_layer(model))
-        adapted.enter_context(model.training_with(step))
+    with adapting(model, recipe.frozen_layers, recipe.lora_rank), model.training_with(step):
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
         if message := _few_updates_warning(recipe, updates):
             warnings.warn(message, stacklevel=3)

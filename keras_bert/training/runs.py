@@ -30,12 +30,13 @@ from keras_bert.recipe import (
     SecondPhase,
     split_by_kind,
 )
+from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import count_examples
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.table import Examples, FromFiles, load_task, split_settings
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
-from keras_bert.training import distribution, few_shot, report
+from keras_bert.training import distribution, report
 from keras_bert.training.distillation import student_of
 from keras_bert.training.distribution import choose
 from keras_bert.training.fine_tune import checked_examples, split, train_on

@@ -12,8 +12,8 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from keras_bert import BertClassifier, BertReranker
 from keras_bert.recipe import FEW_EXAMPLES, FineTuningRecipe
+from keras_bert.tasks.few_shot import batches_of_pairs, pair_losses, texts_of_class
 from keras_bert.training import fine_tune
-from keras_bert.training.few_shot import batches_of_pairs, pair_losses, texts_of_class
 
 from ..support import small
 from ..support.commands import invoke
@@ -174,11 +174,11 @@ def test_a_directory_keeps_the_pooling(tmp_path):
 def test_few_examples_of_a_new_head_are_learned_by_pairs_and_the_run_says_so():
     model, few = pooled(), examples(8)
     model.head.logits.bias.assign(np.zeros(2))  # as that of a new head
-    assert texts_of_class(model, few) == 4
+    assert texts_of_class(model, *few) == 4
     with warning_names("few examples", "few_shot=False", 4):
         assert len(fine_tune(model, few, learning_rate=1e-3, batch_size=8, progress=False)) == 1
-    assert texts_of_class(model, few) is None  # its head is trained
-    assert texts_of_class(several(), tagged()) is None
+    assert texts_of_class(model, *few) is None  # its head is trained
+    assert texts_of_class(several(), *tagged()) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
@@ -27,15 +27,34 @@ from keras_bert.tasks.training_step import Gradients, TrainingStep, weighted_mea
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.columns import Inputs, Targets
+    from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts
     from keras_bert.tasks.task import BertTask
-    from keras_bert.training.batches import Labelled
 
 _BATCHES_OF_AN_EXAMPLE = 20  # in an epoch, each example begins a pair in so many batches, as in SetFit
 
 
 class PairStep(TrainingStep):
     """A training step that compares the texts of a batch by their classes, and does not use the head's last layer."""
+
+    @contextlib.contextmanager
+    def training(self, model: BertTask) -> Iterator[None]:
+        """Freezes the head's last layer. After the block, compile the model again to train that layer."""
+        assert isinstance(model, BertClassifier)  # see `check`
+        variables = model.head.logits.variables
+        for variable in variables:
+            variable.trainable = False
+        try:
+            yield
+        finally:
+            for variable in variables:
+                variable.trainable = True
+
+    def end_epoch(self, model: BertTask, batches: Callable[[], tf.data.Dataset]) -> None:
+        """Fits the head's last layer to the vectors of all examples."""
+        assert isinstance(model, BertClassifier)
+        compute = tf.function(lambda inputs: model.features(inputs, training=False), reduce_retracing=True)
+        rows = ((compute(x).numpy(), *(each.numpy() for each in rest)) for x, *rest in batches())
+        model.fit_head(*map(np.concatenate, zip(*rows, strict=True)))
 
     def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
         assert isinstance(model, BertClassifier)  # see `check`
@@ -47,13 +66,13 @@ class PairStep(TrainingStep):
         return Gradients(tape.gradient(scaled, model.trainable_weights), [part], model.head.logits(vectors))
 
 
-def texts_of_class(model: BertTask, examples: Labelled) -> float | None:
+def texts_of_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
     """Computes the mean number of texts of a class; None if the model cannot learn by `few_shot`, or has a head."""
-    if not _can_learn(model) or len(columns_of(examples[0])) > 1 or not model.is_new_head:
+    if not _can_learn(model) or len(columns_of(x)) > 1 or not model.is_new_head:
         return None
     if importlib.util.find_spec("sklearn") is None:
         return None
-    targets = np.asarray(model.targets(examples[1]))
+    targets = np.asarray(model.targets(y))
     return np.sum(targets) / targets.shape[1] if targets.ndim > 1 else len(targets) / len(model.labels)
 
 
@@ -65,11 +84,11 @@ def notice(count: float | None) -> str:
     )
 
 
-def check(model: BertTask, examples: Labelled, **others: object) -> None:
+def check(model: BertTask, x: Texts, **others: object) -> None:
     """Raises ValueError if a model cannot learn by `few_shot`, or one of the other arguments of `fine_tune` is set."""
     if not _can_learn(model):
         raise ValueError("few_shot is for a BertClassifier of classes or several labels; leave it out")
-    if len(columns_of(examples[0])) > 1:
+    if len(columns_of(x)) > 1:
         raise ValueError("few_shot compares single texts; leave it out for pairs")
     if model.encoder.pooler is None and model.encoder.config.pooling == "late":
         raise ValueError("few_shot needs a vector for each text; load the model with pooling='mean'")
@@ -117,19 +136,6 @@ def pair_losses(vectors: Tensor, similarities: Tensor) -> tuple[Tensor, Tensor]:
     return ops.divide_no_nan(means[0] + means[1], count), ops.minimum(count, 1.0)
 
 
-@contextlib.contextmanager
-def without_last_layer(model: BertClassifier) -> Iterator[None]:
-    """Trains all but the head's last layer inside this block. After it, compile the model again to train that layer."""
-    variables = model.head.logits.variables
-    for variable in variables:
-        variable.trainable = False
-    try:
-        yield
-    finally:
-        for variable in variables:
-            variable.trainable = True
-
-
 def batches_of_pairs(similarities: np.ndarray, seed: int, epoch: int, batch_size: int) -> list[np.ndarray]:
     """Makes the batches of an epoch: pairs of similar examples, each compared with all others of the batch.
 
@@ -154,15 +160,3 @@ def batches_of_pairs(similarities: np.ndarray, seed: int, epoch: int, batch_size
     chosen = np.array([generator.choice(partners[i]) if len(partners[i]) else i for i in anchors])
     pairs = max(1, batch_size // 2)
     return [np.concatenate([anchors[i : i + pairs], chosen[i : i + pairs]]) for i in range(0, len(anchors), pairs)]
-
-
-def fit_head(model: BertClassifier, batches: tf.data.Dataset) -> None:
-    """Fits the head's last layer to the vectors of all examples.
-
-    Args:
-        model: the classifier.
-        batches: `(x, y)` of all examples, or `(x, y, sample_weight)`.
-    """
-    compute = tf.function(lambda inputs: model.features(inputs, training=False), reduce_retracing=True)
-    columns = zip(*((compute(x).numpy(), *(each.numpy() for each in rest)) for x, *rest in batches), strict=True)
-    model.fit_head(*map(np.concatenate, columns))
