@@ -126,7 +126,9 @@ def fine_tune(
 def split(
     train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_of_class: float | None = None
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
-    """Holds out validation examples if the recipe says so, and sets what it leaves open, see `Recipe.for_examples`.
+    """Holds out validation examples if the recipe says so, and sets what the recipe leaves open.
+
+    See `FineTuningRecipe.for_examples`.
 
     Returns:
         The training examples, the validation examples (None if there are none) and the recipe.
