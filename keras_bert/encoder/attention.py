@@ -16,7 +16,7 @@ from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
 
 LONG = 1024  # tokens; the scores of a longer text do not fit into a processor's caches
-_SCORES_IN_PIECE = 2**22  # of all texts in a piece: 16 MB, which stay in the cache until the softmax
+_SCORES_IN_PIECE = 2**22  # for all texts of the batch: 16 MB, which stay in the cache until the softmax
 
 
 def attend_in_pieces(
@@ -117,7 +117,7 @@ class AttentionHeads:
             context = local_attention(*self._split_qkv(qkv), layout.band, weights)
         else:
             query, key, value = self._sequences_to_heads(qkv, layout)
-            # A piece does not know its head and queries, so the scores must not depend on them.
+            # `attend` cannot tell which head and queries a piece has, so scores must not depend on them.
             is_position_free = layout.bias is None and layout.distances is None and layout.same_document is None
 
             def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class AttentionHeads:
         return ops.reshape(context, (-1, self.config.hidden_size))
 
     def split_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """Splits `[rows, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
+        """Splits `[rows, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`; rotates Q and K."""
         return self._sequences_to_heads(self._split_and_rotate(qkv, layout), layout)
 
     def split_rows(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -230,7 +230,7 @@ class SelfAttention(keras.layers.Layer):
         return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_split=not has_dropout))
 
     def scores(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """Computes each query's attention weights, `[batch, num_heads, seq_length, seq_length]`, which sum to 1."""
+        """Computes attention weights, which are after the softmax: `[batch, num_heads, seq_length, seq_length]`."""
         scores = layout.mask_scores(self._scores(*self.queries_and_keys(hidden, layout), layout))
         if self.heads.is_local:
             positions = ops.arange(layout.shape[1], dtype="int32")
@@ -243,7 +243,11 @@ class SelfAttention(keras.layers.Layer):
         return self.heads.split_sequences(self.qkv(hidden), layout)[:2]
 
     def distance_terms(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """Computes the distance terms of the scores, float32 `[batch, num_heads, seq_length, seq_length]`."""
+        """Computes the terms of the scores that depend on distances.
+
+        Returns:
+            float32 `[batch, num_heads, seq_length, seq_length]`; 0 in plain attention.
+        """
         query, key = self.queries_and_keys(hidden, layout)
         terms = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
         if layout.bias is not None:
@@ -266,7 +270,7 @@ class SelfAttention(keras.layers.Layer):
         return scores
 
     def _distance_scores(self, query: Tensor, key: Tensor, distances: Distances, training: bool | None) -> Tensor:
-        """Computes the scaled scores of tokens with distances, in float32."""
+        """Computes the terms of disentangled attention, scaled, in float32; see `distance_scores`."""
         rows = self.heads.split_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
         distance_query, distance_key, _ = (
             ops.transpose(each, (1, 0, 2)) for each in rows

@@ -26,7 +26,7 @@ def residual(
 ) -> Tensor:
     """Computes a block's two residual connections, with a norm before (`config.pre_norm`) or after each.
 
-    `TransformerBlock`, which has the formulas, and `InferenceBlock` share it.
+    `TransformerBlock` has the formulas. `InferenceBlock` computes them in low precision, by this function, too.
     """
     if config.pre_norm:
         hidden = hidden + attention(hidden if attention_norm is None else attention_norm(hidden))
@@ -44,7 +44,7 @@ class TransformerBlock(keras.layers.Layer):
 
     Args:
         config: the architecture.
-        layer: the layer's index, from 0.
+        layer: the index, from 0, of the layer, or of the group of layers that share this block, as in ALBERT.
 
     Call arguments:
         hidden: float `[rows, hidden]`, a row per token.

@@ -90,7 +90,14 @@ def _check_shape(name: str, value: Tensor, word_ids: Tensor) -> None:
 
 
 def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
-    """Raises ValueError if a value is not from 0 to `limit - 1`. Traced tensors pass."""
+    """Raises ValueError if a value is not from 0 to `limit - 1`. Traced tensors pass.
+
+    Args:
+        name: the name of the input, for the message.
+        ids: int, of any shape.
+        limit: the number of allowed values.
+        what: the subject and the verb of the message, before the allowed values: "a mask holds".
+    """
     try:
         values = ops.convert_to_numpy(ids)
     except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):  # RuntimeError: OpenVINO
@@ -203,7 +210,13 @@ class BertEncoder(keras.Model):
         training: bool | None = None,
         words: Block | None = None,
     ) -> EncoderOutputs:
-        """Computes the outputs of a call with these blocks and, unless None, another table of token embeddings."""
+        """Computes the outputs of a call, but with other blocks, such as those of low precision.
+
+        Args:
+            inputs, training: as for a call.
+            blocks: `config.groups` functions with the arguments of `TransformerBlock`.
+            words: maps token ids to embeddings, int `[rows]` -> float `[rows, width]`; None: the encoder's own table.
+        """
         hidden, layout = self._embed(inputs, training, words)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
@@ -260,7 +273,7 @@ class BertEncoder(keras.Model):
 
         Returns:
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each query
-            (third axis) attends to each key (fourth axis). The weights of a query sum to 1. Padding gets 0.
+            (third axis) attends to each key (fourth axis). The weights of a query sum to 1. Padding as a key gets 0.
         """
         return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
@@ -282,7 +295,7 @@ class BertEncoder(keras.Model):
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in layers]
 
     def scores_of_distances(self, inputs: Mapping[str, Tensor]) -> list[Tensor] | None:
-        """Computes the distance terms that every layer adds to `Q K^T`, once scaled, before the softmax.
+        """Computes what every layer adds to its scaled `Q K^T` for the distances of tokens; see `queries_and_keys`.
 
         Returns:
             A list of `num_layers` float32 tensors `[batch, num_heads, seq_length, seq_length]`; None for models that
@@ -306,7 +319,7 @@ class BertEncoder(keras.Model):
         """Loads the configuration and the weights of a preset.
 
         Args:
-            handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name` (see
+            handle: a directory in any format that `formats` reads, the name of a preset, or `hf://org/name` (see
                 `presets.resolve`); or an open preset.
             **kwargs: arguments of the encoder, such as `dtype`, or fields of `BertConfig` that replace the preset's,
                 such as `hidden_dropout=0.0`. With `pooler=True`, a preset without a pooler gets one at random.

@@ -26,7 +26,7 @@ _are_fixed = contextvars.ContextVar("are_fixed", default=False)
 
 @contextlib.contextmanager
 def fixed_shapes() -> Iterator[None]:
-    """Makes traced shapes depend only on the shapes of the inputs, within a block, as other runtimes need.
+    """Makes traced shapes depend only on the shapes of the inputs, inside a `with` block, as other runtimes need.
 
     Every position is then a row. The results at tokens stay the same. The results at padding are meaningless.
     """
@@ -45,7 +45,7 @@ def shapes_may_vary() -> bool:
 
 
 def gather(rows: Tensor, indices: Tensor) -> Tensor:
-    """Gathers `rows[indices]` where shapes may vary. Unlike `ops.take`, it spends no operations on negative indices.
+    """Gathers `rows[indices]` in TensorFlow. Unlike `ops.take`, it spends no operations on negative indices.
 
     Args:
         rows: `[n, ...]`.
@@ -71,8 +71,9 @@ class Layout:
         document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence. None: each sequence is
             one text.
         bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their attention scores. None: 0.
-        distances: the embeddings of distances. None: attention is not disentangled.
-        reach: the largest distance at which a token attends to another in layers with local attention.
+        distances: the embeddings of relative positions. None: attention is not disentangled.
+        reach: the largest distance at which a token attends to another in layers with local attention: half of the
+            window of `config.local_window` tokens.
         training: whether gradients will be computed.
 
     Attributes:
@@ -101,7 +102,7 @@ class Layout:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
         self._training = training
         self._added_masks: dict[tuple[bool, str], Tensor | None] = {}
-        self._token_indices = None  # [rows]: each row's index in the flat batch; None: every position is a row
+        self._token_indices = None  # [rows]: each row's index in the flattened batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
             mask = ops.reshape(padding_mask, (-1,)) > 0
             mask = mask | ~ops.any(mask)  # a batch of only padding is computed: there must be a row
@@ -111,7 +112,7 @@ class Layout:
 
     @functools.cached_property
     def flat_indices(self) -> Tensor:
-        """int32 `[rows]`: each row's index in the flat batch."""
+        """int32 `[rows]`: each row's index in the flattened batch, `[batch * seq_length]`."""
         if self._token_indices is not None:
             return self._token_indices
         return ops.arange(self.shape[0] * self.shape[1], dtype="int32")
@@ -152,7 +153,7 @@ class Layout:
 
     @functools.cached_property
     def band(self) -> Band:
-        """The windows of local attention."""
+        """The windows of local attention. All layers share them."""
         return Band(self, self.reach)
 
     def mask_scores(self, scores: Tensor) -> Tensor:
@@ -171,9 +172,9 @@ class Layout:
         return scores
 
     def added_mask(self, is_local: bool, dtype: str) -> Tensor | None:
-        """Computes the mask and bias to add to scores, in place of `mask_scores` or `band.mask`, once for all layers.
+        """Computes the masks and the bias as one tensor to add to scores. All layers share it.
 
-        Use it where an operation adds one tensor to the scores, as in low precision.
+        Use it in place of `mask_scores` or `band.mask` where an operation takes such a tensor, as in low precision.
 
         Args:
             is_local: whether the layer has local attention.
@@ -200,8 +201,8 @@ _NO_SEQUENCE = -1  # the sequence number of padding and of fill: no token attend
 class Band:
     """The windows of local attention: rows in blocks, such that a row's window lies in its block and the two beside it.
 
-    A block has `min(reach, seq_length)` rows, at least 1. It may hold the end of one sequence and the start of the
-    next, so `mask` says which rows attend to each other.
+    A block is here a run of consecutive rows, not a Transformer block. It has `min(reach, seq_length)` rows, at least
+    1. It may hold the end of one sequence and the start of the next, so `mask` says which rows attend to each other.
 
     Args:
         layout: maps rows to sequences.

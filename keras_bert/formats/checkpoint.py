@@ -55,7 +55,8 @@ class Checkpoint:
         table: the format's names for the family.
         spellings: name in the table -> name in the file, where they differ.
         preferred: the heads to choose if several heads have the same names of weights.
-        extras: a regular expression for names of other arrays in files, such as the optimizer's state.
+        extras: a regular expression for names of other arrays in files, such as the optimizer's state. The default
+            matches nothing.
         copies: name of a weight -> name of the weight that it must equal, if the file has both. An example is a decoder
             that is tied to the embeddings.
 
@@ -253,7 +254,17 @@ def _all_file_names(names: Names) -> set[str]:
 
 
 def _heads_in(heads: dict[str, set[str]], present: Set[str], preferred: frozenset[str]) -> list[str]:
-    """Finds the heads in a file. The weights of one head may be some or all of the weights of another."""
+    """Finds the heads in a file. The weights of one head may be some or all of the weights of another.
+
+    Args:
+        heads: for each head, the names of its weights.
+        present: the names in the file.
+        preferred: the heads to choose first.
+
+    Returns:
+        The heads whose weights are all there, without those that another such head contains; then the heads of which
+        the file has some weights that none of these explains.
+    """
     complete = [head for head, names in heads.items() if names <= present]
     chosen: list[str] = []
     for head in sorted(complete, key=lambda head: (head not in preferred, -len(heads[head]))):
@@ -407,8 +418,8 @@ class Tensors:
     """The arrays of a file to write, computed one by one. `prefix` begins the names of the encoder's weights.
 
     Raises:
-        ValueError: the layout has no such head; two heads have the same names of weights; the encoder has a pooler, but
-            the layout's family has none; or a head reads the pooler, but the encoder has none.
+        ValueError: the format has no such head; two heads have the same names of weights; the encoder has a pooler, but
+            the family has none in this format; or a head reads the pooler, but the encoder has none.
     """
 
     def __init__(

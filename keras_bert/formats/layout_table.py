@@ -1,4 +1,8 @@
-"""Table: a layout's names for the configuration and the weights of one family."""
+"""Table: a layout's names for the configuration and the weights of one family.
+
+A layout is the form in which a library stores models: names, shapes and files. Arguments and messages also call it a
+format. It has nothing to do with `encoder.layout`.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,11 @@ T = TypeVar("T")
 Layers = Mapping[str, str | list[str]]  # this package's name of a layer, or of one weight -> the layout's name or names
 Names = dict[str, list[str]]  # this package's name of a weight -> names in the file
 
+# Fields whose key must be in a file; if a field has several keys, any one of them may be missing.
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "disentangled_buckets")
-_WITHOUT_KEY = ("family", "pooler")  # without a key: `model_type` is the family, and weights show a pooler
-# Fixed by the family. They shape only heads, not the encoder.
+# Fields without a key in files: `model_type` decides the family, and the weights show whether there is a pooler.
+_WITHOUT_KEY = ("family", "pooler")
+# Fields without a key in files, because the family decides them. They change only heads, not the encoder.
 _HEAD_FIELDS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
 
 
@@ -88,10 +94,11 @@ class Table:
     # has several keys, the first one in a file is read, and all are written.
     config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     rare: Mapping[str, str] = field(default_factory=dict)  # as `config`; written only for other values than the default
-    values: Mapping[str, object] = field(default_factory=dict)  # defaults of fields that the file may leave out
+    values: Mapping[str, object] = field(default_factory=dict)  # field -> its value if the file leaves it out
     # Field -> name of a value in files -> name in this package. If a value has several names, the first one is written.
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    plain: Mapping[str, object] = field(default_factory=dict)  # key of another option -> its only supported value
+    # Key of an option of other networks -> the only value that is supported. A file may leave the key out.
+    plain: Mapping[str, object] = field(default_factory=dict)
     # Key of an option that a file must have -> its supported values. The first one is written.
     needed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     # Key of an option that the config determines -> its value. A file may repeat this value, but not contradict it.
@@ -128,7 +135,7 @@ class Table:
             for path, file_names in self.block.items()
         }
         heads = dict(self.heads)
-        if self.pools_unusually(config):  # other names, so that nobody reads the head as one of the first token
+        if self.pools_unusually(config):  # other names, so that no other library puts this head on the first token
             sequence = heads["sequence"].items()
             heads["sequence"] = {
                 path: [f"{config.pooling}_pooled.{name}" for name in _as_list(names)] for path, names in sequence
@@ -137,7 +144,7 @@ class Table:
         return {part: self._weights(layers, shapes(config, part)) for part, layers in parts.items()}
 
     def pools_unusually(self, config: BertConfig) -> bool:
-        """Checks whether a classifier of texts pools their tokens as no other model of the family does."""
+        """Checks whether a text classifier pools otherwise than the family does, which only this package computes."""
         return "pooling" in self.rare and config.pooling != "first"
 
     @property

@@ -1,4 +1,8 @@
-"""Calibrates int8: finds the ranges of products from sample texts, and measures the loss against float32."""
+"""Calibrates int8: finds the ranges of matrix products from sample texts, and measures the error against float32.
+
+A product is the matrix product of a dense layer. A range is a limit, which becomes 127 (larger values are clipped), and
+SmoothQuant's divisors of the inputs (Xiao et al. 2022).
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ SAMPLE_TEXTS = [
     "She opened the letter, read it twice, folded it again, and put it back into the drawer without a word.",
 ]
 
-# SmoothQuant's alpha, 0 to 1: the share of the differences between inputs that moves into the kernel.
+# SmoothQuant's alpha, the migration strength: 1 moves all differences in size between inputs into the kernel, 0 none.
 _SMOOTHING = 0.6
 
 # Product -> the factor that widens its input's limit. Attention's outputs are largest if one key takes all the weight,
@@ -116,13 +120,14 @@ def _record(
 
 
 def _divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """Computes SmoothQuant's divisors, `max|x_j|^alpha / max|W_j|^(1 - alpha)` for input j: float32 `[inputs]`."""
     largest_weight = np.abs(kernel).max(axis=1)
     divisors = np.maximum(largest, 1e-3) ** _SMOOTHING / np.maximum(largest_weight, 1e-5) ** (1 - _SMOOTHING)
     return divisors.astype(np.float32)
 
 
 def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
-    """Finds the limit with the least mean squared error of `rows kernel`, relative to the norm of each row.
+    """Finds the limit that minimizes the mean of `|(q(x) - x) W|^2 / |x W|^2` over the rows x; q rounds to int8.
 
     A few rows, such as the rows of `[SEP]`, have the largest values. A limit that does not clip them would cost all
     other rows precision.
@@ -137,7 +142,7 @@ def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
     return min((float(share * largest) for share in _CANDIDATE_SHARES), key=error)
 
 
-# -- The loss of an encoder in int8, of each block and in total.
+# -- The error of an encoder in int8, of each block and in total. It is called a loss, but it is no training loss.
 
 Block = Callable[..., tf.Tensor]
 
@@ -156,9 +161,9 @@ class _ComparingBlock:
 
 
 def block_losses(encoder: BertEncoder, lower: Sequence[Block], batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
-    """Measures each block's loss, float32 `[blocks]`: 1 - mean cosine of its output and the float32 block's output.
+    """Measures each block's error, float32 `[blocks]`: 1 - mean cosine of its output and the float32 block's output.
 
-    Both blocks get the float32 block's input, so the losses of earlier blocks do not add up.
+    Both blocks get the float32 block's input, so the errors of earlier blocks do not add up.
     """
 
     @tf.function(autograph=False, reduce_retracing=True)

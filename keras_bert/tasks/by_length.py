@@ -205,12 +205,12 @@ class ByLength:
     ) -> list[np.ndarray]:
         """Computes the rows in batches of similar length, and returns the results in the order of the rows.
 
-        Several batches run at a time. Rows longer than `batch_tokens` run one by one, because the memory of attention
-        grows with the square of the length.
+        Several batches run at a time. Rows longer than `batch_tokens`, which come first, run one by one, because the
+        memory of attention grows with the square of the length.
 
         Args:
             segments: one to three ragged int32 tensors `[rows, (tokens)]`.
-            lengths: int `[rows]`: the number of tokens of each row, padding included.
+            lengths: int `[rows]`: the number of tokens of each row, with the padding to a fixed length if there is one.
             batch_tokens: see `rows_by_length`.
             bar: updated with the number of finished rows.
         """

@@ -146,10 +146,10 @@ for values in outputs.get("probabilities", outputs.get("values")):
         self.head.logits.bias.assign(bias)
 
     def similarities(self, targets: Tensor) -> Tensor:
-        """Computes how alike the classes of texts are, 0 to 1, float32 `[texts, texts]`.
+        """Computes the similarity of every two texts by their classes, 0 to 1: float32 `[texts, texts]`.
 
-        For one class per text, 1 if it is the same. For several labels, the share of labels in common: `|a & b| /
-        |a | b|`, and 1 for two texts without labels.
+        With one class per text, it is 1 for the same class, else 0. With several labels per text, it is the Jaccard
+        index of the two sets of labels, `|A and B| / |A or B|`; and 1 for two texts without labels.
         """
         return self._problem.similarities(targets)
 

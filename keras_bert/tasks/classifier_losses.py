@@ -41,7 +41,7 @@ A = TypeVar("A")  # the prediction for a text
 
 
 class ProblemType(Generic[A]):
-    """A kind of classification: the loss, and the conversion of labels to targets and of logits to predictions.
+    """A kind of classifier: its loss, and the conversion of labels to targets and of logits to predictions.
 
     Each problem type is a class with the same methods, so that `BertClassifier` never tests which one it has:
 
@@ -55,7 +55,7 @@ class ProblemType(Generic[A]):
 
     NAME: ClassVar[str]  # Hugging Face's
     LEAST_LABELS: ClassVar[int] = 1
-    VALUES: ClassVar[str] = "probabilities"  # the name of `values` in signatures
+    VALUES: ClassVar[str] = "probabilities"  # the name of `values` in serving signatures
     # The field of `answer_fields` that holds a prediction; None: a prediction is already a dict of fields.
     FIELD: ClassVar[str | None] = None
 
@@ -97,7 +97,7 @@ class ProblemType(Generic[A]):
         raise NotImplementedError
 
     def similarities(self, targets: Tensor) -> Tensor:
-        """Computes how alike texts are by their classes; see `BertClassifier.similarities`."""
+        """Computes the similarity of every two texts; see `BertClassifier.similarities`."""
         raise ValueError(f"few_shot is for classes; the problem_type of this model is {self.NAME}")
 
     def logistic_regression(
@@ -307,7 +307,7 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
     def logistic_regression(
         self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Fits each label by itself. A label that no text has, or every text, depends on nothing but its share."""
+        """Fits each label by itself. For a label that all texts or no texts have, the logit is a constant."""
         kernels, biases = [], []
         for label, column in enumerate(np.asarray(targets).T > 0.5):
             weights = None if sample_weight is None else sample_weight[:, label]
@@ -432,7 +432,9 @@ def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.T
 def _regress(
     features: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fits a logistic regression with scikit-learn's L2 penalty, for features of length 1 on average.
+    """Fits a logistic regression with scikit-learn's L2 penalty, after scaling features to a mean length of 1.
+
+    The result is for features that are not scaled.
 
     Returns:
         kernel `[hidden, classes]` and bias `[classes]`; for two classes, those of the second one, of width 1.

@@ -166,6 +166,7 @@ class CRF(keras.layers.Layer):
         chain = _Chain(words.emissions, words.is_word, *self._weights())
         score = _score(chain, labels)
         if self.allowed is not None:
+            # With scores of 1 for what is forbidden and 0 for all else, `s(y)` is the number of forbidden transitions.
             forbidden = (ops.cast(~each, self._sum_dtype) for each in self.allowed)
             is_broken = _score(_Chain(ops.zeros_like(words.emissions), words.is_word, *forbidden), labels) > 0
             chain = _Chain(words.emissions, words.is_word, *self._scores(is_broken))
@@ -297,7 +298,7 @@ def _flatten_windows(values: Any, axes: int = 0) -> Any:
 class _Words:
     """The words of sentences, moved to the front of their rows, so that no masked positions are between them.
 
-    A loop needs a step: if there may be no position at all, a masked one is added at the end of each row.
+    A loop needs at least one step: if a row may have no position at all, a masked one is added at its end.
 
     Attributes:
         emissions: float `[length, batch, labels]`: those of the words, then zeros.
@@ -382,7 +383,7 @@ class _Chain(NamedTuple):
 
     @property
     def steps(self) -> Any:
-        """The steps of a loop, int32 `[length]`. With TensorFlow, Keras's loop takes one tensor of unknown length."""
+        """The positions of a loop, int32 `[length]`. In TensorFlow, `ops.scan` takes one tensor of unknown length."""
         return ops.arange(ops.shape(self.is_word)[0])
 
 
@@ -398,7 +399,7 @@ def _score(chain: _Chain, labels: Any) -> Any:
 
 
 def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
-    """Combines the scores of all paths that end at a word with a label: their log-sum-exp, or with `max` the best one.
+    """Combines the scores of all paths that end at a word with a label: log-sum-exp or, with `_max`, the best score.
 
     Returns:
         `relative`, float `[length, batch, labels]`, and `total`, float `[length, batch, 1]`. The combined score is
@@ -420,7 +421,7 @@ def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple
 
 
 def _backward(chain: _Chain) -> Any:
-    """Computes the log-sum-exp of the scores of all paths from a word's label to the end, without its own emission.
+    """Computes the log-sum-exp of the scores of all paths from a word's label to the end, without this word's emission.
 
     Returns:
         float `[length, batch, labels]`, normalized: its log-sum-exp over labels is 0. At the last word and after it,
@@ -457,7 +458,8 @@ def _log_partition(chain: _Chain) -> Any:
     """Computes `log sum_y exp(s(y))`, float `[batch]`.
 
     Its gradient with respect to a score is the expected count of that score in a path. The counts are computed here,
-    so no loop is differentiated: XLA needs no bound on the steps, and TensorFlow stores no tensors of each step.
+    so no loop is differentiated: XLA needs no bound on the steps, and TensorFlow stores no tensors of each step. The
+    value comes from `total`. The gradient comes from `expected`, the sum of all scores times their constant counts.
     """
     fixed = _Chain(*map(ops.stop_gradient, chain))
     (forward, totals), backward = _forward(fixed), _backward(fixed)

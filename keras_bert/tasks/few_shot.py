@@ -3,10 +3,11 @@
 With few examples, a head that is trained with the encoder learns little before it overfits. Pairs of examples are many:
 two texts of a class should have similar vectors, texts of different classes should not. This is what SetFit trains:
 
-    1. for each row of a batch: (cos(u, v) - 1)^2 to rows of its class, cos(u, v)^2 to the others
-    2. logistic regression on the vectors of all examples: the last layer of the head
+    1. The encoder learns. The loss of a text u is the average of two means over the batch: of `(cos(u, v) - 1)^2` over
+       the texts v of its class, and of `cos(u, v)^2` over the other texts.
+    2. The last layer of the head is fitted by logistic regression on the vectors of all examples.
 
-Both work on the vectors that the last layer of the classifier reads, so the result is an ordinary `BertClassifier`.
+A text's vector is what the last layer of the classifier reads, so the result is an ordinary `BertClassifier`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts
     from keras_bert.tasks.task import BertTask
 
-_BATCHES_OF_AN_EXAMPLE = 20  # in an epoch, each example begins a pair in so many batches, as in SetFit
+_BATCHES_OF_AN_EXAMPLE = 20  # the number of pairs that each example begins in an epoch, as in SetFit
 
 
 class PairStep(TrainingStep):
@@ -67,7 +68,7 @@ class PairStep(TrainingStep):
 
 
 def texts_of_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
-    """Computes the mean number of texts of a class; None if the model cannot learn by `few_shot`, or has a head."""
+    """Computes the mean number of texts of a class; None if `few_shot` is impossible or the head is trained."""
     if not _can_learn(model) or len(columns_of(x)) > 1 or not model.is_new_head:
         return None
     if importlib.util.find_spec("sklearn") is None:

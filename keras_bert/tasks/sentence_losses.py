@@ -90,9 +90,9 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
             (Günther et al. 2023, "Jina Embeddings 2", section 5).
 
     Call arguments:
-        y_true: `[batch, columns]`, a number for each text; equal texts have equal numbers. They mask duplicates: a
-            candidate identical to the anchor, or to a positive of an identical anchor, is left out of the negatives.
-            `y_true` of another shape is ignored.
+        y_true: `[batch, columns]`, an id for each text; equal texts have equal ids, see `text_numbers`. They mask
+            duplicates: a candidate identical to the anchor, or to a positive of an identical anchor, is left out of the
+            negatives. `y_true` of another shape is ignored.
         y_pred: vectors `[batch, columns, size]`, two columns or more.
 
     Returns:
@@ -132,7 +132,7 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
         return (log_sums + ops.logsumexp(positive_columns, axis=0)) / 2 - positive_scores
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Checks that a batch with these numbers of texts has a negative; otherwise there is nothing to learn."""
+        """Checks that a batch has a negative, else there is nothing to learn. `y_true` comes from `text_numbers`."""
         is_positive = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
         return not np.all(is_positive | ops.convert_to_numpy(_mark_excluded(ops.convert_to_tensor(y_true))))
 
@@ -144,7 +144,7 @@ def _mark_excluded(numbers: Tensor) -> Tensor:
     """Marks candidates that must not be negatives, bool `[batch, candidates]`.
 
     Args:
-        numbers: the numbers of texts, `[batch, columns]`.
+        numbers: the ids of texts, `[batch, columns]`, from `text_numbers`.
     """
     anchors, positives = numbers[:, 0], numbers[:, 1]
     candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))
@@ -244,7 +244,7 @@ class TripletLoss(keras.losses.Loss):
         return ops.relu(distances(anchor, positive) - distances(anchor, negative) + self.margin)
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Checks that a batch with these numbers of texts has a negative that differs from its positive."""
+        """Checks that a batch has a negative that differs from its positive. `y_true` comes from `text_numbers`."""
         return bool(np.any(y_true[:, 1] != y_true[:, 2]))
 
     def get_config(self) -> dict[str, object]:
@@ -298,7 +298,7 @@ class CoSENTLoss(keras.losses.Loss):
         return loss + ops.zeros_like(numbers(y_true))
 
     def has_contrast(self, y_true: np.ndarray) -> bool:
-        """Checks that a batch has two scores that differ; otherwise there is nothing to learn."""
+        """Checks that a batch has two scores that differ, else there is nothing to learn."""
         return len(np.unique(y_true)) > 1
 
     def get_config(self) -> dict[str, object]:
@@ -326,7 +326,7 @@ class AnglELoss(CoSENTLoss):
         return ops.abs(super().similarities(first, second) + sines)
 
 
-# -- Distillation losses, for learning a better model's vectors or a reranker's scores.
+# -- Distillation losses: the labels are the vectors or the scores of a better model, the teacher.
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -428,9 +428,9 @@ class VectorMSELoss(keras.losses.Loss):
 class MatryoshkaLoss(keras.losses.Loss):
     """The weighted sum of a loss over several sizes of truncated vectors, so that vectors can be truncated later.
 
-    Use it if an index must be small or fast: the first 64 or 128 values of a vector then keep most of its meaning. The
-    loss sees truncated vectors of length 1. Use the trained model with `truncate_dim`. Kusupati et al. 2022,
-    "Matryoshka Representation Learning", section 3.
+    Use it if an index must be small or fast: the first 64 or 128 values of a vector then keep most of its meaning.
+    Vectors are truncated, then scaled to length 1, then compared by the loss. Use the trained model with
+    `truncate_dim`. Kusupati et al. 2022, "Matryoshka Representation Learning", section 3.
 
     Args:
         loss: a loss of this module.
@@ -441,7 +441,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         y_true, y_pred: as the loss takes them.
 
     Returns:
-        The shape and type of the loss.
+        A tensor of the shape and type that the loss returns.
 
     Raises:
         ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.
@@ -503,7 +503,7 @@ LOSSES: dict[str, type[keras.losses.Loss]] = dict(zip(SENTENCE_LOSSES, _CLASSES,
 
 
 def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
-    """Numbers texts, so that equal texts have equal numbers: int32 `[rows, columns]`.
+    """Gives each text a number as its id, so that equal texts have equal ids: int32 `[rows, columns]`.
 
     Example:
         >>> text_numbers([["a", "b"], ["c", "a"]]).tolist()

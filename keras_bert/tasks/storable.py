@@ -23,7 +23,7 @@ from keras_bert.inference import ranges as int8_ranges
 from keras_bert.tasks.columns import checked_labels
 from keras_bert.text import BertPreprocessor
 
-# The key of our settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
+# The key of this package's settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
 _SETTINGS = "keras_bert"
 _PREPROCESSOR_TYPES = {
     "sequence_length": (int, None),
@@ -35,15 +35,15 @@ _CONFIG_TYPES = {
     "problem_type": (str, None),
     _SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR_TYPES, None), "model": (dict, None)}, None),
 }
-# The types in JSON of the names in an argument's annotation.
+# Name in an argument's annotation -> type in JSON.
 _JSON_TYPES = {
     **{kind.__name__: kind for kind in (bool, int, float, str)},
     "None": None,
     "Mapping": dict,
     "Sequence": list,
 }
-# The heads of fine-tuned models, with the objects of their predictions. Heads of pre-training are left out, as a preset
-# that only has such heads is a model to start from.
+# The head of a fine-tuned model -> what it predicts for, as messages say. Heads of pre-training are left out: a preset
+# that has no other heads is a model to start from.
 _FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
 _NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
 _CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
@@ -57,7 +57,7 @@ class UntrainedWarning(UserWarning):
 
 
 class RowSettings(NamedTuple):
-    """The arguments of `BertTask.from_preset` for the rows of a model."""
+    """The arguments of `BertTask.from_preset` that decide how texts fit into rows of the encoder's input."""
 
     sequence_length: int | None = None
     long_text: str | None = None
@@ -278,7 +278,7 @@ class Storable(_Model):
     ) -> T:
         """Loads the encoder and the tokenizer of a preset, and this task's head if the preset has one.
 
-        If the new head of a task reads the pooler and the preset has no pooler, the model gets a new one.
+        If a new head reads the pooler and the preset has no pooler, the model gets a new pooler.
 
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
@@ -337,7 +337,7 @@ class Storable(_Model):
 
     @classmethod
     def _heads(cls, arguments: Settings) -> tuple[str, ...]:
-        """Lists the names of the heads of a model with these arguments."""
+        """Lists the names of the heads that a model made with these arguments has."""
         return () if cls.HEAD is None else (cls.HEAD,)
 
     @classmethod

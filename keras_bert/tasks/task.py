@@ -95,6 +95,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     # Python code that prints answers, for the README of an export to other runtimes. `texts` are the inputs, `rows`
     # their encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
     ANSWERS_PROGRAM: ClassVar[str] = "print({name: output.shape for name, output in outputs.items()})"
+    # The texts that this program reads; None: some sentences, or pairs of sentences.
     ANSWERS_TEXTS: ClassVar[tuple[str | tuple[str, str], ...] | None] = None
 
     encoder: BertEncoder
@@ -103,7 +104,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
     _by_length: ByLength | None = None  # runs the model over texts
-    _eager_call: OneGraph  # runs the model on one batch of texts
+    _eager_call: OneGraph  # runs the model on one batch of texts, outside of `fit` and graphs
     _step: TrainingStep = WHOLE_BATCH  # computes the gradients of a batch
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
@@ -330,7 +331,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Initializes a new head from the targets of `examples`, if the task can."""
 
     def scales(self, targets: Targets) -> dict[str, np.ndarray]:
-        """Computes factors of weights' learning rates, by path, from the targets of `examples`; see `AdamW`."""
+        """Computes factors for the learning rates of weights, by a weight's path, from the targets of `examples`.
+
+        See `AdamW`.
+        """
         return {}
 
     def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
@@ -338,7 +342,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
         Args:
             weights: by name or index of the class; a class without a weight has 1. Or "balanced".
-            targets: those of all examples; None if only a pass over a dataset could tell.
+            targets: those of all examples; None for a dataset, which would have to be read to know them.
 
         Raises:
             ValueError: the task has no class weights, or there is no such label.
@@ -371,7 +375,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         sample_weight: Tensor | None,
         temperature: float,
     ) -> list[Part]:
-        """Combines the loss on the labels with a loss on a teacher's answers; see `learning_from`."""
+        """Combines the loss on the labels with a loss on a teacher's predictions; see `learning_from`."""
         raise NotImplementedError
 
     # -- A step of training
@@ -489,7 +493,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return {}
 
     def answers(self, x: Texts) -> list[Any]:
-        """Computes the answers to examples, as `measures` reads them.
+        """Computes the predictions for examples, as `measures` takes them.
 
         Args:
             x: texts, as `fit` takes them.
@@ -500,7 +504,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def measures(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        """Measures answers against labels. The first measure is the one to choose models by.
+        """Computes the metrics of predictions. The first one is the one to choose models by.
 
         Raises:
             TypeError: the task has no measures.
@@ -508,7 +512,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def details(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        """Computes further measures, such as those of each class."""
+        """Computes further metrics, such as those of each class."""
         return {}
 
     def mistakes(self, answers: Sequence[Any], y: Labels) -> list[int]:

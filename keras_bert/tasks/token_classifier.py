@@ -212,7 +212,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return entities[0] if is_one else entities
 
     def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:
-        """Makes answers from a row of `_predict_words`, float `[words or more, 2]`."""
+        """Makes answers from float `[words or more, 2]`: the index and the probability of each word's label."""
         answers: list[WordAnswer] = []
         for word, (index, probability) in zip(words, best, strict=False):
             label, probability = (self.labels[int(index)], float(probability)) if index >= 0 else (None, None)
@@ -222,7 +222,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def _predict_words(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Predicts the best label of each word and its probability, float32 `[batch, words]` each.
 
-        Labels are indices, as whole numbers. Truncated words and padding have label -1 and probability 0.
+        A label is an index, cast to float32. Truncated words and padding have label -1 and probability 0.
 
         Args:
             tokens: int32 `[batch, (tokens)]`.
@@ -356,9 +356,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def batch(
         self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Packs rows of `examples` into `(x, y)`. `y` is int32 of the shape of the packed rows, -1 where ignored.
+        """Packs a batch of `examples` into `(x, y)`. `y` is int32 of the shape of `input_word_ids`, -1 where ignored.
 
-        A token in several windows counts only in the window where it has the most context.
+        A token in several windows has its label only in the window where it has the most context.
         """
         packed = self.preprocessor.pack(segments)
         mask = token_mask(self.preprocessor, segments[0], packed["input_word_ids"])

@@ -30,7 +30,7 @@ class Part(NamedTuple):
     """A part of a loss: a mean over rows, words or masked tokens.
 
     Attributes:
-        mean: float32, this replica's share of the mean over the global batch.
+        mean: float32, this replica's share of the mean over the global batch: the sum of its own values / `count`.
         count: float32, the number of values in that mean, over the global batch; or the sum of their weights.
         weight: the weight of the part in the loss.
         unit: the name of the counted things, such as words; needed if a loss has several parts.
@@ -91,7 +91,7 @@ class LossMean(keras.metrics.Metric):
         )
 
     def update_state(self, parts: list[Part]) -> None:
-        """Adds a batch, whose last parts may be missing. In a step, every replica must call this method."""
+        """Adds a batch; `parts` may lack the last ones. In a step, every replica must call this method."""
         counts = self._stack_padded([each.count for each in parts])
         totals = counts * all_reduce_sum(self._stack_padded([each.mean for each in parts]))
         weights = self._stack_padded([each.weight for each in parts])
@@ -137,7 +137,7 @@ class Gradients(NamedTuple):
     """The results of a step, before it updates weights.
 
     Attributes:
-        values: the gradients of the loss, scaled by the optimizer: one for each of `trainable_weights`, or None.
+        values: for each of `trainable_weights`, the gradient of the loss as `optimizer.scale_loss` scales it; or None.
         parts: the parts of the loss.
         y_pred: the outputs of the model.
     """
@@ -196,9 +196,9 @@ def _update_loss(model: BertTask, parts: list[Part], totals: dict[str, Tensor] |
 
 # -- Accumulation: the gradients of several batches make one update, equal to that of one large batch.
 #
-# An optimizer with `gradient_accumulation_steps` adds up the gradients of a window of batches, and divides the sum by
-# the number of batches. But the batches of a window may hold different numbers of words. So batch b, with the gradient
-# `g_b` and the count `c_b`, adds
+# The batches of an update are a window here. An optimizer with `gradient_accumulation_steps` adds up their gradients,
+# and divides the sum by the number of batches. But the batches may hold different numbers of words. So batch b of a
+# window, with the gradient `g_b` and the count `c_b`, adds
 #
 #     p_b = steps * c_b / C_b * g_b - c_b / C_b * P,    C_b = c_1 + ... + c_b,    P = p_1 + ... + p_(b - 1)
 #
@@ -254,7 +254,7 @@ def weight_gradients(
 
 
 def fill_window(model: keras.Model) -> None:
-    """Makes the update of the last batches if they do not fill a window, by adding batches without any word."""
+    """Makes the update of the last batches if they do not fill a window: adds batches with gradients of 0."""
     optimizer, weights, steps = model.optimizer, model.trainable_weights, steps_of(model.optimizer)
     strategy = model.distribute_strategy
 

@@ -182,7 +182,7 @@ class WordPieceTokenizer(Tokenizer):
     def _to_original_offsets(
         self, strings: tf.Tensor, moved: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> Tokens:
-        """Maps offsets into the normalized text to offsets into `strings`, in rows whose bytes moved."""
+        """Maps offsets into normalized text to offsets into `strings`, in the rows where they may differ: `moved`."""
         rows = tf.where(moved)[:, 0]
         tokens = tf.ragged.range(tf.gather(ids.row_starts(), rows), tf.gather(ids.row_limits(), rows))
         spans = self._normalizer.original_offsets(
@@ -251,7 +251,7 @@ class BertNormalizer(Normalizer):
     The order is the original's:
 
     1. Control characters are removed.
-    2. `lower()`: no case folding, and final sigma has its own small form.
+    2. Letters are lower-cased as by `str.lower`: no case folding, and a sigma at the end of a word becomes ς.
     3. Canonical decomposition: NFD, not NFKC.
     4. Nonspacing marks (category Mn) are dropped.
 

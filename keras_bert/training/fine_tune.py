@@ -56,8 +56,10 @@ def fine_tune(
     Use it for examples in memory; `fine_tune_files` is for examples in files. The recipe is AdamW (biases and layer
     normalization do not decay), linear warmup and linear decay of the learning rate, gradients clipped by their norm,
     and batches of similar length. By default, there are three epochs. Few examples get as many epochs as make 200
-    updates, but at most 20. For regression, the bias of a new head starts at the mean of the labels, and its kernel
-    starts and learns in units of their standard deviation, so that the scale of the labels does not matter.
+    updates, but at most 20. A new classifier of single texts with few texts of each class learns from pairs of them,
+    with a warning, unless `epochs` is set; see `training.few_shot`. For regression, the bias of a new head starts at
+    the mean of the labels, and its kernel starts and learns in units of their standard deviation, so that the scale of
+    the labels does not matter.
 
     Args:
         model: a task model. It is compiled here.
@@ -124,7 +126,9 @@ def fine_tune(
 def split(
     train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_of_class: float | None = None
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
-    """Holds out validation examples if the recipe says so, and sets what it leaves open, see `for_examples`.
+    """Holds out validation examples if the recipe says so, and sets what the recipe leaves open.
+
+    See `FineTuningRecipe.for_examples`.
 
     Returns:
         The training examples, the validation examples (None if there are none) and the recipe.
@@ -161,7 +165,7 @@ def train_on(
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
     class_weights = model.class_weights(recipe.class_weight, examples.targets) if recipe.class_weight else None
-    if isinstance(recipe.class_weight, Mapping) and class_weights is not None:  # by name: JSON has no keys of numbers
+    if isinstance(recipe.class_weight, Mapping) and class_weights is not None:  # by name: JSON's keys are strings
         by_name = zip(model.labels, np.atleast_2d(class_weights)[-1].tolist(), strict=True)
         recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
     lengths, pack = _count_tokens(model, examples), make_pack(model, examples, class_weights)

@@ -32,7 +32,7 @@ class Epoch(NamedTuple):
         batches: the number of batches.
         dataset: maps the index of a batch to a dataset for `fit` that starts with this batch.
         measure: returns the model's measures after the epoch, by name; `{}` without validation examples.
-        ends_window: whether the epoch ends with an update, even if it accumulates fewer than `accumulate` batches.
+        ends_window: whether the last batches make an update even if they are fewer than `accumulate`.
         notes: further values for the epoch's entry in the history.
     """
 
@@ -55,6 +55,8 @@ def compile_model(
     """Compiles a model with the optimizer of a recipe. The learning rate decays to 0 at the end of the run.
 
     Args:
+        model: the model to compile.
+        recipe: the hyper-parameters.
         updates: the number of updates of the run.
         loss: None: the model's `training_loss()`.
         kind: the class of the optimizer.
@@ -87,7 +89,9 @@ def train_epochs(
     """Trains a compiled model, resuming an interrupted run, and restores the best epoch at the end.
 
     Args:
-        epochs: all epochs of the run. Each gets an entry in its history.
+        model: a model that `compile_model` has compiled.
+        run: the run of this model.
+        epochs: all epochs of the run. Each gets an entry in the run's history.
         callbacks, progress, checkpoint_seconds: see `fine_tune`.
         keep_best: whether to keep the weights of the best epoch, the one with the highest first measure.
         patience: the run stops after this many epochs without a better one; None: it never stops early.

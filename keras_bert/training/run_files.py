@@ -121,6 +121,8 @@ NAMES = (WEIGHTS, CONFIGURATION, EXAMPLES, VALIDATION, TEACHER)
 def digests_of_model(model: BertTask) -> dict[str, str | None]:
     """Computes digests of the model that a run starts with: of the weights in its preset, if any, and of its settings.
 
+    The dtype policy is returned with them, by name.
+
     New weights, such as a head's, are left out, because each run of a program draws others. Weights learned since
     loading are left out, too, so that an interrupted notebook cell may run again.
     """
@@ -209,7 +211,7 @@ class Position(NamedTuple):
 
     Attributes:
         epoch: the number of finished epochs.
-        step: the number of finished batches of the epoch after them.
+        step: the number of finished batches of the first unfinished epoch.
         batches: the number of batches of the last epoch that was started.
         stopped: whether training has ended before its last epoch.
     """
