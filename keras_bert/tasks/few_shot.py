@@ -1,11 +1,14 @@
 """Few-shot classification: the encoder learns from pairs of examples, then the head is fitted (Tunstall et al. 2022).
 
 With few examples, a head that is trained with the encoder learns little before it overfits. Pairs of examples are many:
-two texts of a class should have similar vectors, texts of different classes should not. This is what SetFit trains:
+two texts of a class should have similar vectors, texts of different classes should not. SetFit trains so:
 
     1. The encoder learns. The loss of a text u is the average of two means over the batch: of `(cos(u, v) - 1)^2` over
        the texts v of its class, and of `cos(u, v)^2` over the other texts.
     2. The last layer of the head is fitted by logistic regression on the vectors of all examples.
+
+Here, the encoder's weights go back by half in between, to the mean of those before and after (Wortsman et al. 2022,
+"Robust Fine-Tuning of Zero-Shot Models"): the vectors keep more of what the encoder knows.
 
 A text's vector is what the last layer of the classifier reads, so the result is an ordinary `BertClassifier`.
 """
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts
     from keras_bert.tasks.task import BertTask
 
-_BATCHES_OF_AN_EXAMPLE = 20  # the number of pairs that each example begins in an epoch, as in SetFit
+# An epoch has about 50 batches; with many examples, it has as many as let each example begin 4 pairs.
+_BATCHES, _PAIRS_OF_EXAMPLE = 50, 4
 
 
 class PairStep(TrainingStep):
@@ -44,15 +48,21 @@ class PairStep(TrainingStep):
         variables = model.head.logits.variables
         for variable in variables:
             variable.trainable = False
+        pooler = () if model.encoder.pooler is None else model.encoder.pooler.variables
+        learned = [each for each in model.encoder.trainable_variables if all(each is not other for other in pooler)]
+        self._starts = [(each, each.numpy()) for each in learned]
         try:
             yield
         finally:
+            self._starts = []
             for variable in variables:
                 variable.trainable = True
 
     def end_epoch(self, model: BertTask, batches: Callable[[], tf.data.Dataset]) -> None:
-        """Fits the head's last layer to the vectors of all examples."""
+        """Moves the encoder back by half, and fits the head's last layer to the vectors of all examples."""
         assert isinstance(model, BertClassifier)
+        for variable, start in self._starts:
+            variable.assign((start + variable.numpy()) / 2)
         compute = tf.function(lambda inputs: model.features(inputs, training=False), reduce_retracing=True)
         rows = ((compute(x).numpy(), *(each.numpy() for each in rest)) for x, *rest in batches())
         model.fit_head(*map(np.concatenate, zip(*rows, strict=True)))
@@ -152,12 +162,12 @@ def batches_of_pairs(similarities: np.ndarray, seed: int, epoch: int, batch_size
     Example:
         >>> batches = batches_of_pairs(np.eye(3), seed=0, epoch=0, batch_size=6)
         >>> len(batches), sorted(batches[0].tolist())
-        (20, [0, 0, 1, 1, 2, 2])
+        (50, [0, 0, 1, 1, 2, 2])
     """
     generator = np.random.default_rng([seed, epoch])
-    count = len(similarities)
-    anchors = np.concatenate([generator.permutation(count) for _ in range(_BATCHES_OF_AN_EXAMPLE)])
+    count, pairs = len(similarities), max(1, batch_size // 2)
+    rounds = max(-(-_BATCHES * pairs // count), _PAIRS_OF_EXAMPLE)
+    anchors = np.concatenate([generator.permutation(count) for _ in range(rounds)])
     partners = [np.flatnonzero((row > 0) & (np.arange(count) != i)) for i, row in enumerate(similarities)]
     chosen = np.array([generator.choice(partners[i]) if len(partners[i]) else i for i in anchors])
-    pairs = max(1, batch_size // 2)
     return [np.concatenate([anchors[i : i + pairs], chosen[i : i + pairs]]) for i in range(0, len(anchors), pairs)]

@@ -67,11 +67,11 @@ def test_texts_are_as_alike_as_their_labels():
     assert np.asarray(classifier().similarities(ops.array([0, 1, 0]))).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
 
 
-def test_each_example_begins_twenty_pairs_and_its_partner_is_of_its_class():
+def test_each_example_begins_pairs_and_its_partner_is_of_its_class():
     classes = np.array([0, 1] * 5 + [2])  # one example is the only one of its class
     batches = batches_of_pairs(np.equal.outer(classes, classes), seed=3, epoch=0, batch_size=8)
     anchors, partners = (np.concatenate([np.split(batch, 2)[half] for batch in batches]) for half in (0, 1))
-    assert np.bincount(anchors).tolist() == [20] * 11
+    assert np.bincount(anchors).tolist() == [19] * 11  # of 50 batches of 4 pairs
     assert (classes[anchors] == classes[partners]).all()
     assert ((anchors == partners) == (anchors == 10)).all()
     assert {len(batch) for batch in batches[:-1]} == {8}
@@ -127,7 +127,7 @@ def test_vectors_of_a_class_come_together():
 
     before = contrast()
     history = fine_tune(model, (x, y), **RUN)
-    assert contrast() > before + 0.3
+    assert contrast() > before + 0.2
     assert len(history) == 1
     assert np.mean([answer["label"] == label for answer, label in zip(model.classify(x), y, strict=True)]) > 0.9
 
@@ -141,7 +141,7 @@ def test_a_run_resumes_with_the_same_weights(tmp_path):
             return None
         return [each.numpy() for each in model.variables], history
 
-    assert trained(tmp_path, StopAt(70)) is None  # of two epochs of 120 batches
+    assert trained(tmp_path, StopAt(70)) is None  # of two epochs of 54 batches
     weights, history = trained(tmp_path)
     expected, expected_history = trained()
     assert history == expected_history
