@@ -41,7 +41,7 @@ from keras_bert.training import fine_tune
 DATA = Path(__file__).parents[2] / "shared/data"
 PRESET = "all-MiniLM-L6-v2"
 GENRES = {"a": "news", "d": "religion", "j": "science", "p": "romance"}
-MOST_PAIRS = 2560
+MOST_PAIRS = 1280
 
 Examples = list[tuple[str, str]]
 
