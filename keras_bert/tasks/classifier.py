@@ -139,7 +139,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
         Raises:
             ImportError: scikit-learn is not installed.
-            ValueError: the model predicts numbers, or a class has no text.
+            ValueError: the model predicts numbers, or all texts are of one class.
         """
         kernel, bias = self._problem.logistic_regression(features, targets, sample_weight)
         self.head.logits.kernel.assign(kernel)

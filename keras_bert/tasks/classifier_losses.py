@@ -38,6 +38,7 @@ TextAnswer: TypeAlias = "LabelAnswer | Any"
 
 
 A = TypeVar("A")  # the prediction for a text
+_LOW_LOGIT = -10.0  # of a class without examples
 
 
 class ProblemType(Generic[A]):
@@ -204,11 +205,17 @@ class SingleLabel(ProblemType[LabelAnswer]):
     def logistic_regression(
         self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        if missing := [name for i, name in enumerate(self.labels) if i not in targets]:
-            raise ValueError(f"few_shot needs an example of each label; there is none of {', '.join(missing)}")
-        kernel, bias = _regress(features, targets, sample_weight)
-        if len(self.labels) == 2:  # scikit-learn has the difference of the logits of two classes
-            kernel, bias = np.concatenate([-kernel, kernel], axis=1) / 2, np.concatenate([-bias, bias]) / 2
+        """Fits all classes that occur. Of the others nothing is known: their logits are always low."""
+        classes = np.asarray(_class_indices(tf.convert_to_tensor(targets)))
+        present = np.unique(classes)
+        if len(present) < 2:
+            raise ValueError(f"few_shot needs texts of two classes; all are of {self.labels[present[0]]}")
+        fitted, intercepts = _regress(features, classes, sample_weight)
+        if len(present) == 2:  # scikit-learn has the difference of the logits of two classes
+            fitted = np.concatenate([-fitted, fitted], axis=1) / 2
+            intercepts = np.concatenate([-intercepts, intercepts]) / 2
+        kernel, bias = np.zeros([features.shape[1], len(self.labels)]), np.full(len(self.labels), _LOW_LOGIT)
+        kernel[:, present], bias[present] = fitted, intercepts
         return kernel, bias
 
     def values(self, logits: Tensor) -> Tensor:

@@ -84,7 +84,9 @@ def texts_of_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
     if importlib.util.find_spec("sklearn") is None:
         return None
     targets = np.asarray(model.targets(y))
-    return np.sum(targets) / targets.shape[1] if targets.ndim > 1 else len(targets) / len(model.labels)
+    if targets.ndim > 1:
+        return np.sum(targets) / targets.shape[1]
+    return len(targets) / len(model.labels) if len(np.unique(targets)) > 1 else None
 
 
 def notice(count: float | None) -> str:

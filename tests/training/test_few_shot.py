@@ -117,6 +117,13 @@ def test_classes_are_weighted_in_the_regression():
     np.testing.assert_allclose(ops.softmax(model(x))[:, 1], expected, atol=1e-3)
 
 
+def test_a_class_without_examples_is_never_the_answer():
+    model, (x, y) = pooled(labels=["odd", *LABELS]), examples(12)
+    fine_tune(model, (x, y), **RUN)
+    assert {answer["label"] for answer in model.classify([*x, "", "odd"])} <= set(LABELS)
+    assert np.mean([answer["label"] == label for answer, label in zip(model.classify(x), y, strict=True)]) > 0.8
+
+
 def test_vectors_of_a_class_come_together():
     model, (x, y) = pooled(), examples()
     same = np.equal.outer(y, y)
@@ -208,11 +215,12 @@ def test_the_recipe_chooses_by_the_texts_of_a_class(settings, count, is_few_shot
         (classifier, None, {"loss": keras.losses.CategoricalHinge()}, ["few_shot", "loss"]),
         (classifier, None, {"batch_tokens": 99, "batch_size": None}, ["few_shot", "batch_tokens", "batch_size"]),
         (lambda: classifier(config={"pooler": False, "pooling": "late"}), None, {}, ["few_shot", "pooling='mean'"]),
-        (lambda: classifier(labels=["good", "bad", "odd"]), None, {}, ["few_shot", "odd"]),
+        (lambda: classifier(labels=["good", "bad", "odd"]), ["a"] * 4, {}, ["few_shot", "two classes", "bad"]),
     ],
 )  # fmt: skip
 def test_what_few_shot_cannot_do_is_refused(make, train, settings, words):
     x, y = examples(4)
+    y = ["bad"] * 4 if train == ["a"] * 4 else y
     labels = [1.0] if train == ["a"] or train == (["a"], ["b"]) else y
     with error_names(ValueError, *words):
         fine_tune(make(), (x if train is None else train, labels), **{**RUN, **settings})
