@@ -62,7 +62,7 @@ class BertTokenClassifier(BertTask):
     Args:
         encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole: the
             label of a word comes from the window where it has the most context.
-        labels: those of a scheme for entities, such as IOB2 ("O", "B-PER", "I-PER", ...), IOBES, BILOU or BMES, see
+        labels: those of a scheme for entities, such as BIO ("O", "B-PER", "I-PER", ...), BIOES, BILOU or BMES, see
             `tasks.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
         crf: True adds a `CRF`, in which the labels of a sentence depend on each other. Training maximizes the
@@ -441,7 +441,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         scheme = self._detect_scheme(references)
         if not scheme.parts:
             return metrics.accuracy(*_flatten_words(references, predictions))
-        scores = metrics.entity_f1(map(scheme.iobes, references), map(scheme.iobes, predictions))
+        scores = metrics.entity_f1(map(scheme.bioes, references), map(scheme.bioes, predictions))
         return {"f1": scores.pop("f1"), **scores}
 
     def details(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
@@ -454,7 +454,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if not scheme.parts:
             labels, predictions = _flatten_words(references, predicted)
             return metrics.by_class(labels, predictions, list(dict.fromkeys([*self.labels, *labels])))
-        return metrics.entities_by_kind(map(scheme.iobes, references), map(scheme.iobes, predicted))
+        return metrics.entities_by_kind(map(scheme.bioes, references), map(scheme.bioes, predicted))
 
     def mistakes(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         pairs = enumerate(zip(_predicted_labels(answers), self._label_names(y), strict=True))

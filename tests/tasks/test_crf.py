@@ -235,7 +235,8 @@ def test_sums_are_in_float32_whatever_the_policy(dtype):
     (lambda: CRF(0), ("num_labels", "0", "1 or more")),
     (lambda: CRF(5, scheme="BIO"), ("both",)),
     (lambda: CRF(2, scheme="BIO", labels=LABELS), ("5 labels", "num_labels", "2")),
-    (lambda: CRF(5, scheme="IO", labels=LABELS), ("scheme", "'IO'", "BIO")),
+    (lambda: CRF(5, scheme="IO", labels=LABELS), ("scheme", "'IO'", "BIO, BIOES, BILOU, BMES, IOB1, IOE")),
+    (lambda: allowed_transitions(LABELS, "IOB2"), ("scheme", "'IOB2'", "BIO, BIOES")),
     (lambda: CRF(5, scheme="IOE", labels=LABELS), ("'B-LOC'", "IOE", "I, E")),
     (lambda: CRF(5).decode(ops.zeros([1, 2, 4])), ("4 labels", "num_labels", "5")),
 ])  # fmt: skip
