@@ -45,8 +45,9 @@ from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
 
-_CRF_NOTE = """\
-A conditional random field follows the head: its scores of transitions are in `crf.safetensors`, which only `keras_bert`
+_CRF_FILE = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
+_CRF_NOTE = f"""\
+A conditional random field follows the head: its scores of transitions are in `{_CRF_FILE}`, which only `keras_bert`
 reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always
 the answer of this model.
 """
@@ -493,15 +494,15 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     def _load_own_files(self, preset: TaskPreset) -> None:
         if self.crf is not None and preset.settings.get("crf") and preset.saved_labels == self.labels:
-            with contextlib.closing(open_safetensors(preset.files.directory / hugging_face.CRF)) as file:
+            with contextlib.closing(open_safetensors(preset.files.directory / _CRF_FILE)) as file:
                 self.crf.set_weights([file.read(each.name) for each in self.crf.weights])
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the CRF's transition scores to a file of their own, as `transformers` warns of unknown tensors."""
+        """Writes the CRF's scores of transitions to `_CRF_FILE`."""
         if self.crf is not None:
             values = {each.name: ops.convert_to_numpy(each) for each in self.crf.weights}
             shapes = {name: value.shape for name, value in values.items()}
-            write_safetensors(directory / hugging_face.CRF, shapes, values.items())
+            write_safetensors(directory / _CRF_FILE, shapes, values.items())
 
     @property
     def card_note(self) -> str:
@@ -509,7 +510,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     @property
     def _own_files(self) -> tuple[str, ...]:
-        return (*super()._own_files, *(() if self.crf is None else (hugging_face.CRF,)))
+        return (*super()._own_files, *(() if self.crf is None else (_CRF_FILE,)))
 
     def settings(self) -> Settings:
         crf = {} if self.crf is None else {"crf": self.crf.scheme or True}
