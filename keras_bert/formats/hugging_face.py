@@ -23,7 +23,6 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 CARD = "README.md"
-CRF = "crf.safetensors"  # the scores of transitions: transformers has no place for them in its own file
 _INDEX = ".index.json"
 # In order of preference.
 _WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}

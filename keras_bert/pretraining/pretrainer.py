@@ -200,7 +200,7 @@ class BertPretrainer(BertTask):
             raise ValueError(f"the teacher's hidden_size is {widths[0]}, the student's {widths[1]}; make both equal")
 
     def distillation_parts(
-        self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+        self, parts: list[Part], teacher: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any, temperature: float
     ) -> list[Part]:
         """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
         teacher_outputs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}

@@ -29,7 +29,7 @@ from keras_bert.tasks.columns import (
 from keras_bert.tasks.long_text import POOLINGS, classify_texts, text_features
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import Part, weighted_mean
+from keras_bert.tasks.training_step import Part, averaged, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -324,6 +324,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         parts: list[Part],
         teacher: BertTask,
         x: Inputs,
+        y: Tensor,
         y_pred: Tensor,
         sample_weight: Tensor | None,
         temperature: float,
@@ -335,7 +336,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         if sample_weight is not None:
             distances = distances * ops.cast(_weights_of_texts(sample_weight), distances.dtype)
         teacher_part = weighted_mean(distances, ops.ones_like(distances))
-        return [label_part._replace(mean=0.5 * label_part.mean + 0.5 * teacher_part.mean)]
+        return [averaged(label_part, teacher_part)]
 
     # -- Measures
 

@@ -11,15 +11,15 @@ import numpy as np
 
 OUTSIDE = "O"
 _NO_KIND = "_"  # the kind of entities whose labels are bare letters, as in seqeval
-# The letters of all schemes -> those of IOBES: begin, inside (middle), end (last), single (unit, whole).
-_IOBES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
+# The letters of all schemes -> those of BIOES: begin, inside (middle), end (last), single (unit, whole).
+_BIOES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
 _PREFIXED = re.compile(r"([BIMELSUW])-(.+)", re.DOTALL)
 _OTHER_LETTER = re.compile(r"[A-Z]-.+", re.DOTALL)
 # Labels that may be misspelled labels of a scheme: b-PER, B_PER, B:PER; PER-B, PER_B.
 _PREFIX_LIKE = re.compile(r"(?P<letter>[BIMELSUW])[\W_](?P<kind>.+)", re.DOTALL | re.IGNORECASE)
 _SUFFIX_LIKE = re.compile(r"(?P<kind>.+)[\W_](?P<letter>[BIMELSUW])", re.DOTALL | re.IGNORECASE)
 _ADVICE = (
-    "labels of entities are O, and a letter, a dash and a kind, such as B-PER: B and I (IOB), with E and S (IOBES), "
+    "labels of entities are O, and a letter, a dash and a kind, such as B-PER: B and I (BIO), with E and S (BIOES), "
     "with L and U (BILOU), or B, M, E and S (BMES); rename them in the data, or in id2label of a model's config.json"
 )
 
@@ -59,21 +59,21 @@ class Entity(NamedTuple):
 class LabelScheme:
     """The scheme by which labels mark entities. The whole set of a model's labels decides it, never a single label.
 
-    ===========  =============  =========  ==================================
-    Scheme       Three words    One word   Source
-    ===========  =============  =========  ==================================
-    IOB1         I I I          I          Ramshaw and Marcus 1995
-    IOB2         B I I          B          Ramshaw and Marcus 1995
-    IOE          I I E          E          Tjong Kim Sang and Veenstra 1999
-    IOBES        B I E          S          Krishnan and Ganapathy 2005
-    BILOU        B I L          U          Ratinov and Roth 2009
-    BMES, BMEW   B M E          S or W     Xue 2003, of Chinese words
-    ===========  =============  =========  ==================================
+    =======  ============  ===========  =========  ==================================
+    Scheme   Other name    Three words  One word   Source
+    =======  ============  ===========  =========  ==================================
+    BIO      IOB2          B I I        B          Tjong Kim Sang and Veenstra 1999
+    BIOES    IOBES         B I E        S          Krishnan and Ganapathy 2005
+    BILOU                  B I L        U          Ratinov and Roth 2009
+    BMES     BMEW          B M E        S or W     Xue 2003, of Chinese words
+    IOB1     IOB           I I I        I          Ramshaw and Marcus 1995
+    IOE      IOE2          I I E        E          Tjong Kim Sang and Veenstra 1999
+    =======  ============  ===========  =========  ==================================
 
     A set without prefixes, such as parts of speech, has no scheme: each label is a kind of entity.
 
     Attributes:
-        parts: label -> its letter in IOBES, and its kind of entity; empty without a scheme.
+        parts: label -> its letter in BIOES, and its kind of entity; empty without a scheme.
         joins_equal_labels: whether consecutive words with the same label, without a prefix, are one entity; else each
             is one.
     """
@@ -101,11 +101,11 @@ class LabelScheme:
         names = sorted(label for label in present if label not in (OUTSIDE, None))
         return cls(_parts(names, OUTSIDE in present), OUTSIDE in present)
 
-    def iobes(self, labels: Iterable[str | None]) -> list[str]:
-        """Converts labels of a sentence to IOBES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
+    def bioes(self, labels: Iterable[str | None]) -> list[str]:
+        """Converts labels of a sentence to BIOES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
 
         Example:
-            >>> LabelScheme.detect(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
+            >>> LabelScheme.detect(["B-PER", "M-PER", "E-PER"]).bioes(["B-PER", "M-PER", "E-PER", None])
             ['B-PER', 'I-PER', 'E-PER', 'O']
         """
         bare_letter = "I" if self.joins_equal_labels else "S"
@@ -114,7 +114,7 @@ class LabelScheme:
 
 
 # The letters that each scheme may have.
-_SCHEMES = {"BIO": "BI", "IOB1": "BI", "IOE": "IE", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMESW"}
+_SCHEMES = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMESW", "IOB1": "BI", "IOE": "IE"}
 
 
 def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,7 +122,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
 
     Args:
         labels: the names of the labels.
-        scheme: "BIO" (IOB2), "BIOES" (IOBES), "BILOU", "BMES", "IOB1" or "IOE" (IOE2); see `LabelScheme`.
+        scheme: "BIO", "BIOES", "BILOU", "BMES", "IOB1" or "IOE"; see `LabelScheme`.
 
     Returns:
         bool `[labels]`, `[labels, labels]` (from, to) and `[labels]`.
@@ -216,7 +216,7 @@ def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = Non
     scheme = scheme or LabelScheme.detect([*labels, OUTSIDE])
     entities: list[Entity] = []
     is_open = False
-    for word, label in enumerate(scheme.iobes(labels)):
+    for word, label in enumerate(scheme.bioes(labels)):
         if label == OUTSIDE:
             is_open = False
             continue
@@ -259,19 +259,19 @@ def locate_entities(
 
 
 def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]]:
-    """Splits each label into its letter in IOBES and its kind; see `LabelScheme`. The result is empty without a scheme.
+    """Splits each label into its letter in BIOES and its kind; see `LabelScheme`. The result is empty without a scheme.
 
     Raises ValueError if the labels look like those of a scheme, but fit none.
     """
     prefixed = {name: match.groups() for name in names if (match := _PREFIXED.fullmatch(name))}
-    if not prefixed and _is_convincing(bare := {*names} & {*_IOBES}) and all(len(name) > 1 for name in {*names} - bare):
+    if not prefixed and _is_convincing(bare := {*names} & {*_BIOES}) and all(len(name) > 1 for name in {*names} - bare):
         prefixed = {name: (name, _NO_KIND) for name in sorted(bare)}
     letters = {letter for letter, _ in prefixed.values()}
     others = [name for name in names if name not in prefixed]
     _check_lookalikes(names, others)
     if not _is_scheme(letters) or (others and not letters & {"B", "I"}):
         return {}
-    if len({_IOBES[letter] for letter in letters}) < len(letters):
+    if len({_BIOES[letter] for letter in letters}) < len(letters):
         prefixes = ", ".join(f"{letter}-" for letter in sorted(letters))
         raise ValueError(f"the labels begin with {prefixes}, which are not of one scheme; {_ADVICE}")
     other_prefixes = [name for name in others if _OTHER_LETTER.fullmatch(name)]
@@ -280,7 +280,7 @@ def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]
         raise ValueError(f"{suspects[0]!r} is among labels of entities, but is none; {_ADVICE}")
     if other_prefixes:  # such as B-cell and T-cell
         return {}
-    return {name: (_IOBES[letter], kind) for name, (letter, kind) in prefixed.items()}
+    return {name: (_BIOES[letter], kind) for name, (letter, kind) in prefixed.items()}
 
 
 def _is_scheme(letters: Collection[str]) -> bool:
@@ -290,7 +290,7 @@ def _is_scheme(letters: Collection[str]) -> bool:
 
 def _is_convincing(letters: Collection[str]) -> bool:
     """Checks whether these letters are hardly there by chance: they mark more than the beginnings of entities."""
-    roles = {_IOBES[letter] for letter in letters}
+    roles = {_BIOES[letter] for letter in letters}
     return {"B", "I"} <= roles or ({"I", "E"} <= roles and "I" in letters) or {"B", "E", "S"} <= roles
 
 

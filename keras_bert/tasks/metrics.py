@@ -168,7 +168,7 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
     """Computes precision, recall and F1 of entities. An entity is right if its first word, last word and kind are.
 
     Entities are read as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no entity of its kind
-    begins one. All labels and predictions together decide the scheme, such as IOB2, IOBES, BILOU or BMES; see
+    begins one. All labels and predictions together decide the scheme, such as BIO, BIOES, BILOU or BMES; see
     `entities.LabelScheme`. Each number is 0 where it would be 0 / 0.
 
     Args:
@@ -191,22 +191,22 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
             raise ValueError(
                 f"sentence {number} has {len(sentence_labels)} labels and {len(sentence_predictions)} predictions"
             )
-    labels, predictions = _to_iobes(labels, predictions)
+    labels, predictions = _to_bioes(labels, predictions)
     seqeval = import_extra("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
     return {name: float(measure(labels, predictions, zero_division=0)) for name, measure in measures.items()}
 
 
-def _to_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
-    """Converts labels of words to IOBES, whose prefixes seqeval reads as conlleval does."""
+def _to_bioes(*columns: list[list[str]]) -> list[list[list[str]]]:
+    """Converts labels of words to BIOES, whose prefixes seqeval reads as conlleval does."""
     present = {label for column in columns for sentence in column for label in sentence}
     scheme = LabelScheme.detect([*present, OUTSIDE])
     if unknown := sorted(present - {OUTSIDE, *scheme.parts}):
         raise ValueError(
-            f"{unknown[0]!r} is not an IOB2 label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
+            f"{unknown[0]!r} is not a BIO label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
             "S-, L-, U- or M- before a kind of entity"
         )
-    return [[scheme.iobes(sentence) for sentence in column] for column in columns]
+    return [[scheme.bioes(sentence) for sentence in column] for column in columns]
 
 
 def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[str]]) -> dict[str, float]:
@@ -221,7 +221,7 @@ def entities_by_kind(labels: Iterable[Iterable[str]], predictions: Iterable[Iter
     """
     labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
     entity_f1(labels, predictions)  # raises
-    columns = _to_iobes(labels, predictions)
+    columns = _to_bioes(labels, predictions)
     if not any(label != OUTSIDE for column in columns for sentence in column for label in sentence):
         return {}  # seqeval cannot average over no kinds
     report = import_extra("seqeval.metrics", "seqeval").classification_report(

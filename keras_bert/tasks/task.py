@@ -371,6 +371,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         parts: list[Part],
         teacher: BertTask,
         x: Inputs,
+        y: Tensor,
         y_pred: Tensor,
         sample_weight: Tensor | None,
         temperature: float,

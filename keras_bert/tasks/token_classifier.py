@@ -37,6 +37,7 @@ from keras_bert.tasks.entities import EntityAnswer, LabelScheme, WordAnswer, loc
 from keras_bert.tasks.long_text import sequence_output, token_mask
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.training_step import Part, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many, list_of_str
@@ -44,8 +45,9 @@ from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
 
-_CRF_NOTE = """\
-A conditional random field follows the head: its scores of transitions are in `crf.safetensors`, which only `keras_bert`
+_CRF_FILE = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
+_CRF_NOTE = f"""\
+A conditional random field follows the head: its scores of transitions are in `{_CRF_FILE}`, which only `keras_bert`
 reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always
 the answer of this model.
 """
@@ -61,7 +63,7 @@ class BertTokenClassifier(BertTask):
     Args:
         encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole: the
             label of a word comes from the window where it has the most context.
-        labels: those of a scheme for entities, such as IOB2 ("O", "B-PER", "I-PER", ...), IOBES, BILOU or BMES, see
+        labels: those of a scheme for entities, such as BIO ("O", "B-PER", "I-PER", ...), BIOES, BILOU or BMES, see
             `tasks.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
         crf: True adds a `CRF`, in which the labels of a sentence depend on each other. Training maximizes the
@@ -353,6 +355,49 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if self.crf is not None:
             self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 
+    def check_teacher(self, teacher: BertTask) -> None:
+        super().check_teacher(teacher)
+        assert isinstance(teacher, BertTokenClassifier)
+        if teacher.labels != self.labels:
+            raise ValueError(
+                f"labels of the teacher: {teacher.labels}, of the student: {self.labels}; they must be the same"
+            )
+        if teacher.crf is None:
+            return
+        if self.crf is None:
+            raise ValueError(
+                "the teacher has a CRF, but the student has none; the teacher's emissions are no answers without its "
+                "transition scores; make the student with crf=True"
+            )
+        if teacher.crf.scheme != self.crf.scheme:
+            raise ValueError(
+                f"the scheme of the teacher's CRF: {teacher.crf.scheme}, of the student's: {self.crf.scheme}; they "
+                "must be the same"
+            )
+
+    def distillation_parts(
+        self,
+        parts: list[Part],
+        teacher: BertTask,
+        x: Inputs,
+        y: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None,
+        temperature: float,
+    ) -> list[Part]:
+        """Averages the loss on the labels and the divergence from the teacher, a mean over words as well.
+
+        With a CRF, the logits are the emissions. The teacher's transition scores are not compared.
+        """
+        (label_part,) = parts
+        teacher_logits = ops.stop_gradient(teacher(x, training=False))
+        divergences = divergence(teacher_logits, y_pred, temperature)  # the shape of y
+        if sample_weight is not None:
+            weights = ops.cast(sample_weight, divergences.dtype)
+            axes = len(divergences.shape) - len(weights.shape)  # of sentences, or of words
+            divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
+        return [averaged(label_part, weighted_mean(divergences, ops.not_equal(y, _IGNORED)))]
+
     def batch(
         self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
@@ -397,7 +442,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         scheme = self._detect_scheme(references)
         if not scheme.parts:
             return metrics.accuracy(*_flatten_words(references, predictions))
-        scores = metrics.entity_f1(map(scheme.iobes, references), map(scheme.iobes, predictions))
+        scores = metrics.entity_f1(map(scheme.bioes, references), map(scheme.bioes, predictions))
         return {"f1": scores.pop("f1"), **scores}
 
     def details(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
@@ -410,7 +455,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if not scheme.parts:
             labels, predictions = _flatten_words(references, predicted)
             return metrics.by_class(labels, predictions, list(dict.fromkeys([*self.labels, *labels])))
-        return metrics.entities_by_kind(map(scheme.iobes, references), map(scheme.iobes, predicted))
+        return metrics.entities_by_kind(map(scheme.bioes, references), map(scheme.bioes, predicted))
 
     def mistakes(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
         pairs = enumerate(zip(_predicted_labels(answers), self._label_names(y), strict=True))
@@ -449,15 +494,15 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     def _load_own_files(self, preset: TaskPreset) -> None:
         if self.crf is not None and preset.settings.get("crf") and preset.saved_labels == self.labels:
-            with contextlib.closing(open_safetensors(preset.files.directory / hugging_face.CRF)) as file:
+            with contextlib.closing(open_safetensors(preset.files.directory / _CRF_FILE)) as file:
                 self.crf.set_weights([file.read(each.name) for each in self.crf.weights])
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the CRF's transition scores to a file of their own, as `transformers` warns of unknown tensors."""
+        """Writes the CRF's scores of transitions to `_CRF_FILE`."""
         if self.crf is not None:
             values = {each.name: ops.convert_to_numpy(each) for each in self.crf.weights}
             shapes = {name: value.shape for name, value in values.items()}
-            write_safetensors(directory / hugging_face.CRF, shapes, values.items())
+            write_safetensors(directory / _CRF_FILE, shapes, values.items())
 
     @property
     def card_note(self) -> str:
@@ -465,7 +510,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     @property
     def _own_files(self) -> tuple[str, ...]:
-        return (*super()._own_files, *(() if self.crf is None else (hugging_face.CRF,)))
+        return (*super()._own_files, *(() if self.crf is None else (_CRF_FILE,)))
 
     def settings(self) -> Settings:
         crf = {} if self.crf is None else {"crf": self.crf.scheme or True}

@@ -66,6 +66,11 @@ def weighted_mean(values: Tensor, weights: Tensor) -> Part:
     return Part(ops.divide_no_nan(ops.sum(values * weights), count), count)
 
 
+def averaged(label_part: Part, teacher_part: Part) -> Part:
+    """Averages the loss on the labels and the distance from a teacher, both means over the same values."""
+    return label_part._replace(mean=0.5 * label_part.mean + 0.5 * teacher_part.mean)
+
+
 class LossMean(keras.metrics.Metric):
     """A metric of the loss of all batches so far: the weighted sum of its parts, each a mean over all batches.
 

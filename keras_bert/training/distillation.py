@@ -29,7 +29,7 @@ def student_of(teacher: Model, num_layers: int) -> Model:
         num_layers: the number of layers of the student.
 
     Returns:
-        The student. Its embeddings, pooler and head are copies of the teacher's.
+        The student. Its embeddings, pooler, head and CRF are copies of the teacher's.
 
     Raises:
         ValueError: the teacher has fewer layers, or its layers share weights in several groups.
@@ -80,22 +80,26 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     with the temperature `T`. With several labels per text, each label is a binary decision of its own; for regression,
     the loss is the squared difference. The weights are those of DistilBERT for a masked language model:
 
-    ===============================================================  ==========  ============================
-    loss                                                             classifier  masked language model
-    ===============================================================  ==========  ============================
-    the student's own, on the labels                                 1/2         1/4
-    the distillation loss                                            1/2         5/8, at the masked positions
-    `1 - cos(teacher, student)`, mean over all last hidden states    none        1/8
-    ===============================================================  ==========  ============================
+    =========================================================  ==========  ================  ========================
+    loss                                                       classifier  token classifier  masked language model
+    =========================================================  ==========  ================  ========================
+    the student's own, on the labels                           1/2         1/2               1/4
+    the distillation loss                                      1/2         1/2, at words     5/8, at masked positions
+    `1 - cos(teacher, student)`, mean over last hidden states  none        none              1/8
+    =========================================================  ==========  ================  ========================
+
+    A word's logits are those of its first token; with a CRF, its emissions. The student of a teacher with a CRF has a
+    CRF of the same scheme, whose transition scores learn from the labels alone. A teacher without a CRF can have a
+    student with or without one.
 
     Args:
         teacher: the teacher, which is not trained; None: the student learns from the labels alone.
-        student: a `BertPretrainer` or a `BertClassifier`, as the teacher is.
+        student: a `BertPretrainer`, a `BertClassifier` or a `BertTokenClassifier`, as the teacher is.
         temperature: `T`, above 0. The higher it is, the more small probabilities count.
 
     Raises:
-        ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size, or the
-            temperature is not above 0.
+        ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size, the
+            teacher has a CRF that the student lacks, or the temperature is not above 0.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -126,7 +130,7 @@ class Distillation(TrainingStep):
 
     def parts(self, model: BertTask, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
         parts = super().parts(model, x, y, y_pred, sample_weight)
-        return model.distillation_parts(parts, self.teacher, x, y_pred, sample_weight, self.temperature)
+        return model.distillation_parts(parts, self.teacher, x, y, y_pred, sample_weight, self.temperature)
 
 
 def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras_bert import files, formats
 from keras_bert.choices import DTYPES
 from keras_bert.config import BertConfig
-from keras_bert.data.examples import lookalikes
+from keras_bert.data.examples import TextExamples, lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
@@ -212,6 +212,8 @@ class _Student:
             self._teacher.check_teacher(self._teacher)
         except ValueError as error:
             raise ValueError(f"teacher: {error}") from error
+        if self._teacher.EXAMPLES is not TextExamples:
+            raise ValueError(f"teacher: {teacher} is a {type(self._teacher).__name__}; expected a classifier of texts")
         self._num_layers = num_layers
         source = dataclasses.replace(source, **self._teacher.example_settings)
         self.read = self.read_validation = source.read

@@ -5,15 +5,29 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor, BertQuestionAnswerer
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertPreprocessor,
+    BertQuestionAnswerer,
+    BertTokenClassifier,
+)
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.training import fine_tune, learning_from, student_of
 from keras_bert.training.run_files import AnotherRunError
 
+from ..support import small
 from ..support.corpus import encoder
 from ..support.messages import error_names
 
 LABELS = ["x", "y", "z"]
+SETTINGS = {  # of each kind of model
+    "classifier": (BertClassifier, {"labels": LABELS}),
+    "token classifier": (BertTokenClassifier, {"labels": LABELS}),
+    "CRF": (BertTokenClassifier, {"labels": ["O", "B-x", "I-x"], "crf": True}),
+    "pretrainer": (BertPretrainer, {}),
+}
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -45,15 +59,13 @@ def test_a_student_has_every_other_layer_of_its_teacher(teacher):
     assert np.any(teacher.encoder.pooler.kernel)  # the two share nothing
 
 
-@pytest.mark.parametrize("kind", [BertClassifier, BertPretrainer])
-def test_with_all_layers_it_is_the_teacher(kind, preprocessor, batch):
-    model = kind(
-        encoder(initializer_range=0.3, num_layers=2),
-        preprocessor,
-        **{"labels": LABELS} if kind is BertClassifier else {},
-    )
+@pytest.mark.parametrize("name", SETTINGS)
+def test_with_all_layers_it_is_the_teacher(name, preprocessor, batch):
+    kind, settings = SETTINGS[name]
+    model = small.shaken(kind(encoder(initializer_range=0.3, num_layers=2), preprocessor, **settings))
     inputs = {name: batch[name] for name in INPUTS + ("masked_lm_positions",) * (kind is BertPretrainer)}
     student = student_of(model, model.encoder.config.num_layers)
+    assert all(map(np.array_equal, student.get_weights(), model.get_weights()))  # those of a CRF, too
     for ours, theirs in zip(*(keras.tree.flatten(each(inputs)) for each in (student, model)), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -114,6 +126,59 @@ def test_the_loss_of_a_classifier(preprocessor, problem_type, batch):
     assert (weights * apart).mean() > 0.01
     alone, together = losses(student, teacher, inputs, targets, 3.0, weights)
     np.testing.assert_allclose(together, 0.5 * alone + 0.5 * (weights * apart).mean(), rtol=1e-5)
+
+
+# Of the teacher and of the student: whether they have a CRF.
+CRFS = {"none": (False, False), "both": (True, True), "the student": (False, True)}
+
+
+def taggers(crfs, preprocessor, layers=2):
+    """A teacher and a student of words with random weights."""
+    return [
+        small.shaken(
+            BertTokenClassifier(encoder(seed, num_layers=layers), preprocessor, ["O", "B-x", "I-x"], 0.0, crf), seed
+        )
+        for seed, crf in enumerate(crfs)
+    ]
+
+
+@pytest.mark.parametrize("weighted", [None, "sentences", "words"])
+@pytest.mark.parametrize("crfs", CRFS.values(), ids=CRFS)
+def test_the_loss_of_a_token_classifier(preprocessor, batch, crfs, weighted):
+    teacher, student = taggers(crfs, preprocessor)
+    inputs = {name: batch[name] for name in INPUTS}
+    random = np.random.default_rng(0)
+    is_word = (random.random(batch["input_mask"].shape) < 0.6) & (batch["input_mask"] > 0)
+    is_word[3] = False
+    targets = np.where(is_word, random.integers(0, 3, is_word.shape), -1)
+    weights = random.uniform(0.5, 2, is_word.shape if weighted == "words" else (16, 1)).astype("float32")
+    divergences = divergence(*(np.float64(model(inputs)) for model in (teacher, student)), temperature=3.0)
+    if weighted:
+        divergences *= weights
+    if weighted == "sentences" and student.crf:  # without a CRF, Keras's loss needs a second axis
+        weights = weights[:, 0]
+    alone, together = losses(student, teacher, inputs, targets, 3.0, weights if weighted else None)
+    assert divergences[is_word].mean() > 0.1
+    np.testing.assert_allclose(together, 0.5 * alone + 0.5 * divergences[is_word].mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_a_student_of_words_is_trained_on_the_first_tokens(preprocessor, crf):
+    """By `fine_tune`, whose first loss is that of the student as it is."""
+    teacher, student = taggers((crf, crf), preprocessor, layers=1)
+    x, y = [["a0.", "b1..", "b2"], ["c2"], ["d0", "d1."]], [["B-x", "I-x", "O"], ["O"], ["O", "B-x"]]
+    packed, targets = student.arrays(x, y)
+    is_word = np.asarray(targets) >= 0
+    assert is_word.sum() == 6 < np.sum(packed["input_mask"]) - 6  # a word has several tokens
+    divergences = divergence(*(np.float64(model(packed)) for model in (teacher, student)), temperature=2.0)[is_word]
+    student.compile("sgd", student.training_loss())
+    alone = float(student.compute_loss(packed, targets, student(packed), training=False))
+    before = [model.get_weights() for model in (teacher, student)]
+    settings = {"epochs": 1, "batch_size": 3, "frozen_layers": 1, "progress": False}
+    (epoch,) = fine_tune(student, (x, y), teacher=teacher, **settings)
+    assert epoch["loss"] == pytest.approx(0.5 * alone + 0.5 * divergences.mean(), rel=1e-5)
+    assert all(map(np.array_equal, teacher.get_weights(), before[0]))
+    assert not any(map(np.array_equal, student.head.get_weights(), before[1][-len(student.head.weights) :]))
 
 
 @pytest.mark.parametrize("pairs", [True, False])
@@ -180,12 +245,20 @@ def test_a_teacher_of_another_kind_is_refused(teacher, pretrained, preprocessor)
     answerer = BertQuestionAnswerer(encoder(), windows)
     other = BertClassifier(encoder(), preprocessor, ["x", "z", "y"])
     wide = BertPretrainer(encoder(hidden_size=64), preprocessor)
+    bio = ["O", "B-x", "I-x"]
+    plain, other_words, crf, iob1 = (
+        BertTokenClassifier(encoder(), preprocessor, labels, crf=each)
+        for labels, each in ((bio, False), (bio[::-1], False), (bio, True), (bio, "IOB1"))
+    )
     for each, learner, options, words in [
         (pretrained, student, {}, ["a BertClassifier", "a BertPretrainer"]),
         (answerer, answerer, {}, ["a BertQuestionAnswerer", "classifiers and pre-trainers"]),
         (teacher, student, {"temperature": 0}, ["temperature", 0, "above 0"]),
         (teacher, other, {}, ["teacher", ["x", "y", "z"], "student", ["x", "z", "y"]]),
         (wide, pretrained, {}, ["teacher", "hidden_size", 64, "student", 32]),
+        (plain, other_words, {}, ["labels", "teacher", bio, "student", bio[::-1]]),
+        (crf, plain, {}, ["teacher", "CRF", "student has none", "crf=True"]),
+        (iob1, crf, {}, ["scheme", "teacher", "IOB1", "student", "BIO"]),
     ]:
         with error_names(ValueError, *words), learning_from(each, learner, **options):
             raise AssertionError

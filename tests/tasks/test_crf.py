@@ -3,14 +3,19 @@
 import importlib.util
 import itertools
 import json
+import logging
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from keras_bert import CRF, BertTokenClassifier
+from keras_bert.inference import onednn
+from keras_bert.saved_model import export_serving
 from keras_bert.tasks.entities import allowed_transitions
+from keras_bert.training import fine_tune
 
 from ..support.messages import error_names
 from ..support.processes import run_python
@@ -199,8 +204,6 @@ def all_three(crf, emissions, labels, mask):
 
 
 def test_any_batch_and_length_take_one_graph():
-    import tensorflow as tf
-
     crf = layer()
     shapes = [tf.TensorSpec([None, None, 5]), *(tf.TensorSpec([None, None], kind) for kind in (tf.int32, tf.bool))]
     traced = tf.function(lambda *given: all_three(crf, *given), shapes)
@@ -209,6 +212,20 @@ def test_any_batch_and_length_take_one_graph():
         results = traced(emissions, labels.astype("int32"), mask)
         for ours, theirs in zip(results, all_three(crf, emissions, labels, mask), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("compiled", [None, False, True], ids=["eager", "graph", "XLA"])
+@pytest.mark.parametrize("shape", [(0, 3, 5), (2, 0, 5), (0, 0, 5)], ids=["no sentences", "no words", "neither"])
+def test_no_sentences_and_sentences_without_words_have_empty_answers(shape, compiled):
+    crf = layer()
+    emissions, labels, mask = np.zeros(shape, "float32"), np.zeros(shape[:2], "int32"), np.zeros(shape[:2], bool)
+    specs = [tf.TensorSpec([None, None, 5]), *(tf.TensorSpec([None, None], kind) for kind in (tf.int32, tf.bool))]
+    call = lambda *columns: all_three(crf, *columns)  # noqa: E731
+    call = call if compiled is None else tf.function(call, specs, jit_compile=compiled)
+    likelihoods, best, marginals = call(emissions, labels, mask)
+    assert np.array_equal(likelihoods, np.zeros(shape[0]))
+    assert (best.shape, marginals.shape) == (shape[:2], shape)
+    assert np.shape(crf.loss(labels, emissions)) == ()
 
 
 def test_long_sentences_lose_no_precision():
@@ -235,7 +252,8 @@ def test_sums_are_in_float32_whatever_the_policy(dtype):
     (lambda: CRF(0), ("num_labels", "0", "1 or more")),
     (lambda: CRF(5, scheme="BIO"), ("both",)),
     (lambda: CRF(2, scheme="BIO", labels=LABELS), ("5 labels", "num_labels", "2")),
-    (lambda: CRF(5, scheme="IO", labels=LABELS), ("scheme", "'IO'", "BIO")),
+    (lambda: CRF(5, scheme="IO", labels=LABELS), ("scheme", "'IO'", "BIO, BIOES, BILOU, BMES, IOB1, IOE")),
+    (lambda: allowed_transitions(LABELS, "IOB2"), ("scheme", "'IOB2'", "BIO, BIOES")),
     (lambda: CRF(5, scheme="IOE", labels=LABELS), ("'B-LOC'", "IOE", "I, E")),
     (lambda: CRF(5).decode(ops.zeros([1, 2, 4])), ("4 labels", "num_labels", "5")),
 ])  # fmt: skip
@@ -275,14 +293,21 @@ def test_windows_are_one_sentence_to_the_crf(small_preset, untraced):
     whole = tagger_of(small_preset)
     cut = tagger_of(small_preset, long_text="windows", sequence_length=6)
     words, tags = [[*itertools.chain(*WORDS)]], [[*itertools.chain(*TAGS)]]
-    _, targets = cut.arrays(words, tags)
+    packed, targets = cut.arrays(words, tags)
     assert len(targets.shape) == 3
     random = np.random.default_rng(0)
     emissions = random.normal(size=(*targets.shape, 5)).astype("float32")
     first = np.array(targets) >= 0
     expected = whole.crf.log_likelihood(emissions[first][None], np.array(targets)[first][None])
     np.testing.assert_allclose(cut.training_loss()(targets, emissions), -expected[0] / first.sum(), rtol=1e-5)
-    assert all(each["label"] for each in cut.tag(words)[0])
+    (answers,) = cut.tag(words)
+    emissions = np.array(cut(packed))
+    path, marginals = cut.crf.decode(emissions[first][None])[0], cut.crf.marginals(emissions[first][None])[0]
+    assert [each["label"] for each in answers] == [LABELS[each] for each in path]
+    expected = np.array(marginals)[np.arange(len(path)), path]
+    np.testing.assert_allclose([each["probability"] for each in answers], expected, atol=1e-5)
+    by_window = cut.crf.marginals(emissions[0], first[0])  # the answers of sentences that end with their windows
+    assert np.abs(np.array(by_window)[first[0]] - marginals).max() > 0.01
 
 
 def test_a_preset_keeps_the_crf_in_a_file_of_its_own(small_preset, tmp_path):
@@ -304,9 +329,101 @@ def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
     np.testing.assert_array_equal(model.crf.transitions, transitions)
 
 
-def gradients(crf, emissions, labels, mask):
-    import tensorflow as tf
+def test_lora_trains_the_crf_and_its_answers_stay_when_it_is_merged(small_preset, untraced):
+    model = tagger_of(small_preset, dropout=0.0)
+    before, kernel = model.crf.get_weights(), model.encoder.blocks[0].attention.qkv.kernel
+    kernel_before, seen = np.array(kernel), []
+    tag = keras.callbacks.LambdaCallback(on_train_end=lambda logs: seen.append(model.tag(WORDS)))
+    fine_tune(model, (WORDS, TAGS), lora_rank=2, epochs=1, learning_rate=0.1, progress=False, callbacks=[tag])
+    assert not any(map(np.array_equal, model.crf.get_weights(), before))
+    assert np.linalg.matrix_rank(kernel - kernel_before, tol=1e-5) == 2  # merged
+    assert_alike(model.tag(WORDS), seen[-1])
 
+
+@pytest.mark.parametrize("precision", [
+    pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
+    pytest.param("int8", marks=pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")),
+])  # fmt: skip
+def test_a_low_precision_gives_nearly_the_same_answers(small_preset, precision):
+    model = tagger_of(small_preset)
+    exact = model.tag(WORDS)
+    model.set_precision(precision)
+    answers = model.tag(WORDS)
+    assert_alike(answers, exact, atol={"bfloat16": 0.01, "int8": 0.05}[precision])
+    assert answers != exact  # it is another arithmetic
+
+
+def assert_alike(answers, expected, atol=1e-5):
+    """Answers of `tag` with the same words and labels, and nearly the same probabilities."""
+    rows, others = ([word for sentence in each for word in sentence] for each in (answers, expected))
+    assert [len(each) for each in answers] == [len(each) for each in expected]
+    for row, other in zip(rows, others, strict=True):
+        assert row == {**other, "probability": pytest.approx(other["probability"], abs=atol)}
+
+
+TEXTS = ["Ada Lovelace sang", "", "in New York", " \t"]
+
+
+def check_served(model, serve):
+    """Compares outputs of a serving function with the answers of `tag`."""
+    served = {name: value.numpy() for name, value in serve(TEXTS).items()}
+    for row, text in enumerate(TEXTS):
+        (answers,) = model.tag([text.split()])
+        count = len(answers)
+        assert [each.decode() for each in served["words"][row, :count]] == text.split()
+        assert [each.decode() for each in served["labels"][row, :count]] == [each["label"] for each in answers]
+        expected = [each["probability"] for each in answers]
+        np.testing.assert_allclose(served["probabilities"][row, :count], expected, atol=1e-5)
+        for name, padding in (("words", b""), ("labels", b""), ("probabilities", 0), ("starts", -1)):
+            assert (served[name][row, count:] == padding).all()
+    for texts in ([""], []):
+        for name, value in serve(texts).items():
+            assert value.shape == (len(texts), 0), name
+
+
+def test_empty_strings_and_batches_are_served(small_preset, untraced):
+    model = tagger_of(small_preset)
+    assert model.tag([[], ["Ada"], []])[::2] == [[], []]
+    assert model.tag([[]]) == [[]]
+    check_served(model, lambda texts: model.serve(tf.constant(texts, tf.string)))
+
+
+@pytest.mark.slow
+def test_a_saved_model_answers_as_tag_does(small_preset, tmp_path):
+    model = tagger_of(small_preset)
+    export_serving(model, tmp_path)
+    signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
+    check_served(model, lambda texts: signature(text=tf.constant(texts, tf.string)))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("pooler", [False, True])
+def test_transformers_reads_a_preset_and_gives_the_emissions(small_preset, tmp_path, caplog, pooler):
+    """Without a warning, unless there is a pooler, which its models for words do not have."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    model = tagger_of(small_preset, pooler=pooler)
+    model.save_preset(tmp_path)
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)
+    try:
+        theirs, report = transformers.AutoModelForTokenClassification.from_pretrained(
+            tmp_path, output_loading_info=True
+        )
+    finally:
+        logger.removeHandler(caplog.handler)
+    unused = {"unexpected_keys": {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}} if pooler else {}
+    assert len([each for each in caplog.records if each.name.startswith("transformers")]) == len(unused)
+    assert {name: set(names) for name, names in report.items() if names} == unused
+    assert theirs.config.id2label == dict(enumerate(LABELS))
+    packed, _ = model.arrays(WORDS, TAGS)
+    names = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
+    with torch.no_grad():
+        logits = theirs.eval()(**{name: torch.tensor(packed[ours].numpy()) for name, ours in names.items()}).logits
+    is_token = np.array(packed["input_mask"]) > 0
+    np.testing.assert_allclose(np.array(model(packed))[is_token], logits.numpy()[is_token], atol=1e-5)
+
+
+def gradients(crf, emissions, labels, mask):
     emissions = tf.constant(emissions)
     with tf.GradientTape() as tape:
         tape.watch(emissions)

@@ -19,7 +19,7 @@ TABLE = {
     "O I-X": [("X", 1, 2)],
     "B-Y I-X I-X": [("Y", 0, 1), ("X", 1, 3)],
     "I-Y I-X": [("Y", 0, 1), ("X", 1, 2)],
-    # IOBES, in order and not.
+    # BIOES, in order and not.
     "S-X B-X I-X E-X S-Y": [("X", 0, 1), ("X", 1, 4), ("Y", 4, 5)],
     "S-X I-X": [("X", 0, 1), ("X", 1, 2)],
     "S-X E-X": [("X", 0, 1), ("X", 1, 2)],
@@ -50,7 +50,7 @@ def test_parts_of_speech():
 
 
 def _ends(before, label, type_before, type_now):
-    """`endOfChunk` of conlleval.pl, with the lines for single words of its version for IOBES."""
+    """`endOfChunk` of conlleval.pl, with the lines for single words of its version for BIOES."""
     ends = (before, label) in [("B", "B"), ("B", "O"), ("I", "B"), ("I", "O")]
     ends |= (before, label) in [("E", "E"), ("E", "I"), ("E", "O"), ("E", "B"), ("B", "S"), ("I", "S"), ("E", "S")]
     ends |= before == "S"
@@ -87,12 +87,12 @@ def test_all_short_sentences_are_read_as_conlleval_does():
 
 # The letters of an entity of one word, of two and of four.
 SCHEMES = {
-    "IOB2": ("B", "BI", "BIII"),
-    "IOBES": ("S", "BE", "BIIE"),
+    "BIO": ("B", "BI", "BIII"),
+    "BIOES": ("S", "BE", "BIIE"),
     "BILOU": ("U", "BL", "BIIL"),
     "BMES": ("S", "BE", "BMME"),
     "BMEW": ("W", "BE", "BMME"),
-    "IOE2": ("E", "IE", "IIIE"),
+    "IOE": ("E", "IE", "IIIE"),
 }
 
 
@@ -110,7 +110,7 @@ def test_each_scheme_marks_the_same_entities(scheme):
             entities.append((kind, len(labels), len(labels) + length))
             labels += [*(f"{letter}-{kind}" for letter in by_length[length]), *["O"] * generator.randrange(2)]
         assert find_entities(labels, known) == entities
-        assert find_entities(known.iobes(labels)) == entities
+        assert find_entities(known.bioes(labels)) == entities
 
 
 def test_schemes_are_read_as_seqeval_reads_them():

@@ -191,7 +191,7 @@ def test_confusion_matrix():
     (metrics.entity_f1, ([["O"]], []), ("1 sentences", "0")),
     (metrics.entity_f1, ([], []), ("0 sentences",)),
     (metrics.entity_f1, ([["O"], ["O", "O"]], [["O"], ["O"]]), ("sentence 2", "2 labels", "1 predictions")),
-    (metrics.entity_f1, ([["O"]], [["person"]]), ("'person'", "IOB2")),
+    (metrics.entity_f1, ([["O"]], [["person"]]), ("'person'", "BIO")),
     (metrics.confusion_matrix, ([0, 1], [0, 2], [0, 1]), ("2", "classes, 0, 1")),
     (metrics.confusion_matrix, ([0, 1], [0], [0, 1]), ("shape",)),
 ])  # fmt: skip

@@ -24,9 +24,13 @@ PRAISE = set(WORDS[:4])
 _NUMBERED = re.compile(r"^bert_encoder(_\d+)?/")  # Keras counts the models of a process
 ROWS = 37  # with 16 rows a batch, 5 are left over: for 3 replicas 2, 2 and 1
 EPOCHS = 2
-ALL = ("classified", "tagged", "answered", "taught", "pretrained")
+ALL = ("classified", "tagged", "tagged_by_crf", "answered", "taught", "pretrained")
 # A step on replicas takes many times as long to trace as on one: each job is done on one kind of them.
-JOBS = {"one": ALL, "mirrored": ("tagged", "answered", "taught"), "multi_worker": ("classified", "pretrained")}
+JOBS = {
+    "one": ALL,
+    "mirrored": ("tagged", "tagged_by_crf", "answered", "taught"),
+    "multi_worker": ("classified", "pretrained"),
+}
 
 
 def sentences() -> list[list[str]]:
@@ -71,6 +75,21 @@ def tagged():
     settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "clip_norm": 0.5, "accumulate": 2}
     history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
     return model, [entry[name] for entry in history for name in ("loss", "accuracy")], np.zeros(0)
+
+
+def tagged_by_crf():
+    """fine_tune with a CRF, which learns from a teacher with one."""
+    teacher, model = (
+        BertTokenClassifier(*encoder_and_preprocessor(sequence_length=None), labels=["O", "B-x", "I-x"], crf=True)
+        for _ in range(2)
+    )
+    for variable in teacher.trainable_variables:
+        variable.assign(1.5 * variable)
+    kinds = [[word in PRAISE for word in words] for words in sentences()]
+    y = [["BI"[i > 0 and row[i - 1]] + "-x" if row[i] else "O" for i in range(len(row))] for row in kinds]
+    settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "teacher": teacher}
+    history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
+    return model, [entry[name] for entry in history for name in ("loss", "f1")], np.zeros(0)
 
 
 def answered():
@@ -119,7 +138,8 @@ def main(kind: str, folder: Path, result: Path) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     devices = strategy(kind)
     found = {}
-    jobs = {"classified": classified, "tagged": tagged, "answered": answered, "taught": taught}
+    jobs = {"classified": classified, "tagged": tagged, "tagged_by_crf": tagged_by_crf}
+    jobs |= {"answered": answered, "taught": taught}
     jobs["pretrained"] = functools.partial(pretrained, folder / "records", folder / f"run_{kind}")
     for name in JOBS[kind]:
         with devices.scope():

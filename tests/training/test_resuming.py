@@ -11,12 +11,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, files
+from keras_bert import BertClassifier, BertTokenClassifier, files
 from keras_bert.training import fine_tune, report, run_files
 from keras_bert.training.loop import Interrupted, first_signal_deferred
 from keras_bert.training.run_files import AnotherRunError, FinishedError, load_state, position, seal
 
-from ..support import reviews
+from ..support import reviews, small
 from ..support.data import ROOT
 from ..support.messages import assert_names, error_names
 from ..support.reviews import classifier, examples
@@ -247,6 +247,31 @@ def test_a_run_that_stops_at_any_step_ends_as_the_unbroken_one(unbroken, tmp_pat
     rest = {**settings, "checkpoint_seconds": 0}
     stop_at = STEPS - step + 1 if settings.get("lora_rank") else None  # never: it does not begin again
     assert_same(trained(tmp_path, stop_at=stop_at, **rest), trained(**rest) if stop_at else unbroken)
+
+
+def trained_crf(directory=None, stop_at=None):
+    """A tagger whose CRF starts from the labels: its weights and random state, or None where it stopped on the way."""
+    model = small.task(BertTokenClassifier, ["O", "B-x", "I-x"], crf=True, dropout=0.3, scale=0.1)
+    model.crf.set_weights([np.zeros_like(each) for each in model.crf.get_weights()])
+    texts, labels = examples(8)
+    x = [text.split() for text in texts]
+    y = [
+        ["O" if label == "bad" else "IB"[not i] + "-x" for i in range(len(words))]
+        for words, label in zip(x, labels, strict=True)
+    ]
+    try:
+        fine_tune(model, (x, y), directory=directory, callbacks=[StopAt(stop_at)] if stop_at else [], **SETTINGS)
+    except Stop:
+        return None
+    return values(model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [1, 3])
+def test_a_crf_that_stops_at_any_step_ends_as_the_unbroken_one(tmp_path, step):
+    assert trained_crf(tmp_path, stop_at=step) is None
+    for value, expected in zip(trained_crf(tmp_path), trained_crf(), strict=True):
+        np.testing.assert_array_equal(value, expected)
 
 
 @pytest.mark.slow

@@ -63,6 +63,12 @@ TASKS = {
         None,
     ),
     "tokens": (lambda: BertTokenClassifier(encoder(), preprocessor(), ["a", "b", "c"]), PACKED, TAGS, None),
+    "CRF": (
+        lambda: BertTokenClassifier(encoder(), preprocessor(), ["O", "B-x", "I-x"], crf=True),
+        PACKED,
+        TAGS,
+        None,
+    ),
     "question answerer": (lambda: BertQuestionAnswerer(encoder(), preprocessor(stride=4)), PACKED, SPANS, None),
     "masked words": (lambda: BertMaskedLM(encoder(pooler=False)), POSITIONS, TOKENS, IS_PREDICTION),
     "pretrainer": (
@@ -122,6 +128,7 @@ def check_same(*arguments, **settings):
     ("task", "settings"),
     [
         ("tokens", {"frozen": True}),  # a smaller step is compiled
+        pytest.param("CRF", {"frozen": True}, marks=pytest.mark.slow),
         pytest.param("windows", {"steps": 2}, marks=pytest.mark.slow),
         pytest.param("question answerer", {"kind": LAMB}, marks=pytest.mark.slow),
         pytest.param("pretrainer", {"kind": LAMB, "steps": 2}, marks=pytest.mark.slow),
@@ -132,26 +139,29 @@ def test_same_training(task, settings):
     check_same(*TASKS[task], **settings)
 
 
-@pytest.mark.parametrize("task", ["classifier", "several labels", "numbers", "tokens", "question answerer"])
+@pytest.mark.parametrize("task", ["classifier", "several labels", "numbers", "tokens", "CRF", "question answerer"])
 def test_same_loss(task):
     make, _, y, _ = TASKS[task]
     loss = make().training_loss()
     units = 2 if task == "question answerer" else 3
-    logits = GENERATOR.normal(size=(*MASK.shape, units) if task in ("tokens", "question answerer") else (ROWS, units))
+    logits = GENERATOR.normal(
+        size=(*MASK.shape, units) if task in ("tokens", "CRF", "question answerer") else (ROWS, units)
+    )
     logits = logits.astype("float32")
     compiled = tf.function(lambda: loss(y, logits), jit_compile=True)
     np.testing.assert_allclose(compiled(), loss(y, logits), rtol=1e-5)
 
 
 @pytest.mark.slow
-def test_same_training_by_a_teacher():
-    _, *data = TASKS["classifier"]
+@pytest.mark.parametrize("task", ["classifier", "CRF"])
+def test_same_training_by_a_teacher(task):
+    make, *data = TASKS[task]
     found = []
     for jit_compile in (False, True):
         keras.utils.set_random_seed(1)
-        teacher = classifier()
+        teacher = make()
         keras.utils.set_random_seed(0)
-        student = classifier()
+        student = make()
         with learning_from(teacher, student):
             found.append(trained(jit_compile, lambda model=student: model, *data))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=1e-5)
