@@ -131,8 +131,7 @@ class FineTuningRecipe(Recipe):
     few_shot: bool | None = _field(
         None,
         "",
-        "Learn from pairs of texts first, then fit the head of a classifier; by default, if the classes of a new head "
-        f"have at most {FEW_EXAMPLES} texts on average, and epochs is not set",
+        f"Learn from pairs of texts, then fit the head; by default up to {FEW_EXAMPLES} texts per class of a new head",
     )
     patience: int | None = _field(
         None, "1 or more", "The number of epochs without improvement after which training ends"

@@ -43,7 +43,7 @@ def test_each_field_has_one_line_of_help_and_a_default_within_its_limits(name):
 BAD = {"a number between 0 and 1": 1, "1 or more": 0, "0 or more": -1, "a number above 0": 0, "a share, 0 to 1": 1.5}
 
 
-@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"steps", "class_weight"}))
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"steps", "class_weight", "few_shot"}))
 def test_bad_values_are_refused_by_name(name):
     limits = FIELDS[name][1].metadata["limits"]
     bad = BAD.get(limits, "sgd")
@@ -62,6 +62,9 @@ def test_bad_values_are_refused_by_name(name):
         ({"learning_rate": float("inf")}, ValueError, ["learning_rate", "inf", "above 0"]),
         ({"warmup": -0.1}, ValueError, ["warmup", -0.1, "0 to 1"]),
         ({"class_weight": {"good": 1, "bad": -1.0}}, ValueError, ["class_weight of bad", -1.0, "0 or more"]),
+        ({"class_weight": "even"}, TypeError, ["class_weight", "'even'", "dict", "balanced"]),
+        ({"few_shot": "sgd"}, TypeError, ["few_shot", "'sgd'", "True or False"]),
+        ({"few_shot": True, "batch_tokens": 9}, ValueError, ["few_shot", "batch_tokens", "batch_size"]),
     ],
 )
 def test_values_of_another_type_or_out_of_range_are_refused(settings, error, words):
@@ -111,7 +114,7 @@ def test_few_examples_have_more_epochs(count, settings, epochs):
         given = kind(**settings)
         found = given.for_examples(count)
         assert type(found) is kind
-        assert vars(found) == {**vars(given), "epochs": epochs}
+        assert vars(found) == {**vars(given), "epochs": epochs, "few_shot": False}
 
 
 @pytest.mark.parametrize(
@@ -140,6 +143,8 @@ def test_commands_have_the_fields_as_options(names):
     expected = {field.name: field for field in dataclasses.fields(COMMANDS[names])}
     if names[-1] == "answer":
         del expected["class_weight"]
+    if names != ("finetune", "classify"):
+        expected.pop("few_shot", None)
     assert found.keys() & FIELDS.keys() == expected.keys()
     for name, field in expected.items():
         names = {"validation_split": ["eval_split", name]}.get(name, [name])  # as --eval is validation

@@ -61,6 +61,7 @@ def _output_layer(scope: str) -> Layers:
 _GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"
 _BERT = dataclasses.replace(
     FAMILIES["bert"],
+    rare={},
     values={"activation": "gelu_tanh"},
     choices=_WITH_TANH,
     endings={"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""},
@@ -81,6 +82,7 @@ _BERT = dataclasses.replace(
 )
 _ALBERT = dataclasses.replace(
     FAMILIES["albert"],
+    rare={},
     choices=_WITH_TANH,
     endings=_BERT.endings,
     storage=_BERT.storage,
@@ -99,6 +101,7 @@ _ALBERT = dataclasses.replace(
 # ELECTRA's discriminator, which is the part to fine-tune.
 _ELECTRA = dataclasses.replace(
     FAMILIES["electra"],
+    rare={},
     endings=_BERT.endings,
     storage=Storage(),
     embeddings={**_embeddings("electra/embeddings"), "embeddings/projection": "electra/embeddings_project"},

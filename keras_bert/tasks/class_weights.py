@@ -46,8 +46,8 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
         float32 of the same shape.
 
     Example:
-        >>> balanced_weights(np.array([6, 2])).round(3).tolist()
-        [0.667, 2.0]
+        >>> balanced_weights(np.array([4, 1])).tolist()
+        [0.625, 2.5]
     """
     total = counts.sum(axis=-1, keepdims=True)
     classes = np.count_nonzero(counts, axis=-1, keepdims=True)

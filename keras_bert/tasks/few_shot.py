@@ -81,7 +81,7 @@ def texts_of_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
     """Computes the mean number of texts of a class; None if `few_shot` is impossible or the head is trained."""
     if not _can_learn(model) or len(columns_of(x)) > 1 or not model.is_new_head:
         return None
-    if importlib.util.find_spec("sklearn") is None:
+    if y is None or importlib.util.find_spec("sklearn") is None:
         return None
     targets = np.asarray(model.targets(y))
     if targets.ndim > 1:

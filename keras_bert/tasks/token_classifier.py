@@ -355,6 +355,10 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if self.crf is not None:
             self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 
+    def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
+        sample_weight = sample_weight if self.crf is not None else _weights_of_words(sample_weight, y)
+        return super().label_parts(x, y, y_pred, sample_weight)
+
     def check_teacher(self, teacher: BertTask) -> None:
         super().check_teacher(teacher)
         assert isinstance(teacher, BertTokenClassifier)
@@ -426,7 +430,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if y is None:
             return super().compute_metrics(x, y, y_pred, sample_weight)
         is_word = tf.not_equal(y, tf.cast(_IGNORED, y.dtype))
-        columns = (y, y_pred, sample_weight)
+        columns = (y, y_pred, _weights_of_words(sample_weight, y))
         word_columns = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
         return super().compute_metrics(x, *word_columns)
 
@@ -547,6 +551,13 @@ def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
         raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
     if len(words) != len(labels):
         raise ValueError(f"sentence {sentence} (from 0) has {len(words)} words, but {len(labels)} labels")
+
+
+def _weights_of_words(sample_weight: Tensor | None, y: Tensor) -> Tensor | None:
+    """Repeats the weights of sentences, `[batch]`, for their words; weights of words stay as they are."""
+    if sample_weight is None or len(sample_weight.shape) != 1:
+        return sample_weight
+    return tf.broadcast_to(tf.reshape(sample_weight, (-1, *(1,) * (len(y.shape) - 1))), tf.shape(y))
 
 
 def _count_kept_tokens(mask: tf.Tensor) -> tf.Tensor:

@@ -244,7 +244,7 @@ def test_settings_of_other_families_that_are_not_supported(tmp_path, change, wor
 SWITCHES = [
     {"gated": True},
     {"rope_theta": 10.0},
-    {"pooling": "mean"},
+    {"pooling": "late"},
     {"norm_bias": False},
     {"embedding_size": 8},
     {"positions_after_padding": True},

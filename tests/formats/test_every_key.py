@@ -49,6 +49,7 @@ BERT_OBEYED: dict[str, Any] = {
     "initializer_range": 0.3,
     "layer_norm_eps": 0.3,
     "pad_token_id": 3,
+    "classifier_pooling": "mean",
 }
 # Key -> the supported value, and another one.
 EVERYWHERE_ONLY = {
@@ -126,7 +127,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]], set[str]]] =
         {
             **{key: BERT_OBEYED[key] for key in ("vocab_size", "max_position_embeddings", "initializer_range")},
             **{"pad_token_id": 3, "dim": 24, "n_layers": 8, "n_heads": 2, "hidden_dim": 22},
-            **{"activation": "relu", "dropout": 0.3, "attention_dropout": 0.3},
+            **{"activation": "relu", "dropout": 0.3, "attention_dropout": 0.3, "classifier_pooling": "mean"},
             "hidden_size": {"hidden_size": 24, "dim": None},
             "num_hidden_layers": {"num_hidden_layers": 8, "n_layers": None},
             "num_attention_heads": {"num_attention_heads": 2, "n_heads": None},

@@ -72,6 +72,13 @@ def test_the_weight_of_a_label_counts_for_its_words(class_weight):
     assert history[0]["loss"] == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_sentence_may_have_a_weight():
+    losses, _ = word_losses(tagger())
+    weights = np.repeat([2.0, 1.0, 0.5, 0.0], [len(row) for row in LABELS])
+    fitted = fitted_loss(tagger(), SENTENCES, LABELS, sample_weight=np.array([2.0, 1.0, 0.5, 0.0]))
+    assert fitted == pytest.approx((losses * weights).mean(), rel=1e-5)
+
+
 def test_words_in_windows_are_weighted_once():
     """A word that lies in two windows counts in one of them."""
     x, y = [["a", "cold", "river"] * 6], [["B-X", "O", "O"] * 6]
