@@ -57,7 +57,7 @@ def fine_tune(
     normalization do not decay), linear warmup and linear decay of the learning rate, gradients clipped by their norm,
     and batches of similar length. By default, there are three epochs. Few examples get as many epochs as make 200
     updates, but at most 20. A new classifier of single texts with few texts of each class learns from pairs of them,
-    with a warning, unless `epochs` is set; see `training.few_shot`. For regression, the bias of a new head starts at
+    with a warning, unless `epochs` is set; see `tasks.few_shot`. For regression, the bias of a new head starts at
     the mean of the labels, and its kernel starts and learns in units of their standard deviation, so that the scale of
     the labels does not matter.
 
