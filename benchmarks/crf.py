@@ -1,6 +1,6 @@
 """Named entities with and without a CRF: F1, forbidden transitions, and the cost of training and of answers.
 
-python benchmarks/crf.py [--sets wnut17,names] [--seeds 3] [--epochs 3] [--sentences 2000]
+python benchmarks/crf.py [--sets wnut17,names] [--seeds 3] [--epochs 3] [--sentences 2000] [--learning-rate 3e-4]
 
 A row for each data set: the mean F1 over the seeds, by seqeval, the number of transitions in the answers that BIO
 forbids, and the ratio of processor times with and without a CRF. `wnut17`: rare entities of social media, tested on the
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=2000)
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{cores()} cores; {versions(['tensorflow', 'keras', 'seqeval'])}")
@@ -98,7 +99,8 @@ def main() -> None:
                 keras.utils.set_random_seed(seed)
                 model = BertTokenClassifier.from_preset("all-MiniLM-L6-v2", labels=labels, crf=crf)
                 begin = time.process_time()
-                fine_tune(model, (x, y), epochs=arguments.epochs, seed=seed, learning_rate=1e-4, progress=False)
+                settings = {"epochs": arguments.epochs, "learning_rate": arguments.learning_rate, "seed": seed}
+                fine_tune(model, (x, y), progress=False, **settings)
                 trained = time.process_time()
                 answers = model.answers(test[0])
                 answered = time.process_time()

@@ -568,6 +568,8 @@ def split_settings(
     if task not in FROM_FILES:
         raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")
     source, recipe = split_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
+    if recipe.few_shot and task != "classify":
+        raise ValueError(f"few_shot is for the task 'classify', not {task!r}; leave it out")
     if validation is not None and recipe.validation_split is not None:
         raise ValueError("validation and validation_split exclude each other; pass only one")
     return source, recipe

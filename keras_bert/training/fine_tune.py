@@ -216,7 +216,7 @@ def train_on(
         step = Distillation(teacher, recipe.temperature)
     with adapting(model, recipe.frozen_layers, recipe.lora_rank), model.training_with(step):
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
-        if message := _few_updates_warning(recipe, updates):
+        if not recipe.few_shot and (message := _few_updates_warning(recipe, updates)):
             warnings.warn(message, stacklevel=3)
         run = Run(model, Path(directory) if directory else None, settings)
         model.start_from(examples.targets)

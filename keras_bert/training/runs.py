@@ -133,6 +133,8 @@ def fine_tune_files(
     source, recipe = split_settings(task, validation, settings)
     if (teacher is None) != (num_layers is None) or (teacher is not None and task != "classify"):
         raise ValueError("a student needs the task 'classify', teacher and num_layers")
+    if recipe.few_shot and teacher is not None:
+        raise ValueError("few_shot and teacher exclude each other; leave one of them out")
     directory = RunDirectory(output, overwrite, (train, validation, preset if teacher is None else teacher))
     report.check_installed()
 
@@ -152,7 +154,7 @@ def fine_tune_files(
         texts_of_class = None if recipe.batch_tokens else learner.texts_of_class(preset, training_examples)
         examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, texts_of_class)
         if chosen.few_shot:
-            learner = learner.for_few_shot(preset)
+            learner = source = source.for_few_shot(preset)
             if recipe.few_shot is None:
                 log(few_shot.notice(texts_of_class))
         recipe = chosen
@@ -220,9 +222,6 @@ class _Student:
 
     def texts_of_class(self, preset: str | Path, examples: Examples) -> None:
         """Returns None: a student learns from its teacher, not by `few_shot`."""
-
-    def for_few_shot(self, preset: str | Path) -> _Student:
-        return self
 
     def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
         self._teacher.targets(examples.xy[1])  # raises ValueError if the teacher lacks a label

@@ -13,7 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from keras_bert import BertClassifier, BertReranker
 from keras_bert.recipe import FEW_EXAMPLES, FineTuningRecipe
 from keras_bert.tasks.few_shot import batches_of_pairs, pair_losses, texts_of_class
-from keras_bert.training import fine_tune
+from keras_bert.training import fine_tune, fine_tune_files
 
 from ..support import small
 from ..support.commands import invoke
@@ -235,4 +235,15 @@ def test_the_command_learns_by_pairs_and_says_so(tmp_path):
     assert_names(result.stderr, "few examples", 4, "few_shot")
     config = json.loads((tmp_path / "model/config.json").read_text())
     assert config["classifier_pooling"] == "unit_mean"
-    assert "| few_shot | True |" in (tmp_path / "model/report.md").read_text()
+    report = (tmp_path / "model/report.md").read_text()
+    assert "| few_shot | True |" in report
+    assert "| pooling | unit_mean |" in report
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [("tag", {}, ["'tag'", "'classify'"]), ("classify", {"teacher": "teacher", "num_layers": 1}, ["teacher"])],
+)
+def test_a_run_on_files_refuses_it_before_it_reads_them(task, settings, words, tmp_path):
+    with error_names(ValueError, "few_shot", *words):
+        fine_tune_files(task, tmp_path / "none", tmp_path / "model", few_shot=True, **settings)
