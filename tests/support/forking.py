@@ -4,6 +4,7 @@ The import takes more processor time than most of these programs. Tests of the i
 process leaves start Python itself.
 """
 
+import atexit
 import functools
 import gc
 import importlib
@@ -11,6 +12,7 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +25,7 @@ from pathlib import Path
 def commands() -> Path:
     """Starts that process. Returns a directory with `python` and `keras-bert`, for the front of PATH."""
     folder = Path(tempfile.mkdtemp(prefix="forking-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name, first in (("python", ""), ("keras-bert", "-m keras_bert.cli")):
         (folder / name).write_text(f'#!/bin/sh\nexec {sys.executable} -SE {__file__} {folder}/socket {first} "$@"\n')
         (folder / name).chmod(0o755)
