@@ -49,6 +49,7 @@ class Case(NamedTuple):
         text: settings of the preprocessor.
         loss: the loss, if the task has none of its own.
         head: the name of its class in Hugging Face's `config.json`.
+        config: fields of `BertConfig`.
     """
 
     kind: type
@@ -61,10 +62,11 @@ class Case(NamedTuple):
     head: str
     text: dict[str, Any]
     loss: str | None = None
+    config: dict[str, Any] = {}  # noqa: RUF012
 
     def model(self, **config: Any) -> Any:
         """A new model, always with the same weights; `config` are fields of `BertConfig`."""
-        encoder = small.encoder(**{"num_layers": 1, **config})
+        encoder = small.encoder(**{"num_layers": 1, **self.config, **config})
         return small.shaken(self.kind(encoder, small.preprocessor(**self.text), **self.settings))
 
     def model_without_dropout(self) -> Any:
@@ -113,6 +115,11 @@ CASES = {
         BertClassifier, {**LABELS, "pairs": True}, "classify", PAIR,
         lambda row: {name: row[name] for name in ("label", "probability")},
         PAIR, ["a", "b", "b", "c"], "BertForSequenceClassification", {},
+    ),
+    "classes by the mean of tokens": Case(
+        BertClassifier, LABELS, "classify", (TEXTS,),
+        lambda row: {name: row[name] for name in ("label", "probability")},
+        TEXTS, ["a", "b", "b", "c"], "BertModel", {}, config={"pooler": False, "pooling": "unit_mean"},
     ),
     "several labels": Case(
         BertClassifier, {**LABELS, "problem_type": MultiLabel.NAME}, "classify", (TEXTS,), _probable,
