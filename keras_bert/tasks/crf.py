@@ -181,8 +181,9 @@ class CRF(keras.layers.Layer):
         """Initializes the scores of starts, transitions and ends from labelled sentences, if all scores are 0.
 
         Use it before training at low learning rates: at those of fine-tuning a BERT, scores that start at 0 stay close
-        to 0. A transition's score is `log p(after | before) - log p(after)`, with one added to each count. With
-        emissions `log p(label | word)`, the model is then a hidden Markov model.
+        to 0. A transition's score is `log p(after | before) - log p(after)`. With emissions `log p(label | word)`, the
+        model is then a hidden Markov model, so let emissions start from `log p(label)`. One is added to the count of
+        each label; and to those of the labels after another one, one in all, shared as `p(after)`.
 
         Args:
             sentences: for each sentence, the indices of its labels, without masked positions.
@@ -190,12 +191,8 @@ class CRF(keras.layers.Layer):
         if not self.built:
             self.build()
         num_labels = self.num_labels
-        start, pairs, end, label_counts = (
-            np.ones(num_labels),
-            np.ones((num_labels, num_labels)),
-            np.ones(num_labels),
-            np.ones(num_labels),
-        )
+        start, pairs, end = np.zeros(num_labels), np.zeros((num_labels, num_labels)), np.zeros(num_labels)
+        label_counts = np.ones(num_labels)
         for labels in map(np.asarray, sentences):
             if labels.size:
                 start[labels[0]] += 1
@@ -203,13 +200,9 @@ class CRF(keras.layers.Layer):
                 np.add.at(pairs, (labels[:-1], labels[1:]), 1)
                 np.add.at(label_counts, labels, 1)
         frequencies = label_counts / label_counts.sum()
-        scores = (
-            start / start.sum() / frequencies,
-            pairs / pairs.sum(1, keepdims=True) / frequencies,
-            end / end.sum() / frequencies,
-        )
         if not any(np.any(each) for each in self.get_weights()):
-            self.set_weights([np.log(each) for each in scores])
+            smoothed = [(counts + frequencies) / (counts.sum(-1, keepdims=True) + 1) for counts in (start, pairs, end)]
+            self.set_weights([np.log(each / frequencies) for each in smoothed])
 
     def _weights(self) -> list[Any]:
         return [ops.convert_to_tensor(each) for each in (self.start, self.transitions, self.end)]

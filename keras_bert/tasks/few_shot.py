@@ -89,6 +89,9 @@ def texts_of_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
     return len(targets) / len(model.labels) if len(np.unique(targets)) > 1 else None
 
 
+POOLING_NOTICE = "the head reads the mean of all tokens, which transformers does not compute; pooling='first' avoids it"
+
+
 def notice(count: float | None) -> str:
     """Says that a run learns by `few_shot`, and how to avoid it."""
     return (

@@ -351,7 +351,15 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return tf.where(targets == _IGNORED, 0.0, weights)
 
     def start_from(self, targets: tf.RaggedTensor) -> None:
-        """Initializes a new CRF from the label sequences of the examples."""
+        """Sets a new head's bias to the log frequencies of the labels, and initializes a new CRF from their sequences.
+
+        At the rates of fine-tuning, a bias hardly moves: without this, a head must learn how rare labels are through
+        its kernel.
+        """
+        bias, labels = self.head.logits.bias, targets.values.numpy()
+        if not np.any(ops.convert_to_numpy(bias)):  # training leaves no bias at exactly 0
+            counts = 1 + np.bincount(labels[labels >= 0], minlength=len(self.labels))
+            bias.assign(np.log(counts / counts.sum()))
         if self.crf is not None:
             self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 

@@ -154,9 +154,12 @@ def fine_tune_files(
         texts_of_class = None if recipe.batch_tokens else learner.texts_of_class(preset, training_examples)
         examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, texts_of_class)
         if chosen.few_shot:
-            learner = source = source.for_few_shot(preset)
             if recipe.few_shot is None:
                 log(few_shot.notice(texts_of_class))
+            learner = source.for_few_shot(preset)
+            if learner != source:
+                log(few_shot.POOLING_NOTICE)
+            source = learner
         recipe = chosen
         assert recipe.epochs is not None  # `split` has set it
         run_settings = {

@@ -220,7 +220,7 @@ def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     assert "validation_split is 1.0; expected a number between 0 and 1" in fails(*command, "--eval-split", "1")
     assert "which holds out 0 of 64 examples" in fails(*command, "--eval-split", "0.001")
     assert not (tmp_path / "new").exists()
-    result = run(*command, "--eval-split", "0.125")
+    result = run(*command, "--eval-split", "0.125", "--no-few-shot")
     assert result.stderr.splitlines() == [
         f"64 examples from {table}, 8 of them held out to measure with",
         "labels: blame 27, praise 37",

@@ -325,6 +325,11 @@ def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
     transitions = np.array(model.crf.transitions)
     assert transitions[1].argmax() == 2  # I-PER after B-PER
     assert transitions[3].argmax() == 4
+    pairs = {(LABELS.index(one), LABELS.index(two)) for row in TAGS for one, two in itertools.pairwise(row)}
+    unseen = [(one, two) for one in {one for one, _ in pairs} for two in range(5) if (one, two) not in pairs]
+    assert all(transitions[pair] < 0 for pair in unseen)  # however rare the label
+    counts = np.array([1 + sum(row.count(label) for row in TAGS) for label in LABELS])
+    np.testing.assert_allclose(np.exp(model.head.logits.bias), counts / counts.sum(), rtol=1e-5)
     model.start_from(model.examples(WORDS[2:], TAGS[2:]).targets)  # of a trained model: they stay
     np.testing.assert_array_equal(model.crf.transitions, transitions)
 
