@@ -153,12 +153,10 @@ def fine_tune_files(
         has_default_epochs = recipe.epochs is None
         texts_of_class = None if recipe.batch_tokens else learner.texts_of_class(preset, training_examples)
         examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, texts_of_class)
+        notices = [few_shot.notice(texts_of_class)] if chosen.few_shot and recipe.few_shot is None else []
         if chosen.few_shot:
-            if recipe.few_shot is None:
-                log(few_shot.notice(texts_of_class))
             learner = source.for_few_shot(preset)
-            if learner != source:
-                log(few_shot.POOLING_NOTICE)
+            notices += [few_shot.POOLING_NOTICE] * (learner != source)
             source = learner
         recipe = chosen
         assert recipe.epochs is not None  # `split` has set it
@@ -173,6 +171,8 @@ def fine_tune_files(
         validation_count = None if validation_examples is None else count_examples(validation_examples[0])
         log(_describe_examples(len(training_examples), validation_count, train, validation))
         _log_label_counts(getattr(training_examples, "label_counts", {}), train, log)
+        for notice in notices:
+            log(notice)
         if has_default_epochs and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
         with distribution.chief_first(run.devices):
