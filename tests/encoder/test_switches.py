@@ -212,13 +212,14 @@ def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkey
     assert is_graph or sizes - {3} == {8}  # of local layers, blocks of 3
 
 
-def test_the_mean_of_all_tokens_is_pooled():
-    encoder, inputs = random_encoder(**MODERN, pooling="mean"), random_inputs()
+@pytest.mark.parametrize("pooling", ["mean", "unit_mean"])
+def test_the_mean_of_all_tokens_is_pooled(pooling):
+    encoder, inputs = random_encoder(**MODERN, pooling=pooling), random_inputs()
     inputs["input_mask"][0, 4:] = 0
     outputs = encoder(inputs)
-    np.testing.assert_allclose(
-        outputs["pooled_output"][0], np.mean(outputs["sequence_output"][0, :4], axis=0), rtol=0, atol=1e-5
-    )
+    expected = np.mean(outputs["sequence_output"][0, :4], axis=0)
+    expected = expected / np.linalg.norm(expected) if pooling == "unit_mean" else expected
+    np.testing.assert_allclose(outputs["pooled_output"][0], expected, rtol=0, atol=1e-5)
     pooled = encoder({"input_word_ids": inputs["input_word_ids"]})["pooled_output"]
     assert pooled.shape == (3, 24)
 
@@ -245,7 +246,7 @@ def test_a_keras_file_of_it(changes, tmp_path):
         ({"disentangled_buckets": 8, "rope_theta": 9.0}, ["disentangled", "rotary embeddings"]),
         ({"num_key_value_heads": 3}, ["num_heads 4", "multiple", "num_key_value_heads 3"]),
         ({"norm": "batch"}, ["norm", "'batch'", "layer_norm, rms_norm"]),
-        ({"pooling": "max"}, ["pooling", "'max'", "first, mean, late"]),
+        ({"pooling": "max"}, ["pooling", "'max'", "first, mean, unit_mean, late"]),
         ({"rope_theta": 0}, ["rope_theta", 0, "above 0"]),
         ({"global_every": 0}, ["global_every", 0, "at least 1"]),
         ({"head_activation": "mish"}, ["head_activation", "'mish'", "gelu", None]),
