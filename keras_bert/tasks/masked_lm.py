@@ -115,8 +115,9 @@ class TokenTexts:
         """Replaces the masks in texts, string `[batch]`, with the first candidates; the rest stays as it is."""
         parts = tf.strings.split(texts, self._mask)  # [batch, (masks in the text + 1)]
         count = parts.row_lengths() - 1
-        parts = parts.to_tensor("")  # [batch, most masks + 1]
-        max_masks = tf.maximum(tf.shape(parts)[1] - 1, 0)  # an empty batch has no parts
+        width = tf.reduce_max(tf.concat([tf.ones([1], tf.int64), parts.row_lengths()], 0))  # 1 for an empty batch
+        parts = parts.to_tensor("", shape=tf.stack([-1, width]))  # [batch, most masks + 1]
+        max_masks = tf.shape(parts)[1] - 1
         num_read = tf.shape(candidates.ids)[1]  # masks that were truncated stay
         ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, max_masks - num_read]])
         is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, max_masks - num_read]]) > 0
