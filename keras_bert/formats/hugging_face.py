@@ -268,7 +268,6 @@ or with `transformers` (PyTorch):
 
     from transformers import {auto}
     model = {auto}.from_pretrained("this directory"{options})
-
-{note}
+{note and chr(10) + note}
 Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
 """

@@ -120,8 +120,10 @@ def batches_of_run(model: BertClassifier, targets: Targets, recipe: FineTuningRe
     """Makes the batches of all epochs, see `batches_of_pairs`."""
     assert recipe.epochs is not None  # the recipe has set both
     assert recipe.batch_size is not None
-    similarities = model.similarities(tf.convert_to_tensor(targets)).numpy()
-    return [batches_of_pairs(similarities, recipe.seed, number, recipe.batch_size) for number in range(recipe.epochs)]
+    different, kinds = np.unique(np.asarray(targets), axis=0, return_inverse=True)
+    similarities = model.similarities(tf.convert_to_tensor(different)).numpy()
+    arguments = (np.ravel(kinds), similarities, recipe.seed)
+    return [batches_of_pairs(*arguments, number, recipe.batch_size) for number in range(recipe.epochs)]
 
 
 def pair_losses(vectors: Tensor, similarities: Tensor) -> tuple[Tensor, Tensor]:
@@ -152,11 +154,14 @@ def pair_losses(vectors: Tensor, similarities: Tensor) -> tuple[Tensor, Tensor]:
     return ops.divide_no_nan(means[0] + means[1], count), ops.minimum(count, 1.0)
 
 
-def batches_of_pairs(similarities: np.ndarray, seed: int, epoch: int, batch_size: int) -> list[np.ndarray]:
+def batches_of_pairs(
+    kinds: np.ndarray, similarities: np.ndarray, seed: int, epoch: int, batch_size: int
+) -> list[np.ndarray]:
     """Makes the batches of an epoch: pairs of similar examples, each compared with all others of the batch.
 
     Args:
-        similarities: float `[examples, examples]`, as of `BertClassifier.similarities`.
+        kinds: int `[examples]`: examples with equal labels are of one kind.
+        similarities: float `[kinds, kinds]`, as of `BertClassifier.similarities`.
         seed, epoch: the same arguments always give the same batches.
         batch_size: the number of rows, two for each pair.
 
@@ -165,14 +170,22 @@ def batches_of_pairs(similarities: np.ndarray, seed: int, epoch: int, batch_size
         without a similar one is its own partner.
 
     Example:
-        >>> batches = batches_of_pairs(np.eye(3), seed=0, epoch=0, batch_size=6)
+        >>> batches = batches_of_pairs(np.arange(3), np.eye(3), seed=0, epoch=0, batch_size=6)
         >>> len(batches), sorted(batches[0].tolist())
         (50, [0, 0, 1, 1, 2, 2])
     """
     generator = np.random.default_rng([seed, epoch])
-    count, pairs = len(similarities), max(1, batch_size // 2)
+    count, pairs = len(kinds), max(1, batch_size // 2)
     rounds = max(-(-_BATCHES * pairs // count), _PAIRS_OF_EXAMPLE)
     anchors = np.concatenate([generator.permutation(count) for _ in range(rounds)])
-    partners = [np.flatnonzero((row > 0) & (np.arange(count) != i)) for i, row in enumerate(similarities)]
-    chosen = np.array([generator.choice(partners[i]) if len(partners[i]) else i for i in anchors])
+    partners = [np.flatnonzero(row[kinds] > 0) for row in similarities]  # of each kind, itself among them
+
+    def partner(anchor: int) -> int:
+        similar = partners[kinds[anchor]]
+        if len(similar) == 1:
+            return anchor
+        place = generator.integers(len(similar) - 1)
+        return int(similar[place + (place >= np.searchsorted(similar, anchor))])  # any but itself
+
+    chosen = np.array([partner(anchor) for anchor in anchors])
     return [np.concatenate([anchors[i : i + pairs], chosen[i : i + pairs]]) for i in range(0, len(anchors), pairs)]
