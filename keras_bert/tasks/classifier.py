@@ -79,6 +79,7 @@ class BertClassifier(BertTask):
 
     HEAD = "sequence"
     EXAMPLES = TextExamples
+    EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
     SETTINGS_IN_OTHER_FILES = ("labels", "problem_type")
     ANSWERS_PROGRAM = """\
 labels = open("labels.txt", encoding="utf-8").read().splitlines()
@@ -309,15 +310,6 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return super().label_parts(x, y, y_pred, sample_weight)
 
     # -- Learning from a teacher
-
-    def check_teacher(self, teacher: BertTask) -> None:
-        super().check_teacher(teacher)
-        for name in ("labels", "problem_type", "pairs"):
-            teacher_value, student_value = (getattr(model, name) for model in (teacher, self))
-            if teacher_value != student_value:
-                raise ValueError(
-                    f"{name} of the teacher: {teacher_value}, of the student: {student_value}; they must be the same"
-                )
 
     def distillation_parts(
         self,

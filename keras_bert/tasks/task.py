@@ -91,6 +91,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     READS_PACKED: ClassVar[bool] = False  # whether the preprocessor may be None
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
+    EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
     # Python code that prints answers, for the README of an export to other runtimes. `texts` are the inputs, `rows`
     # their encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
@@ -365,6 +366,12 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         assert self.preprocessor is not None
         if teacher.preprocessor.tokenizer.vocabulary != self.preprocessor.tokenizer.vocabulary:
             raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
+        for name in self.EQUAL_IN_TEACHER:
+            teacher_value, student_value = (getattr(model, name) for model in (teacher, self))
+            if teacher_value != student_value:
+                raise ValueError(
+                    f"{name} of the teacher: {teacher_value}, of the student: {student_value}; they must be the same"
+                )
 
     def distillation_parts(
         self,
