@@ -172,6 +172,17 @@ def test_the_page_on_the_architecture_names_files_that_exist():
     assert rooms <= {name.rstrip("/") for name in named}
 
 
+def test_the_run_of_everything_names_files_that_exist():
+    """pytest runs nothing of a part if one of its files is missing."""
+    root = PACKAGE.parent
+    commands = (root / ".ci/run").read_text(encoding="utf-8")
+    words = re.findall(r"(?<![\w*/=\"])tests/[\w/{},.*\[\]]+", commands)
+    shell = ["bash", "-c", "printf '%s\\n' " + " ".join(words)]
+    paths = subprocess.run(shell, cwd=root, capture_output=True, text=True, check=True).stdout.split()
+    assert len(paths) > len(words) > 5
+    assert [path for path in paths if not (root / path).exists()] == []
+
+
 def test_what_is_undocumented_stands_in_one_file():
     """Private and experimental names of Keras and TensorFlow, and modules that they do not document."""
     names, classes = {path: set(_private_names(_tree(path))) for path in PACKAGE.rglob("*.py")}, _names_of_keras()

@@ -259,6 +259,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from pathlib import Path
+from keras_bert import BertPreprocessor
 from keras_bert.pretraining import write_records
 preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=64)
 try:

@@ -417,7 +417,8 @@ def test_transformers_reads_a_preset_and_gives_the_emissions(small_preset, tmp_p
     finally:
         logger.removeHandler(caplog.handler)
     unused = {"unexpected_keys": {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}} if pooler else {}
-    assert len([each for each in caplog.records if each.name.startswith("transformers")]) == len(unused)
+    # The root logger may hold the same handler, so a warning can come twice.
+    assert bool([each for each in caplog.records if each.name.startswith("transformers")]) == pooler
     assert {name: set(names) for name, names in report.items() if names} == unused
     assert theirs.config.id2label == dict(enumerate(LABELS))
     packed, _ = model.arrays(WORDS, TAGS)
