@@ -85,7 +85,7 @@ def test_imports_point_one_way():
         here = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if here == "__init__":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             for module in _modules(node):
                 if module.startswith("keras_bert."):
                     there = module.split(".")[1]
@@ -126,6 +126,7 @@ def _module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
 def _tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -292,11 +293,15 @@ def _names_of_keras():
     return names
 
 
-@functools.cache
 def _private_names_of_keras(*classes):
     """The private methods and attributes of classes of Keras."""
     bases = {base for each in classes for base in each.__mro__ if base.__module__.startswith("keras.")}
-    names = {name for base in bases for name in (*vars(base), *re.findall(r"self\.(\w+)", inspect.getsource(base)))}
+    return set().union(*map(_private_names_in, bases))
+
+
+@functools.cache
+def _private_names_in(base):
+    names = (*vars(base), *re.findall(r"self\.(\w+)", inspect.getsource(base)))
     return {name for name in names if re.match("_[a-z]", name)}
 
 
@@ -310,7 +315,7 @@ def test_only_tasks_know_which_task_it_is():
     for path in PACKAGE.rglob("*.py"):
         if path.relative_to(PACKAGE).parts[0] == "tasks":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
                 if path.name == "evaluation.py":
                     continue  # asks whether it is a task at all
