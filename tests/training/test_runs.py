@@ -1,7 +1,11 @@
 """Whole runs in Python, without the command: files in, a model with its report out; interrupted, resumed, refused."""
 
 import os
+import shutil
 import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -16,7 +20,9 @@ from ..support import small
 from ..support.commands import KINDS, SIZES, write_documents
 from ..support.messages import error_names, warning_names
 
-SETTINGS = {"text_column": "sentence", "label_column": "kind", "epochs": 2, "batch_size": 8, "learning_rate": 1e-2}
+# Only the pooler and the head learn: tracing takes half the time.
+RECIPE = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "frozen_layers": 1}
+SETTINGS = {"text_column": "sentence", "label_column": "kind", **RECIPE}
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +34,38 @@ def preset(tmp_path_factory):
     return directory
 
 
-@pytest.fixture
-def table(tmp_path):
-    generator = np.random.default_rng(0)
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    generator, path = np.random.default_rng(0), tmp_path_factory.mktemp("table") / "train.tsv"
     rows = [(" ".join(generator.choice(KINDS[kind], 3)), kind) for kind in generator.choice(list(KINDS), 64)]
-    (tmp_path / "train.tsv").write_text("sentence\tkind\n" + "".join(f"{text}\t{kind}\n" for text, kind in rows))
-    return tmp_path / "train.tsv"
+    path.write_text("sentence\tkind\n" + "".join(f"{text}\t{kind}\n" for text, kind in rows))
+    return path
+
+
+class Whole(NamedTuple):
+    """A run that nothing interrupted. Tests must not change its directory.
+
+    Attributes:
+        run: calls it again, in this directory or another, with other settings.
+        directory: its model.
+        measures: what it returned.
+        lines: its log.
+    """
+
+    run: Callable[..., dict[str, float]]
+    directory: Path
+    measures: dict[str, float]
+    lines: list[str]
+
+
+@pytest.fixture(scope="module")
+def whole(preset, table, tmp_path_factory):
+    def run(output, log=str, **settings):
+        settings = {"preset": preset, "validation_split": 0.25, **SETTINGS, **settings}
+        return fine_tune_files("classify", table, output, log=log, **settings)
+
+    directory, lines = tmp_path_factory.mktemp("whole") / "model", []
+    return Whole(run, directory, run(directory, lines.append), lines)
 
 
 class _Interrupting:
@@ -48,59 +80,52 @@ class _Interrupting:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_run_of_files_is_resumed_by_the_same_call(preset, table, tmp_path):
-    def run(name, log):
-        return fine_tune_files("classify", table, tmp_path / name, table, preset=preset, log=log, **SETTINGS)
-
-    broken, resumed, whole, again = _Interrupting(), [], [], []
+def test_a_run_of_files_is_resumed_by_the_same_call(whole, table, tmp_path):
+    broken, resumed, again = tmp_path / "broken", [], []
     with pytest.raises(Interrupted) as interruption:
-        run("broken", broken)
+        whole.run(broken, _Interrupting())
     assert interruption.value.place.startswith("epoch ")
     assert interruption.value.place.split(",")[0].endswith("of 2")
-    assert not (tmp_path / "broken/config.json").exists()
-    measures = run("broken", resumed.append)
-    assert run("whole", whole.append) == measures
-    assert resumed[0] == f"resuming the run in {tmp_path / 'broken'} after {interruption.value.place}"
-    assert whole[0] == f"64 examples from {table}, 64 to measure with from {table}"
-    assert [line.split(":")[0] for line in whole[1:]] == ["labels", "epoch 1 of 2", "epoch 2 of 2"]
-    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "whole")]
+    assert not (broken / "config.json").exists()
+    measures = whole.run(broken, resumed.append)
+    assert whole.measures == measures
+    assert resumed[0] == f"resuming the run in {broken} after {interruption.value.place}"
+    assert whole.lines[0] == f"64 examples from {table}, 16 of them held out to measure with"
+    assert [line.split(":")[0] for line in whole.lines[1:]] == ["labels", "epoch 1 of 2", "epoch 2 of 2"]
+    models = [(each / "model.safetensors").read_bytes() for each in (broken, whole.directory)]
     assert models[0] == models[1]
-    assert f"| accuracy | {measures['accuracy']:.4f} |" in (tmp_path / "whole/report.md").read_text()
-    assert run("whole", again.append) == measures
-    assert again[0] == f"the run in {tmp_path / 'whole'} is finished, after epoch 2 of 2; nothing is trained"
-    assert BertClassifier.from_preset(tmp_path / "whole").classify("good great")["label"] in KINDS
+    assert f"| accuracy | {measures['accuracy']:.4f} |" in (broken / "report.md").read_text()
+    assert whole.run(broken, again.append) == measures
+    assert again[0] == f"the run in {broken} is finished, after epoch 2 of 2; nothing is trained"
+    assert BertClassifier.from_preset(broken).classify("good great")["label"] in KINDS
 
 
-def test_a_run_of_files_trains_as_fine_tune_does(preset, table, tmp_path):
+def test_a_run_of_files_trains_as_fine_tune_does(whole, preset, table):
     """The held-out examples and the epochs are those of `fine_tune` on the same examples."""
-    fine_tune_files("classify", table, tmp_path / "model", preset=preset, validation_split=0.25, log=str, **SETTINGS)
     rows = [line.split("\t") for line in table.read_text().splitlines()[1:]]
     texts, labels = map(list, zip(*rows, strict=True))
     keras.utils.set_random_seed(0)
     model = BertClassifier.from_preset(preset, labels=sorted(KINDS))
-    recipe = {name: value for name, value in SETTINGS.items() if "column" not in name}
-    fine_tune(model, (texts, labels), validation_split=0.25, progress=False, **recipe)
-    trained = BertClassifier.from_preset(tmp_path / "model")
+    fine_tune(model, (texts, labels), validation_split=0.25, progress=False, **RECIPE)
+    trained = BertClassifier.from_preset(whole.directory)
     for mine, its in zip(model.get_weights(), trained.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, its)
 
 
-def test_overwrite_starts_again_and_refuses_foreign_files(preset, table, tmp_path):
-    output = tmp_path / "model"
-    settings = {"preset": preset, "log": str, **SETTINGS, "epochs": 1}
-    fine_tune_files("classify", table, output, **settings)
+def test_overwrite_starts_again_and_refuses_foreign_files(whole, tmp_path):
+    output = shutil.copytree(whole.directory, tmp_path / "model")
     with error_names(ValueError, output, "seed", "0, now 1", "overwrite", f"the preset {output}"):
-        fine_tune_files("classify", table, output, seed=1, **settings)
+        whole.run(output, seed=1)
     (output / "notes.txt").touch()
     before = sorted(output.rglob("*"))
     with error_names(FileExistsError, output, "notes.txt", "move"):
-        fine_tune_files("classify", table, output, seed=1, overwrite=True, **settings)
+        whole.run(output, seed=1, overwrite=True)
     assert sorted(output.rglob("*")) == before
     (output / "notes.txt").unlink()
     with error_names(FileExistsError, output, "read by this run", "overwrite", "another output"):
-        fine_tune_files("classify", table, output, overwrite=True, **settings | {"preset": output})
+        whole.run(output, preset=output, overwrite=True)
     weights = (output / "model.safetensors").read_bytes()
-    fine_tune_files("classify", table, output, seed=1, overwrite=True, **settings)
+    whole.run(output, seed=1, epochs=1, overwrite=True)
     assert (output / "model.safetensors").read_bytes() != weights
 
 
@@ -198,10 +223,11 @@ def test_labels_are_counted_and_two_spellings_of_one_are_warned_of(preset, tmp_p
 
 
 def test_numbers_are_measured_by_their_errors_too(preset, tmp_path):
-    path = tmp_path / "train.csv"
+    path, lines = tmp_path / "train.csv", []
     path.write_text("sentence,kind\ngood film,4\nbad film,1\ngood,5\nbad,2\n")
-    settings = {**SETTINGS, "problem_type": "regression", "log": lambda line: None}
+    settings = {**SETTINGS, "problem_type": "regression", "log": lines.append}
     measures = fine_tune_files("classify", path, tmp_path / "model", path, preset=preset, **settings)
+    assert lines[0] == f"4 examples from {path}, 4 to measure with from {path}"
     assert list(measures) == ["spearman", "pearson", "mae", "rmse", "rmse_baseline"]
     answers = BertClassifier.from_preset(tmp_path / "model").classify(["good film", "bad film", "good", "bad"])
     errors = np.array([4, 1, 5, 2]) - [answer["value"] for answer in answers]
