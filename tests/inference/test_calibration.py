@@ -187,6 +187,5 @@ def test_texts_that_are_too_few_are_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         model.set_precision("int8", SAMPLE_TEXTS[::2])
-    for texts in ([""], ["no"]):
-        with pytest.warns(UserWarning, match=r"too few.* cosine to float32 is 0\.[789]"):
-            model.set_precision("int8", texts)
+    with pytest.warns(UserWarning, match=r"too few.* cosine to float32 is 0\.[789]"):
+        model.set_precision("int8", ["no"])
