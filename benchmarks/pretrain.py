@@ -17,13 +17,13 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from _measure import Elsewhere, answer_calls, cores, interleave, rate, ratios, versions
+from _measure import Elsewhere, MissingError, answer_calls, heading, interleave, parse, rate, ratios, run, table
 
 from keras_bert import BertConfig
 
@@ -181,15 +181,22 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=4, help="batches per round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contestant", nargs=2, metavar=("NAME", "FOLDER"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, batches=1, rounds=1)
     if arguments.contestant:
         take_part(arguments.contestant[0], Path(arguments.contestant[1]))
         return
     files = sorted(arguments.data.glob("*.txt"))
     if not files:
-        sys.exit(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
+        raise MissingError(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
+    if arguments.small:
+        files = [min(files, key=os.path.getsize)]
+    heading(PEERS)
+    print(f"{arguments.batches} batches a round")
+    table(("batch", "contestant", "tokens/s", "beside the best"), rows_of(arguments, files))
 
-    print(versions(PEERS), f"{cores()} cores, {arguments.batches} batches a round")
+
+def rows_of(arguments: argparse.Namespace, files: list[Path]) -> Iterator[list[str]]:
+    """The rows of the table."""
     workers = {}
     with tempfile.TemporaryDirectory() as folder:
         make_batches(files, Path(folder), arguments.batches)
@@ -197,8 +204,8 @@ def main() -> None:
             python = arguments.garden if name == "garden" else sys.executable
             try:
                 workers[name] = Elsewhere([python, __file__, "--contestant", name, folder])
-            except ImportError as error:
-                print(f"without {name}: {error}")
+            except MissingError as error:
+                print(f"without {name}: {error}", file=sys.stderr)
         for length, (rows, _) in SHAPES.items():
             batches = read_batches(Path(folder), str(length))
             jobs = {name: lambda work=work, length=length: work(str(length)) for name, work in workers.items()}
@@ -207,11 +214,10 @@ def main() -> None:
             rates = interleave(jobs, arguments.rounds)
             best = max(jobs, key=lambda name: statistics.median(rates[name]))
             padding = 1 - batches["input_mask"].mean()
-            print(f"| {rows} rows of {length}, {padding:.1%} padding | tokens/s | beside {best} |")
-            print("|---|---|---|")
+            batch = f"{rows} rows of {length}, {padding:.1%} padding"
             for name in jobs:
-                print(f"| {name} | {statistics.median(rates[name]):,.0f} | {ratios(rates[name], rates[best])} |")
+                yield [batch, name, f"{statistics.median(rates[name]):,.0f}", ratios(rates[name], rates[best])]
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
