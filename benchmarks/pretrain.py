@@ -84,7 +84,9 @@ def transformers() -> Callable[[Batches], None]:
     import transformers
     from _finetune_theirs import adamw
 
-    model = transformers.BertForPreTraining(transformers.BertConfig(**CONFIG.to_hugging_face())).train()
+    from keras_bert.formats.hugging_face import values_of
+
+    model = transformers.BertForPreTraining(transformers.BertConfig(**values_of(CONFIG))).train()
     optimizer = adamw(model, 1e-4, eps=1e-6)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, 10, 10**6)
 
@@ -196,7 +198,7 @@ def main() -> None:
 
 
 def rows_of(arguments: argparse.Namespace, files: list[Path]) -> Iterator[list[str]]:
-    """The rows of the table."""
+    """Yields the rows of the table."""
     workers = {}
     with tempfile.TemporaryDirectory() as folder:
         make_batches(files, Path(folder), arguments.batches)
