@@ -323,7 +323,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--texts", type=int, default=100_000)
     parser.add_argument("--data", type=Path, default=DATA)
-    arguments = parse(parser, pairs=16, seeds=1, max_length=32, rounds=1, texts=400)
+    arguments = parse(parser, pairs=16, seeds=1, rounds=1, texts=400)
     need(arguments.data)
     warnings.simplefilter("ignore")  # how many texts are cut
     heading(PEERS)
