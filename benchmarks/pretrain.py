@@ -35,11 +35,12 @@ SHAPES = {128: (32, 20), 512: (8, 76)}  # length -> rows in a batch, masks in a 
 Batches = dict[str, np.ndarray]  # each [batches, rows, ...]
 
 
-def make_batches(files: list[Path], folder: Path, count: int) -> None:
+def make_batches(files: list[Path], folder: Path, count: int, lengths: list[int]) -> None:
     from keras_bert import BertPreprocessor
     from keras_bert.pretraining import Records, write_records
 
-    for length, (rows, predictions) in SHAPES.items():
+    for length in lengths:
+        rows, predictions = SHAPES[length]
         records = folder / f"records-{length}"
         preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=length)
         write_records(files, records, preprocessor, predictions=predictions)
@@ -180,10 +181,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="a folder of .txt files")
     parser.add_argument("--garden", default=sys.executable, help="a Python that has tf-models-official")
+    parser.add_argument("--lengths", type=int, nargs="+", choices=SHAPES, default=list(SHAPES), help="of rows")
     parser.add_argument("--batches", type=int, default=4, help="batches per round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contestant", nargs=2, metavar=("NAME", "FOLDER"), help=argparse.SUPPRESS)
-    arguments = parse(parser, batches=1, rounds=1)
+    arguments = parse(parser, batches=1, rounds=1, lengths=[128])
     if arguments.contestant:
         take_part(arguments.contestant[0], Path(arguments.contestant[1]))
         return
@@ -201,14 +203,15 @@ def rows_of(arguments: argparse.Namespace, files: list[Path]) -> Iterator[list[s
     """Yields the rows of the table."""
     workers = {}
     with tempfile.TemporaryDirectory() as folder:
-        make_batches(files, Path(folder), arguments.batches)
+        make_batches(files, Path(folder), arguments.batches, arguments.lengths)
         for name in CONTESTANTS:
             python = arguments.garden if name == "garden" else sys.executable
             try:
                 workers[name] = Elsewhere([python, __file__, "--contestant", name, folder])
             except MissingError as error:
                 print(f"without {name}: {error}", file=sys.stderr)
-        for length, (rows, _) in SHAPES.items():
+        for length in arguments.lengths:
+            rows, _ = SHAPES[length]
             batches = read_batches(Path(folder), str(length))
             jobs = {name: lambda work=work, length=length: work(str(length)) for name, work in workers.items()}
             for job in jobs.values():  # once, so that all graphs are there
