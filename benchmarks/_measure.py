@@ -1,13 +1,115 @@
-"""Timing of things that compete: interleaved rounds, ratios of each round, and what is installed."""
+"""What the benchmarks share: their options, their heading and table, and the timing of things that compete."""
 
+import argparse
 import contextlib
+import datetime
 import importlib.metadata
+import importlib.util
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
+
+# A flag of the processor in /proc/cpuinfo -> its name in the heading.
+FLAGS = {"avx512f": "AVX512", "avx512_vnni": "AVX512_VNNI", "avx512_bf16": "AVX512_BF16", "amx_tile": "AMX"}
+
+
+class MissingError(Exception):
+    """Something that a benchmark needs is not there: data, a library, or a program."""
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs a script. With `--small`, one line says what is missing, and the status is 0."""
+    try:
+        main()
+    except (MissingError, ImportError) as error:
+        if str(getattr(error, "name", None)).startswith(("keras_bert", "_")):
+            raise  # a mistake in this repository
+        if "--small" not in sys.argv:
+            sys.exit(str(error))
+        print(f"left out: {error}", flush=True)
+
+
+def parse(parser: argparse.ArgumentParser, **small: object) -> argparse.Namespace:
+    """Adds `--small` to the options, and reads them.
+
+    Args:
+        parser: with the script's own options.
+        small: the defaults of options with `--small`.
+    """
+    parser.add_argument("--small", action="store_true", help="a run of about a minute, which shows that all works")
+    if "--small" in sys.argv:
+        parser.set_defaults(**small)
+    return parser.parse_args()
+
+
+def need(*paths: Path) -> None:
+    """Raises MissingError if a file or folder of the data is not there."""
+    for path in paths:
+        if not path.exists():
+            raise MissingError(f"there is no {path}: say where the data is, --data DIR")
+
+
+def need_library(module: str) -> None:
+    """Raises MissingError if a module, which another process is to import, is not there."""
+    if importlib.util.find_spec(module) is None:
+        raise MissingError(f"there is no {module}: install it, or the extras that CONTRIBUTING.md names")
+
+
+def heading(libraries: Iterable[str]) -> None:
+    """Prints one line: date, commit, machine, and the versions of the libraries that are installed.
+
+    Args:
+        libraries: names of distributions.
+    """
+    parts = [f"{datetime.date.today()}", commit(), machine(), f"Python {platform.python_version()}"]
+    print("; ".join(filter(None, [*parts, versions(libraries)])), flush=True)
+
+
+def table(columns: Iterable[object], rows: Iterable[Iterable[object]]) -> None:
+    """Prints a Markdown table between empty lines, each row as soon as it is there.
+
+    Args:
+        columns: their names.
+        rows: with a cell for each column.
+    """
+    columns = list(columns)
+    print(f"\n{_line(columns)}\n|{'---|' * len(columns)}", flush=True)
+    for row in rows:
+        print(_line(row), flush=True)
+    print(flush=True)
+
+
+def _line(cells: Iterable[object]) -> str:
+    texts = (str(cell).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(texts)} |"
+
+
+def commit(folder: Path = Path(__file__).parent) -> str:
+    """Returns the commit of a folder, with a `+` if tracked files differ from it; "" outside of git."""
+    try:
+        name, changes = (
+            subprocess.run(["git", "-C", str(folder), *what], capture_output=True, text=True, check=True).stdout.strip()
+            for what in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return name + ("+" if changes else "")
+
+
+def machine() -> str:
+    """Says the processor, the cores that this process may use, the load before it, and flags of the processor."""
+    known = {}
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        known = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in file)}
+    flags = known.get("flags", "").split()
+    names = [name for flag, name in FLAGS.items() if flag in flags]
+    model = known.get("model name") or platform.processor() or platform.machine()
+    return ", ".join([model, f"{cores()} cores", f"load {os.getloadavg()[0]:.1f}", *names])
 
 
 def cores() -> int:
@@ -37,7 +139,7 @@ def interleave(jobs: dict[str, Callable[[], float]], rounds: int, pause: float =
     """
     rates: dict[str, list[float]] = {name: [] for name in jobs}
     for number in range(1, rounds + 1):
-        print(f"round {number} of {rounds}", flush=True)
+        print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
         for name, job in jobs.items():
             time.sleep(pause)
             rates[name].append(job())
@@ -67,7 +169,7 @@ class Elsewhere:
         wait: whether to wait until it is ready; else `wait()` does, when others have been started that it needs.
 
     Raises:
-        ImportError: it has not got what it needs.
+        MissingError: it has not got what it needs.
     """
 
     def __init__(self, command: list[str], wait: bool = True) -> None:
@@ -77,7 +179,7 @@ class Elsewhere:
 
     def wait(self) -> None:
         if missing := self._answer():
-            raise ImportError(missing)
+            raise MissingError(missing)
 
     def __call__(self, what: str) -> float:
         self.ask(what)

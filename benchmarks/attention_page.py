@@ -12,11 +12,11 @@ import argparse
 import shutil
 import statistics
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _measure import cores, versions
-from playwright.sync_api import sync_playwright
+from _measure import MissingError, heading, parse, run, table
 
 from keras_bert.visualize import AttentionView
 from keras_bert.visualize.attention_weights import Weights
@@ -39,11 +39,6 @@ STEPS = {
     "queries and keys": "document.querySelector('[data-view=neurons]').click()",
     "another query": "document.querySelectorAll('#queries button')[9].dispatchEvent(new PointerEvent('pointerenter'))",
 }
-
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--rounds", type=int, default=5)
-parser.add_argument("--bertviz", type=Path, metavar="DIR", help="the folder with the scripts of bertviz' pages")
-arguments = parser.parse_args()
 
 
 def view_of(layers: int, heads: int, tokens: int) -> AttentionView:
@@ -109,24 +104,45 @@ def times(browser: object, path: Path) -> dict[str, float]:
     return {name: milliseconds / 1000 for name, milliseconds in seconds.items()}
 
 
-with sync_playwright() as playwright, tempfile.TemporaryDirectory() as directory:
-    browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-    print(f"{cores()} cores, chromium {browser.version}, {versions(['playwright'])}")
-    for size, shape in SIZES.items():
-        path = Path(directory) / "attention.html"
-        view = view_of(*shape)
+def rows_of(browser: object, directory: Path, arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields the rows of the table."""
+    for size in arguments.sizes:
+        path = directory / "attention.html"
+        view = view_of(*SIZES[size])
         view.save(path, overwrite=True)
-        is_compared = arguments.bertviz and shape == SIZES["bert-base, 128 tokens"]
-        others = bertviz_pages(view, Path(directory)) if is_compared else {}
+        is_compared = arguments.bertviz and size == "bert-base, 128 tokens"
+        others = bertviz_pages(view, directory) if is_compared else {}
         rounds = []
         for _ in range(arguments.rounds):
             rounds.append(times(browser, path))
             for name, (other, last) in others.items():
                 rounds[-1][name] = opening(browser, other, last, arguments.bertviz)
-        print(f"\n{size}: {path.stat().st_size / 1e6:.1f} MB\n{'':22}{'median s':>9}{'min':>7}{'max':>7}")
         for name in rounds[0]:
+            page = others[name][0] if name in others else path
             taken = [each[name] for each in rounds]
-            print(f"{name:22}{statistics.median(taken):9.2f}{min(taken):7.2f}{max(taken):7.2f}")
-        for name, (other, _) in others.items():
-            print(f"{name}: {other.stat().st_size / 1e6:.1f} MB")
-    browser.close()
+            seconds = (f"{value:.2f}" for value in (statistics.median(taken), min(taken), max(taken)))
+            yield [size, f"{page.stat().st_size / 1e6:.1f}", name, *seconds]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--bertviz", type=Path, metavar="DIR", help="the folder with the scripts of bertviz' pages")
+    arguments = parse(parser, rounds=1, sizes=["bert-base, 128 tokens"])
+    from playwright.sync_api import Error, sync_playwright
+
+    heading(["playwright", "bertviz"])
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as directory:
+        try:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        except Error as error:
+            raise MissingError("there is no Chromium that playwright can start") from error
+        print(f"Chromium {browser.version}")
+        columns = ("page", "MB", "what takes the time", "median s", "min", "max")
+        table(columns, rows_of(browser, Path(directory), arguments))
+        browser.close()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,6 +1,6 @@
 """Named entities with and without a CRF: F1, forbidden transitions, and the cost of training and of answers.
 
-python benchmarks/crf.py [--sets wnut17,names] [--seeds 3] [--epochs 3] [--sentences 2000] [--learning-rate 3e-4]
+python benchmarks/crf.py [--sets wnut17,names] [--seeds 3] [--epochs 3] [--sentences 2000] [--test 400]
 
 A row for each data set: the mean F1 over the seeds, by seqeval, the number of transitions in the answers that BIO
 forbids, and the ratio of processor times with and without a CRF. `wnut17`: rare entities of social media, tested on the
@@ -16,9 +16,11 @@ import os
 import random
 import re
 import statistics
+import sys
 import time
 import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -26,7 +28,7 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import keras
-from _measure import cores, versions
+from _measure import heading, need, parse, run, table
 
 from keras_bert import BertTokenClassifier
 from keras_bert.data import read_conll
@@ -83,15 +85,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=2000)
+    parser.add_argument("--test", type=int, help="sentences to measure with; by default all")
     parser.add_argument("--learning-rate", type=float, default=3e-4)
-    arguments = parser.parse_args()
+    arguments = parse(parser, sets="wnut17", seeds=1, epochs=1, sentences=64, test=100)
+    need(arguments.data)
     warnings.simplefilter("ignore")
-    print(f"{cores()} cores; {versions(['tensorflow', 'keras', 'seqeval'])}")
-    print("| set | F1 without | F1 with a CRF | forbidden without | forbidden with | training | answers |")
-    print("|---|---|---|---|---|---|---|")
+    heading(["tensorflow", "keras", "seqeval"])
+    columns = "set, F1 without, F1 with a CRF, forbidden without, forbidden with, training, answers"
+    table(columns.split(", "), rows_of(arguments))
+
+
+def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields the rows of the table."""
     for name in arguments.sets.split(","):
         (x, y), test = SETS[name](arguments.data)
         x, y = x[: arguments.sentences], y[: arguments.sentences]
+        test = tuple(column[: arguments.test] for column in test)
         labels = sorted({label for row in (*y, *test[1]) for label in row})
         results: dict[bool, list[tuple[float, int, float, float]]] = {False: [], True: []}
         for seed in range(arguments.seeds):
@@ -106,12 +115,12 @@ def main() -> None:
                 answered = time.process_time()
                 f1 = model.measures(answers, test[1])["f1"]
                 results[crf].append((100 * f1, count_forbidden(answers), trained - begin, answered - trained))
-                print(f"{name}, seed {seed}, crf {crf}: {results[crf][-1]}", flush=True)
+                print(f"{name}, seed {seed}, crf {crf}: {results[crf][-1]}", file=sys.stderr, flush=True)
         f1s, forbidden = ([[each[i] for each in results[crf]] for crf in (False, True)] for i in (0, 1))
         ratios = [statistics.median(b[i] / a[i] for a, b in zip(*results.values(), strict=True)) for i in (2, 3)]
-        cells = [*(f"{statistics.mean(each):.1f}" for each in f1s), *(f"{sum(each)}" for each in forbidden)]
-        print(f"| {name} | {' | '.join(cells)} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
+        counts = (f"{sum(each)}" for each in forbidden)
+        yield [name, *(f"{statistics.mean(each):.1f}" for each in f1s), *counts, *(f"{each:.2f}" for each in ratios)]
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

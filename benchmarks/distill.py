@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 from _finetune_tasks import CLASSES, TASKS, inputs_and_labels, label_names, some
-from _measure import cores, interleave, rate, ratios, versions
+from _measure import heading, interleave, need, parse, rate, ratios, run, table
 
 from keras_bert import BertClassifier
 from keras_bert.training import evaluate, fine_tune, student_of
@@ -35,15 +35,16 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--learning-rate", type=float, default=1e-4, help="of the students; the teacher's is 5e-5")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dev", type=int, help="how many to measure with; by default all")
     parser.add_argument("--data", type=Path, default=DATA)
-    arguments = parser.parse_args()
-    if not arguments.data.is_dir():
-        sys.exit(f"there is no {arguments.data}: say where the data is, --data DIR")
+    arguments = parse(parser, examples=64, seeds=1, epochs=1, rounds=1, dev=64)
+    need(arguments.data)
     task = TASKS["sst2"]
     train = some(task.read(arguments.data, "train"), arguments.examples)
     x, y = inputs_and_labels(train)
-    dev = inputs_and_labels(task.read(arguments.data, "dev"))
-    print(versions(["tensorflow", "keras"]), f"{cores()} cores, {len(x):,} sentences, {len(dev[0])} to measure with")
+    dev = inputs_and_labels(some(task.read(arguments.data, "dev"), arguments.dev))
+    heading(["tensorflow", "keras"])
+    print(f"{len(x):,} sentences, {len(dev[0])} to measure with")
 
     def trained(model: BertClassifier, seed: int, **options: object) -> float:
         start = time.perf_counter()
@@ -70,16 +71,17 @@ def main() -> None:
     for model in models.values():
         model.classify(dev[0], progress=False)  # once, so that all graphs are there
     rates = interleave(jobs, arguments.rounds)
-    print("| | layers | parameters | accuracy | of the teacher's | texts/s | beside the teacher |")
-    print("|---|---|---|---|---|---|---|")
+    rows = []
     for name, model in models.items():
         values = found.get(name, [best])
         mean = statistics.mean(values)
         spread = f"{mean:.1f} ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else f"{mean:.1f}"
-        size = f"{model.encoder.config.num_layers} | {model.count_params() / 1e6:.1f} M"
-        speed = f"{statistics.median(rates[name]):.0f} | {ratios(rates[name], rates['teacher'])}"
-        print(f"| {name} | {size} | {spread} | {100 * mean / best:.1f}% | {speed} |")
+        size = [model.encoder.config.num_layers, f"{model.count_params() / 1e6:.1f} M"]
+        speed = [f"{statistics.median(rates[name]):.0f}", ratios(rates[name], rates["teacher"])]
+        rows.append([name, *size, spread, f"{100 * mean / best:.1f}%", *speed])
+    columns = ("", "layers", "parameters", "accuracy", "of the teacher's", "texts/s", "beside the teacher")
+    table(columns, rows)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -20,12 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from _measure import Elsewhere, answer_calls, cores, interleave, ratios, versions
+from _measure import Elsewhere, answer_calls, heading, interleave, need, parse, ratios, run, table
 
 from keras_bert.training.run_files import read_notes
 
@@ -104,19 +105,21 @@ class Group:
 
 
 def steps(arguments: argparse.Namespace) -> None:
-    print(versions(["tensorflow", "keras"]), f"{cores()} cores; {ROWS} rows of {TOKENS} tokens a step")
-    groups = {name: Group(*how) for name, how in GROUPS.items()}
+    heading(["tensorflow", "keras"])
+    print(f"{ROWS} rows of {TOKENS} tokens a step")
+    groups = {name: Group(*how) for name, how in GROUPS.items() if name in (ALONE, *arguments.only)}
     sent = groups[ALONE]("bytes")
     rates = interleave(groups, arguments.rounds)
-    print(f"| | seconds a step | beside {ALONE} |")
-    print("|---|---|---|")
-    for name, found in rates.items():
-        print(f"| {name} | {ROWS / statistics.median(found):.3f} | {ratios(found, rates[ALONE])} |")
-    print(f"gradients of a step: {sent / 1e6:.1f} MB")
-    print("On paper, of a step of 100 ms on each GPU, whose gradients are sent when all are there:")
-    for count in (8, 64, 512):
-        seconds = on_paper(sent, count)
-        print(f"{count} GPUs: {1000 * seconds:.2f} ms to add up the gradients, efficiency {0.1 / (0.1 + seconds):.1%}")
+    table(
+        ("", "seconds a step", f"beside {ALONE}"),
+        ([name, f"{ROWS / statistics.median(each):.3f}", ratios(each, rates[ALONE])] for name, each in rates.items()),
+    )
+    print(f"On paper, for steps of 100 ms. Then {sent / 1e6:.1f} MB of gradients are sent:")
+    seconds = {count: on_paper(sent, count) for count in (8, 64, 512)}
+    table(
+        ("GPUs", "ms to add up the gradients", "efficiency"),
+        ([count, f"{1000 * each:.2f}", f"{0.1 / (0.1 + each):.1%}"] for count, each in seconds.items()),
+    )
 
 
 def on_paper(sent: float, gpus: int) -> float:
@@ -126,17 +129,26 @@ def on_paper(sent: float, gpus: int) -> float:
 
 
 def kill(arguments: argparse.Namespace) -> None:
+    import psutil  # noqa: F401 - `final_loss` needs it
+
+    need(arguments.data)
+    heading(["tensorflow", "keras"])
+    table(("run", "what happened", "loss", "apart"), killed_runs(arguments))
+
+
+def killed_runs(arguments: argparse.Namespace) -> Iterator[list[object]]:
+    """Yields a row for the run that is left alone, and one for each of the others."""
     generator = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
-        expected = final_loss(Path(folder) / "alone", arguments.data, None)
-        print(f"undisturbed: loss {expected}")
+        happened, expected = final_loss(Path(folder) / "alone", arguments.data, None)
+        yield ["undisturbed", happened, expected, ""]
         for i in range(arguments.runs):
-            found = final_loss(Path(folder) / str(i), arguments.data, generator)
-            print(f"run {i + 1}: loss {found}, {abs(found - expected):.1e} apart", flush=True)
+            happened, found = final_loss(Path(folder) / str(i), arguments.data, generator)
+            yield [i + 1, happened, found, f"{abs(found - expected):.1e}"]
 
 
-def final_loss(output: Path, data: Path, generator: random.Random | None) -> float:
-    """Of the last epoch of a run, a worker of which is killed if there is a generator to draw the moment."""
+def final_loss(output: Path, data: Path, generator: random.Random | None) -> tuple[str, float]:
+    """Returns what happened in a run, and the loss of its last epoch. A generator draws the moment to kill a worker."""
     train = data / "sst2/dev.tsv"
     recipe = ["--epochs", "4", "--batch-size", "32", "--seed", "0", "--learning-rate", "3e-4"]
     columns = ["--text-column", "content", "--label-column", "label", "--train", str(train)]
@@ -158,19 +170,19 @@ def final_loss(output: Path, data: Path, generator: random.Random | None) -> flo
     said = process.communicate()[0].decode()
     if process.returncode:
         sys.exit(said)
-    if generator is not None:
-        print("  restarted" if "begin again" in said else "  killed after its end", end="; ")
-    return read_notes(output / "training/state.safetensors")["history"][-1]["loss"]
+    happened = "" if generator is None else "restarted" if "begin again" in said else "killed after its end"
+    return happened, read_notes(output / "training/state.safetensors")["history"][-1]["loss"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["steps", "kill", "trainer"])
+    parser.add_argument("what", nargs="?", choices=["steps", "kill", "trainer"], default="steps")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS), help=f"these beside {ALONE}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--kind", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, default=DATA)
-    arguments = parser.parse_args()
+    arguments = parse(parser, rounds=1, runs=1, only=["two processes, a core each"])
     if arguments.what == "trainer":
         answer_calls(functools.partial(trainer, arguments.kind))
     else:
@@ -178,4 +190,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

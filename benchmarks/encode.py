@@ -27,7 +27,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from _measure import cores, interleave, rate, ratios, versions
+from _measure import cores, heading, interleave, parse, rate, ratios, run, table
 from _minilm_onnx import MINILM, onnx_fused, onnx_int8, onnx_model
 
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
@@ -286,13 +286,13 @@ def main() -> None:
     parser.add_argument("--text", type=Path, help="a file of one sentence a line")
     parser.add_argument("--only", nargs="+", choices={**CONTESTANTS, **LOWER}, help="these beside keras_bert")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="of keras_bert")
-    arguments = parser.parse_args()
+    arguments = parse(parser, texts=64, rounds=1, only=["sentence-transformers"])
+    heading(PEERS)
     ours = f"keras_bert, {arguments.precision}"
     contestants = {name: each for name, each in LOWER.items() if not name.startswith("keras_bert,") or name == ours}
     if arguments.precision == "float32":
         contestants = CONTESTANTS
 
-    busy = os.getloadavg()[0]  # others at work on the same cores make every figure worthless
     everything = sentences(arguments.text)
     count = min(arguments.texts, len(everything))
     texts = [everything[i * len(everything) // count] for i in range(count)]  # spread over all of them
@@ -310,7 +310,7 @@ def main() -> None:
             missing.append(f"{name} (no {error.name})")
             continue
         part = texts[:: round(1 / share)]
-        print(f"{name}: {len(encoders)} settings, {len(part)} texts", flush=True)
+        print(f"{name}: {len(encoders)} settings, {len(part)} texts", file=sys.stderr, flush=True)
         settings[name], encode = tune(encoders, texts[:: max(1, count // 400)])
         vectors[name], parts[name] = encode(part), part
         scores[name] = spearman(encode) if contestants is not CONTESTANTS else None
@@ -321,12 +321,8 @@ def main() -> None:
     reference = "sentence-transformers" if "sentence-transformers" in jobs else "keras_bert"
     by_text = dict(zip(parts[reference], vectors[reference], strict=True))
     ceiling_name = max(ceilings, key=lambda name: statistics.median(rates[name]))
-    print(
-        f"\n{count} texts, {lengths.mean():.1f} tokens each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them"
-    )
-    print(f"{cores()} cores, load {busy:.1f} before the start; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
-    title = f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}{'cosine, worst':>16}"
-    print(f"{title}   STS-B  texts  setting")
+    print(f"{count} texts, {lengths.mean():.1f} tokens each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them")
+    rows = []
     for name in jobs:
         both = [(one, by_text[text]) for text, one in zip(parts[name], vectors[name], strict=True) if text in by_text]
         difference = max(float(np.abs(one - other).max()) for one, other in both)
@@ -335,12 +331,13 @@ def main() -> None:
         share = statistics.median(
             one * gigaflops / ceiling for one, ceiling in zip(rates[name], rates[ceiling_name], strict=True)
         )
-        print(
-            f"{name:28}{median:8.0f}  {ratios(rates[name], rates['keras_bert']):20}"
-            f"{100 * share:7.0f}%{difference:12.1e}{statistics.mean(cosines):9.4f},{min(cosines):6.3f}"
-            f"{'' if scores[name] is None else f'{scores[name]:.2f}':>8}  {len(parts[name]):5}  {settings[name]}"
-        )
-    print(f"\nratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
+        same = [f"{difference:.1e}", f"{statistics.mean(cosines):.4f}", f"{min(cosines):.3f}"]
+        score = "" if scores[name] is None else f"{scores[name]:.2f}"
+        speed = [f"{median:.0f}", ratios(rates[name], rates["keras_bert"]), f"{share:.0%}"]
+        rows.append([name, *speed, *same, score, len(parts[name]), settings[name]])
+    columns = "contestant, texts/s, ratio (min..max), of sgemm, difference, cosine, worst cosine, STS-B, texts, setting"
+    table(columns.split(", "), rows)
+    print(f"ratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
     print(f"difference: the largest between elements of the vectors and those of {reference}")
     print("cosine: to the same, the mean and the worst; STS-B: Spearman's correlation on its development set, percent")
     print("  (KerasHub's BERT computes GELU by the tanh approximation, and its tokenizer splits a few texts otherwise)")
@@ -352,4 +349,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -24,6 +24,7 @@ import statistics
 import time
 import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -32,8 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import keras
 import numpy as np
-from _measure import cores, versions
-from sklearn.linear_model import LogisticRegression
+from _measure import heading, need, parse, run, table
 
 from keras_bert import BertClassifier, BertSentenceEncoder, presets
 from keras_bert.training import fine_tune
@@ -97,6 +97,8 @@ def draw(train: Examples, shots: int, seed: int) -> tuple[list[str], list[str]]:
 
 
 def frozen(x: list[str], y: list[str], test: list[str], seed: int) -> list[str]:
+    from sklearn.linear_model import LogisticRegression
+
     encoder = BertSentenceEncoder.from_preset(PRESET)
     model = LogisticRegression(max_iter=2000).fit(encoder.encode(x), y)
     return model.predict(encoder.encode(test)).tolist()
@@ -113,6 +115,7 @@ def classifier(x: list[str], y: list[str], test: list[str], seed: int, **setting
 def setfit(x: list[str], y: list[str], test: list[str], seed: int) -> list[str]:
     import torch
     from sentence_transformers import SentenceTransformer, losses
+    from sklearn.linear_model import LogisticRegression
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -161,11 +164,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--test", type=int, default=400)
     parser.add_argument("--methods", default=",".join(METHODS))
-    arguments = parser.parse_args()
+    arguments = parse(parser, sets="sst2", shots="4", draws=1, test=40, methods="frozen,few_shot")
+    need(arguments.data)
     warnings.simplefilter("ignore")
+    heading(["tensorflow", "keras", "torch", "sentence-transformers", "scikit-learn"])
     methods = arguments.methods.split(",")
-    print(f"{cores()}; {versions(['tensorflow', 'keras', 'torch', 'sentence-transformers', 'scikit-learn'])}")
-    print("| set | texts a class | " + " | ".join(methods) + " |\n|---|---|" + "---|" * len(methods))
+    table(["set", "texts a class", *methods], rows_of(arguments, methods))
+
+
+def rows_of(arguments: argparse.Namespace, methods: list[str]) -> Iterator[list[object]]:
+    """Yields the rows of the table."""
     for name in arguments.sets.split(","):
         train, test = SETS[name](arguments.data)
         random.Random(0).shuffle(test)
@@ -182,8 +190,8 @@ def main() -> None:
             cells = (
                 f"{statistics.mean(scores[each]):.1f} ({statistics.mean(seconds[each]):.0f} s)" for each in methods
             )
-            print(f"| {name} | {shots} | " + " | ".join(cells) + " |", flush=True)
+            yield [name, shots, *cells]
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

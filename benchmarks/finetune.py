@@ -20,7 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -39,7 +39,7 @@ from _finetune_tasks import (
     label_names,
     some,
 )
-from _measure import cores, interleave, rate, ratios, versions
+from _measure import heading, interleave, need, parse, rate, ratios, run, table
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, presets
 from keras_bert.tasks.task import BertTask
@@ -106,9 +106,13 @@ def spread(values: list[float]) -> str:
 
 
 def scores(arguments: argparse.Namespace) -> None:
-    print(versions(PEERS))
-    print(f"| task | examples | keras_bert, {arguments.seeds} seeds | transformers | difference, points |")
-    print("|---|---|---|---|---|")
+    heading(PEERS)
+    columns = ("task", "examples", f"keras_bert, {arguments.seeds} seeds", "transformers", "difference, points")
+    table(columns, scores_of(arguments))
+
+
+def scores_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields a row for each task and measure."""
     for name in arguments.task:
         task = TASKS[name]
         train, dev = some(task.read(arguments.data, "train"), arguments.examples), task.read(arguments.data, "dev")
@@ -120,8 +124,7 @@ def scores(arguments: argparse.Namespace) -> None:
         for measure in ours[0]:
             both = [[each[measure] for each in runs] for runs in (ours, theirs)]
             difference = statistics.mean(both[0]) - statistics.mean(both[1])
-            told = f"{spread(both[0])} | {spread(both[1])} | {difference:+.1f}"
-            print(f"| {name}, {measure} | {len(train):,} | {told} |", flush=True)
+            yield [f"{name}, {measure}", f"{len(train):,}", *map(spread, both), f"{difference:+.1f}"]
 
 
 # -- long
@@ -156,13 +159,16 @@ def long(arguments: argparse.Namespace) -> None:
 def long_from(preset: str, arguments: argparse.Namespace) -> None:
     train = some(LONG.read(arguments.data, "train"), arguments.examples)
     dev = some(LONG.read(arguments.data, "dev"), arguments.dev)
-    print(versions(PEERS[:2]), f"{len(train):,} reviews to train on, {len(dev):,} to measure with")
-    print(f"| what is read of a review | accuracy, {arguments.seeds} seeds |")
-    print("|---|---|")
-    for name, options in LENGTHS.items():
+    heading(PEERS[:2])
+    print(f"{len(train):,} reviews to train on, {len(dev):,} to measure with")
+
+    def accuracy(options: dict[str, object]) -> str:
         model = functools.partial(BertClassifier.from_preset, preset, label_names(train, CLASSES), **options)
         runs = [our_scores(model, LONG, train, dev, seed, arguments) for seed in range(arguments.seeds)]
-        print(f"| {name} | {spread([run['accuracy'] for run in runs])} |", flush=True)
+        return spread([each["accuracy"] for each in runs])
+
+    columns = ("what is read of a review", f"accuracy, {arguments.seeds} seeds")
+    table(columns, ([name, accuracy(options)] for name, options in LENGTHS.items()))
 
 
 # -- speed
@@ -220,26 +226,31 @@ def keras_hub(directory: Path, texts: tf.Tensor, classes) -> Callable[[], None]:
 
 
 def speed(arguments: argparse.Namespace) -> None:
+    heading(PEERS)
+    print("batches of 32")
+    table(("task", "contestant", "examples", "examples/s", f"beside {GROUPED}"), speeds(arguments))
+
+
+def speeds(arguments: argparse.Namespace) -> Iterator[list[object]]:
+    """Yields a row for each task and contestant."""
     count = arguments.examples or 512
-    print(versions(PEERS), f"{cores()} cores, batches of 32")
     for name, share in (("sst2", 1), ("squad", 4)):  # a question with its context takes much longer than a sentence
         if name not in arguments.task:
             continue
         examples = some(TASKS[name].read(arguments.data, "train"), count // share)
         found = contestants(arguments.preset, TASKS[name].kind, examples, arguments.bfloat16)
-        for run in found.values():  # once, so that all graphs are there
-            run()
-        jobs = {name: functools.partial(rate, run, len(examples)) for name, run in found.items()}
+        for work in found.values():  # once, so that all graphs are there
+            work()
+        jobs = {each: functools.partial(rate, work, len(examples)) for each, work in found.items()}
         rates = interleave(jobs, arguments.rounds)
-        print(f"| {name}, {len(examples)} examples | examples/s | beside {GROUPED} |")
-        print("|---|---|---|")
         for each in found:
-            print(f"| {each} | {statistics.median(rates[each]):.1f} | {ratios(rates[each], rates[GROUPED])} |")
+            speed = f"{statistics.median(rates[each]):.1f}"
+            yield [name, each, len(examples), speed, ratios(rates[each], rates[GROUPED])]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "scores", "long"])
+    parser.add_argument("what", nargs="?", choices=["speed", "scores", "long"], default="speed")
     parser.add_argument("--task", nargs="+", choices=list(TASKS), default=list(TASKS), help="for scores and speed")
     parser.add_argument("--preset", default="all-MiniLM-L6-v2", help="the model to begin with")
     parser.add_argument("--examples", type=int, help="how many to train on")
@@ -251,11 +262,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bfloat16", action="store_true", help="for speed: mixed precision beside float32")
     parser.add_argument("--data", type=Path, default=DATA)
-    arguments = parser.parse_args()
-    if not arguments.data.is_dir():
-        sys.exit(f"there is no {arguments.data}: say where the data is, --data DIR")
+    arguments = parse(parser, task=["sst2"], examples=32, dev=32, seeds=1, epochs=1, rounds=1)
+    need(arguments.data)
     {"speed": speed, "scores": scores, "long": long}[arguments.what](arguments)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

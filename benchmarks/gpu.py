@@ -4,21 +4,20 @@ KERAS_BACKEND=jax python benchmarks/gpu.py [--size bert-base] [--lengths 128 512
 
 Inference and a training step, with the same shapes: rows without padding, and rows that are three quarters full.
 PyTorch has `scaled_dot_product_attention`, once as it comes and once with `torch.compile`. No TensorFlow is needed.
-Without a GPU it runs on the CPU, which only shows that it works: take `--size bert-tiny`.
+Without a GPU it runs on the CPU, which only shows that it works: take `--small`.
 """
 
 import argparse
 import functools
 import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
-import jax
 import keras
 import numpy as np
-from _measure import interleave, rate, ratios, versions
+from _measure import heading, interleave, parse, rate, ratios, run, table
 
 from keras_bert import BertConfig, BertEncoder
 
@@ -38,6 +37,8 @@ def inputs(vocab_size: int, rows: int, length: int, full: float) -> tuple[np.nda
 
 def ours(config: BertConfig, ids: np.ndarray, mask: np.ndarray) -> dict[str, Step]:
     """Both steps on JAX. The loss is the mean square of the last hidden states."""
+    import jax
+
     encoder = BertEncoder(config, dtype="mixed_bfloat16")
     optimizer = keras.optimizers.AdamW(LEARNING_RATE)
     optimizer.build(encoder.trainable_variables)
@@ -85,7 +86,7 @@ def theirs(config: BertConfig, ids: np.ndarray, mask: np.ndarray, is_compiled: b
     model = BertModel(sizes).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE, fused=device == "cuda")
     given = {"input_ids": torch.tensor(ids, device=device).long(), "attention_mask": torch.tensor(mask, device=device)}
-    run = torch.compile(model) if is_compiled else model
+    forward = torch.compile(model) if is_compiled else model
 
     def wait():
         if device == "cuda":
@@ -94,13 +95,13 @@ def theirs(config: BertConfig, ids: np.ndarray, mask: np.ndarray, is_compiled: b
     def infer():
         model.eval()
         with torch.no_grad(), torch.autocast(device, torch.bfloat16):
-            run(**given)
+            forward(**given)
         wait()
 
     def train():
         model.train()
         with torch.autocast(device, torch.bfloat16):
-            loss = run(**given).last_hidden_state.float().square().mean()
+            loss = forward(**given).last_hidden_state.float().square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -122,9 +123,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="in a round")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
-    arguments = parser.parse_args()
+    arguments = parse(parser, size="bert-tiny", lengths=[16], batch_tokens=64, rounds=1, steps=2, alone=True)
+    import jax
+
+    heading(PEERS)
+    print(f"{jax.devices()[0].device_kind}, {arguments.size}")
+    table(("step", "contestant", "sequences/s", "keras_bert is so many times as fast"), rows_of(arguments))
+
+
+def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields the rows of the table."""
     config = BertConfig.named(arguments.size)
-    print(f"{jax.devices()[0].device_kind}; {versions(PEERS)}; {arguments.size}")
     for length in arguments.lengths:
         rows = max(1, arguments.batch_tokens // length)
         for full in (1.0, 0.75):
@@ -140,11 +149,11 @@ def main() -> None:
 
                     jobs[name] = functools.partial(sequences, step, arguments.steps, rows)
                 rates = interleave(jobs, arguments.rounds)
-                print(f"\n{kind}, {rows} rows of {length} tokens, {full:.0%} full")
+                what = f"{kind}, {rows} rows of {length} tokens, {full:.0%} full"
                 for name in jobs:
                     ratio = ratios(rates["keras_bert, JAX"], rates[name])
-                    print(f"{name:20}{statistics.median(rates[name]):10.1f} sequences/s  keras_bert: {ratio}")
+                    yield [what, name, f"{statistics.median(rates[name]):.1f}", ratio]
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

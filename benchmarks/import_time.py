@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+from _measure import heading, parse, run, table
+
 STATEMENTS = {
     "nothing": "pass",
     "import keras_bert": "import keras_bert",
@@ -18,18 +20,24 @@ STATEMENTS = {
     "from keras_bert import BertSentenceEncoder": "from keras_bert import BertSentenceEncoder",
 }
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--rounds", type=int, default=7)
-arguments = parser.parse_args()
 
-seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
-for _ in range(arguments.rounds + 1):
-    for name, statement in STATEMENTS.items():
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", statement], check=True, capture_output=True)
-        seconds[name].append(time.perf_counter() - start)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parse(parser, rounds=1)
+    heading(["tensorflow", "keras"])
+    seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    for _ in range(arguments.rounds + 1):
+        for name, statement in STATEMENTS.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", statement], check=True, capture_output=True)
+            seconds[name].append(time.perf_counter() - start)
+    rows = []
+    for name, values in seconds.items():
+        values = values[1:]  # the first round warms the disk cache
+        rows.append([name, *(f"{value:.2f}" for value in (statistics.median(values), min(values), max(values)))])
+    table(("what a process does", "median s", "min", "max"), rows)
 
-print(f"{'':44}{'median s':>9}{'min':>7}{'max':>7}   ({arguments.rounds} rounds)")
-for name, values in seconds.items():
-    values = values[1:]  # the first round warms the disk cache
-    print(f"{name:44}{statistics.median(values):9.2f}{min(values):7.2f}{max(values):7.2f}")
+
+if __name__ == "__main__":
+    run(main)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _measure import ratios, versions
+from _measure import heading, parse, ratios, run, table
 
 LOAD = {
     "keras_bert": "from keras_bert import BertConfig, BertEncoder\n"
@@ -54,40 +54,49 @@ ran = time.perf_counter()
 print(json.dumps({{"load": loaded - start, "load and run": ran - start, "bytes": status("VmHWM") - before}}))
 """
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--rounds", type=int, default=5)
-parser.add_argument("--size", default="bert-base", help="one of keras_bert.config.SIZES, of BERT's family")
-arguments = parser.parse_args()
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 INSTALLED = [name for name in LOAD if importlib.util.find_spec(name.replace("-", "_"))]
+KINDS = ("load", "load and run")
 
-with tempfile.TemporaryDirectory() as directory:
-    make = (
-        "from keras_bert import BertConfig, BertEncoder, BertPreprocessor\n"
-        f"BertEncoder(BertConfig.named({arguments.size!r})).save_preset({directory!r})\n"
-        f"BertPreprocessor.from_preset('all-MiniLM-L6-v2').save_preset({directory!r})"
-    )
-    subprocess.run([sys.executable, "-c", make], check=True, capture_output=True, env=ENVIRONMENT)
-    size = (Path(directory) / "model.safetensors").stat().st_size
-    seconds = {kind: {name: [] for name in INSTALLED} for kind in ("load", "load and run")}
-    memory = {name: [] for name in INSTALLED}
-    for number in range(arguments.rounds + 1):  # the first warms the disk cache
-        print(f"round {number} of {arguments.rounds}", flush=True)
-        for name in INSTALLED:
-            command = [sys.executable, "-c", MEASURE.format(load=LOAD[name]), directory]
-            result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
-            if result.returncode:
-                sys.exit(f"{name} failed: {result.stderr.strip().splitlines()[-1]}")
-            measured = json.loads(result.stdout.splitlines()[-1])
-            if number:
-                memory[name].append(measured["bytes"] / size)
-                for kind, values in seconds.items():
-                    values[name].append(measured[kind])
 
-print(f"\n{arguments.size}, {size / 1e6:.0f} MB; {versions(['tensorflow', 'keras', 'torch', *LOAD])}")
-for kind, values in seconds.items():
-    print(f"\n{kind:14}{'median s':>9}{'min':>7}{'max':>7}   {'beside keras_bert':24}{'memory / file':>14}")
-    for name, taken in values.items():
-        ratio = ratios(taken, values["keras_bert"])
-        figures = f"{statistics.median(taken):9.2f}{min(taken):7.2f}{max(taken):7.2f}"
-        print(f"{name:14}{figures}   {ratio:24}{statistics.median(memory[name]):14.2f}")
+def measured(name: str, directory: str) -> dict[str, float]:
+    """Returns the seconds of each kind, and the bytes, of a library in a new process."""
+    command = [sys.executable, "-c", MEASURE.format(load=LOAD[name]), directory]
+    result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    if result.returncode:
+        sys.exit(f"{name} failed: {result.stderr.strip().splitlines()[-1]}")
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", default="bert-base", help="one of keras_bert.config.SIZES, of BERT's family")
+    arguments = parse(parser, rounds=1, size="bert-tiny")
+    heading(["tensorflow", "keras", "torch", *LOAD])
+    with tempfile.TemporaryDirectory() as directory:
+        make = (
+            "from keras_bert import BertConfig, BertEncoder, BertPreprocessor\n"
+            f"BertEncoder(BertConfig.named({arguments.size!r})).save_preset({directory!r})\n"
+            f"BertPreprocessor.from_preset('all-MiniLM-L6-v2').save_preset({directory!r})"
+        )
+        subprocess.run([sys.executable, "-c", make], check=True, capture_output=True, env=ENVIRONMENT)
+        size = (Path(directory) / "model.safetensors").stat().st_size
+        found = {name: [] for name in INSTALLED}
+        for number in range(arguments.rounds + 1):
+            print(f"round {number} of {arguments.rounds}", file=sys.stderr, flush=True)
+            for name in INSTALLED:
+                found[name].append(measured(name, directory))
+    print(f"{arguments.size}, {size / 1e6:.0f} MB")
+    rows = []
+    for kind in KINDS:
+        taken = {name: [each[kind] for each in found[name][1:]] for name in found}  # the first warms the disk cache
+        for name, seconds in taken.items():
+            figures = (f"{value:.2f}" for value in (statistics.median(seconds), min(seconds), max(seconds)))
+            memory = statistics.median(each["bytes"] / size for each in found[name][1:])
+            rows.append([kind, name, *figures, ratios(seconds, taken["keras_bert"]), f"{memory:.2f}"])
+    table(("", "library", "median s", "min", "max", "beside keras_bert", "memory / file"), rows)
+
+
+if __name__ == "__main__":
+    run(main)

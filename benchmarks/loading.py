@@ -16,7 +16,7 @@ from collections import defaultdict
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from _measure import cores, versions
+from _measure import heading, need_library, parse, run, table
 
 from keras_bert import presets
 
@@ -69,11 +69,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--preset", default="all-MiniLM-L6-v2")
     parser.add_argument("--of", choices=SIDES, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, rounds=1)
     if arguments.of:
         print_times(arguments.of, arguments.preset)
         return
-    print(f"{cores()} cores; {versions(['tensorflow', 'keras', 'torch', 'transformers'])}; {arguments.preset}")
+    heading(["tensorflow", "keras", "torch", "transformers"])
+    print(arguments.preset)
+    for library in ("torch", "transformers"):
+        need_library(library)
     found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for _ in range(arguments.rounds):
         for side in SIDES:
@@ -82,12 +85,12 @@ def main() -> None:
             for line in output.splitlines():
                 name, first, again = line.split("\t")
                 found[name, side].append((float(first), float(again)))
-    print("| milliseconds, medians | keras_bert, first | again | transformers, first | again |")
-    print("|---|---|---|---|---|")
+    rows = []
     for name in dict.fromkeys(name for name, _ in found):
         cells = [statistics.median(column) for side in SIDES for column in zip(*found[name, side], strict=True)]
-        print(f"| {name} | {' | '.join(f'{cell:.0f}' for cell in cells)} |")
+        rows.append([name, *(f"{cell:.0f}" for cell in cells)])
+    table(("milliseconds, medians", "keras_bert, first", "again", "transformers, first", "again"), rows)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -15,12 +15,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from _measure import cores, interleave, rate, ratios, versions
+from _measure import cores, heading, interleave, parse, rate, ratios, run, table
 
 from keras_bert.inference import PRECISIONS
 
@@ -125,35 +126,37 @@ def main() -> None:
     parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--memory-of", choices=_MAKE, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, rounds=1, only=["128"], layers=1)
     if arguments.memory_of:
         print_memory(arguments.directory, arguments.memory_of, arguments.only[0], arguments.precision)
         return
-    of = versions(["keras", "tensorflow", "torch", "transformers"])
-    print(f"{cores()} cores; {of}; {arguments.layers} layers, {arguments.precision}")
+    heading(["keras", "tensorflow", "torch", "transformers"])
+    print(f"{arguments.layers} layers, {arguments.precision}")
+    columns = ("pieces", "ours s", "theirs s", "ratio", "ours GB", "theirs GB", "difference", "cosine")
+    table(columns, rows_of(arguments))
+
+
+def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields the rows of the table. The difference is the largest between vectors, and the cosine the lowest."""
     with contextlib.ExitStack() as stack:
         directory = arguments.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         write_model(directory, arguments.layers)
         encoders = {side: make(directory, arguments.precision) for side, make in _MAKE.items()}
-        rows = []
         for kind in arguments.only:
             texts = texts_of(kind)
             vectors = [encode(texts) for encode in encoders.values()]  # traces, and warms up
             cosines = (vectors[0] * vectors[1]).sum(1) / np.prod([np.linalg.norm(each, axis=1) for each in vectors], 0)
             difference = np.abs(vectors[0] - vectors[1]).max()
-            print(f"{kind}: vectors differ by at most {difference:.1e}; cosine {cosines.min():.5f}", flush=True)
             jobs = {
                 side: lambda encode=encode, texts=texts: rate(lambda: encode(texts), len(texts))
                 for side, encode in encoders.items()
             }
             rates = interleave(jobs, arguments.rounds)
-            seconds = [len(texts) / np.median(rates[side]) for side in _MAKE]
-            gigabytes = [memory(directory, side, kind, arguments.precision) for side in _MAKE]
-            rows.append((kind, *seconds, ratios(*rates.values()), *gigabytes))
-    print(f"{'pieces':8}{'ours s':>9}{'theirs s':>10}  {'ratio':20}{'ours GB':>9}{'theirs GB':>11}")
-    for kind, our_seconds, their_seconds, ratio, our_memory, their_memory in rows:
-        print(f"{kind:8}{our_seconds:9.2f}{their_seconds:10.2f}  {ratio:20}{our_memory:9.2f}{their_memory:11.2f}")
+            seconds = [f"{len(texts) / np.median(rates[side]):.2f}" for side in _MAKE]
+            gigabytes = [f"{memory(directory, side, kind, arguments.precision):.2f}" for side in _MAKE]
+            same = [f"{difference:.1e}", f"{cosines.min():.5f}"]
+            yield [kind, *seconds, ratios(*rates.values()), *gigabytes, *same]
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

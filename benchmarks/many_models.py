@@ -2,9 +2,9 @@
 
 python benchmarks/many_models.py [KIND ...] [--models 20] [--optimizer adam]
 
-Kinds are the tasks, which are trained by `fit`, and the functions below. Each runs in a process of its own. Prints the
-size of the process after each model. A model has 4 million weights, which are 16 MB, and as much for each of the
-optimizer's two moments.
+Kinds are the tasks, which are trained by `fit`, and the functions below. Each runs in a process of its own. A row has
+the size of the process in MB after each model. A model has 4 million weights, which are 16 MB, and as much for each of
+the optimizer's two moments.
 """
 
 import argparse
@@ -14,14 +14,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-import psutil
 import tensorflow as tf
+from _measure import heading, need_library, parse, run, table
 
 import keras_bert
 from keras_bert import AdamW, BertConfig, BertEncoder, BertPreprocessor
@@ -173,24 +173,37 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=20)
     parser.add_argument("--optimizer", help="one of Keras's, for `fit`; by default AdamW")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, kinds=["a Keras model", "BertClassifier"], models=2)
+    if arguments.here:
+        print(*sizes(arguments.kinds[0], arguments), flush=True)
+        return
+    need_library("psutil")
+    heading(["tensorflow", "keras"])
+    table(["MB after model", *range(1, arguments.models + 1)], rows_of(arguments))
+
+
+def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields a row for each kind. Each has a process of its own."""
     for kind in arguments.kinds or KINDS:
-        if not arguments.here:
-            again = [kind, "--models", str(arguments.models), "--here"]
-            again += ["--optimizer", arguments.optimizer] if arguments.optimizer else []
-            subprocess.run([sys.executable, __file__, *again], env=ENVIRONMENT, check=True)
-            continue
-        works = {task: functools.partial(fit, task, arguments.optimizer) for task in EXAMPLES} | OTHERS
-        work = works.get(kind) or functools.partial(functional, arguments.optimizer)
-        sizes = []
-        for _ in range(arguments.models):
-            work()
-            keras.utils.clear_session()
-            gc.collect()
-            sizes.append(round(psutil.Process().memory_info().rss / 1e6))
-        print(f"{kind}: {' '.join(map(str, sizes))} MB", flush=True)
+        command = [sys.executable, __file__, kind, "--models", str(arguments.models), "--here"]
+        command += ["--optimizer", arguments.optimizer] if arguments.optimizer else []
+        output = subprocess.run(command, env=ENVIRONMENT, check=True, stdout=subprocess.PIPE, text=True).stdout
+        yield [kind, *output.splitlines()[-1].split()]
+
+
+def sizes(kind: str, arguments: argparse.Namespace) -> Iterator[int]:
+    """Yields the MB of this process after each model."""
+    import psutil
+
+    works = {task: functools.partial(fit, task, arguments.optimizer) for task in EXAMPLES} | OTHERS
+    work = works.get(kind) or functools.partial(functional, arguments.optimizer)
+    for _ in range(arguments.models):
+        work()
+        keras.utils.clear_session()
+        gc.collect()
+        yield round(psutil.Process().memory_info().rss / 1e6)
 
 
 if __name__ == "__main__":
     tf.get_logger().setLevel("ERROR")
-    main()
+    run(main)

@@ -8,14 +8,14 @@ that it was trained on. The data lies in ../shared/data beside the repository, o
 
 import argparse
 import os
-import sys
 import time
+from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 from _finetune_tasks import TASKS, Examples, inputs_and_labels, some
-from _measure import cores, versions
+from _measure import heading, need, parse, run, table
 from finetune import DATA, our_answers, our_model
 
 from keras_bert import data
@@ -55,21 +55,23 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--data", type=type(DATA), default=DATA)
-    arguments = parser.parse_args()
-    if not arguments.data.is_dir():
-        sys.exit(f"there is no {arguments.data}: say where the data is, --data DIR")
-    print(f"{cores()} cores; {versions(['tensorflow', 'keras'])}; {arguments.preset}")
-    print("| task | precision | score | points to float32 | seconds |")
-    print("|---|---|---|---|---|")
+    arguments = parse(parser, task=["sst2"], examples=32, dev=32, epochs=1)
+    need(arguments.data)
+    heading(["tensorflow", "keras"])
+    print(arguments.preset)
+    table(("task", "precision", "score", "points to float32", "seconds"), rows_of(arguments))
+
+
+def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields the rows of the table."""
     for name in arguments.task:
         task = TASKS[name]
         train = some(task.read(arguments.data, "train"), arguments.examples)
         dev = some(task.read(arguments.data, "dev"), arguments.dev)
         keras.utils.set_random_seed(0)
         model = our_model(arguments.preset, task.kind, train)
-        fine_tune(
-            model, inputs_and_labels(train), epochs=arguments.epochs, learning_rate=arguments.learning_rate, seed=0
-        )
+        recipe = {"epochs": arguments.epochs, "learning_rate": arguments.learning_rate}
+        fine_tune(model, inputs_and_labels(train), seed=0, progress=False, **recipe)
         exact: dict[str, float] = {}
         for precision in in_each(model, train):
             start = time.perf_counter()
@@ -77,9 +79,9 @@ def main() -> None:
             seconds = time.perf_counter() - start
             exact = exact or measured
             for measure, value in measured.items():
-                difference = f"{value - exact[measure]:+.2f}"
-                print(f"| {name}, {measure} | {precision} | {value:.2f} | {difference} | {seconds:.1f} |", flush=True)
+                score = [f"{value:.2f}", f"{value - exact[measure]:+.2f}"]
+                yield [f"{name}, {measure}", precision, *score, f"{seconds:.1f}"]
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

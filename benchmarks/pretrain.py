@@ -17,13 +17,13 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from _measure import Elsewhere, answer_calls, cores, interleave, rate, ratios, versions
+from _measure import Elsewhere, MissingError, answer_calls, heading, interleave, parse, rate, ratios, run, table
 
 from keras_bert import BertConfig
 
@@ -35,11 +35,12 @@ SHAPES = {128: (32, 20), 512: (8, 76)}  # length -> rows in a batch, masks in a 
 Batches = dict[str, np.ndarray]  # each [batches, rows, ...]
 
 
-def make_batches(files: list[Path], folder: Path, count: int) -> None:
+def make_batches(files: list[Path], folder: Path, count: int, lengths: list[int]) -> None:
     from keras_bert import BertPreprocessor
     from keras_bert.pretraining import Records, write_records
 
-    for length, (rows, predictions) in SHAPES.items():
+    for length in lengths:
+        rows, predictions = SHAPES[length]
         records = folder / f"records-{length}"
         preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=length)
         write_records(files, records, preprocessor, predictions=predictions)
@@ -84,7 +85,9 @@ def transformers() -> Callable[[Batches], None]:
     import transformers
     from _finetune_theirs import adamw
 
-    model = transformers.BertForPreTraining(transformers.BertConfig(**CONFIG.to_hugging_face())).train()
+    from keras_bert.formats.hugging_face import values_of
+
+    model = transformers.BertForPreTraining(transformers.BertConfig(**values_of(CONFIG))).train()
     optimizer = adamw(model, 1e-4, eps=1e-6)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, 10, 10**6)
 
@@ -178,28 +181,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="a folder of .txt files")
     parser.add_argument("--garden", default=sys.executable, help="a Python that has tf-models-official")
+    parser.add_argument("--lengths", type=int, nargs="+", choices=SHAPES, default=list(SHAPES), help="of rows")
     parser.add_argument("--batches", type=int, default=4, help="batches per round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contestant", nargs=2, metavar=("NAME", "FOLDER"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, batches=1, rounds=1, lengths=[128])
     if arguments.contestant:
         take_part(arguments.contestant[0], Path(arguments.contestant[1]))
         return
     files = sorted(arguments.data.glob("*.txt"))
     if not files:
-        sys.exit(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
+        raise MissingError(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
+    if arguments.small:
+        files = [min(files, key=os.path.getsize)]
+    heading(PEERS)
+    print(f"{arguments.batches} batches a round")
+    table(("batch", "contestant", "tokens/s", "beside the best"), rows_of(arguments, files))
 
-    print(versions(PEERS), f"{cores()} cores, {arguments.batches} batches a round")
+
+def rows_of(arguments: argparse.Namespace, files: list[Path]) -> Iterator[list[str]]:
+    """Yields the rows of the table."""
     workers = {}
     with tempfile.TemporaryDirectory() as folder:
-        make_batches(files, Path(folder), arguments.batches)
+        make_batches(files, Path(folder), arguments.batches, arguments.lengths)
         for name in CONTESTANTS:
             python = arguments.garden if name == "garden" else sys.executable
             try:
                 workers[name] = Elsewhere([python, __file__, "--contestant", name, folder])
-            except ImportError as error:
-                print(f"without {name}: {error}")
-        for length, (rows, _) in SHAPES.items():
+            except MissingError as error:
+                print(f"without {name}: {error}", file=sys.stderr)
+        for length in arguments.lengths:
+            rows, _ = SHAPES[length]
             batches = read_batches(Path(folder), str(length))
             jobs = {name: lambda work=work, length=length: work(str(length)) for name, work in workers.items()}
             for job in jobs.values():  # once, so that all graphs are there
@@ -207,11 +219,10 @@ def main() -> None:
             rates = interleave(jobs, arguments.rounds)
             best = max(jobs, key=lambda name: statistics.median(rates[name]))
             padding = 1 - batches["input_mask"].mean()
-            print(f"| {rows} rows of {length}, {padding:.1%} padding | tokens/s | beside {best} |")
-            print("|---|---|---|")
+            batch = f"{rows} rows of {length}, {padding:.1%} padding"
             for name in jobs:
-                print(f"| {name} | {statistics.median(rates[name]):,.0f} | {ratios(rates[name], rates[best])} |")
+                yield [batch, name, f"{statistics.median(rates[name]):,.0f}", ratios(rates[name], rates[best])]
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -29,7 +29,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from _measure import Elsewhere, answer_calls, cores, interleave, rate, ratios, versions
+from _measure import Elsewhere, MissingError, answer_calls, cores, heading, interleave, parse, rate, ratios, run, table
 
 DATA = Path(__file__).parents[2] / "shared/data/gutenberg"
 PEERS = ["tensorflow", "torch", "transformers", "tokenizers", "datasets"]
@@ -123,10 +123,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="a folder of .txt files")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contestant", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, rounds=1)
     files = sorted(map(str, arguments.data.glob("*.txt")))
     if not files:
-        sys.exit(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
+        raise MissingError(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
+    if arguments.small:
+        files = [min(files, key=os.path.getsize)]
     megabytes = sum(map(os.path.getsize, files)) / 1e6
     if arguments.contestant:
 
@@ -137,19 +139,18 @@ def main() -> None:
         answer_calls(make)
         return
 
-    print(versions(PEERS), f"{cores()} cores, {megabytes:.1f} MB")
-    command = [sys.executable, __file__, "--data", str(arguments.data), "--contestant"]
+    heading(PEERS)
+    print(f"{megabytes:.1f} MB")
+    command = [sys.executable, __file__, "--data", str(arguments.data), *["--small"][: arguments.small], "--contestant"]
     workers = {name: Elsewhere([*command, name]) for name in CONTESTANTS}
     jobs = {name: lambda who=who, what=what: workers[who](what) for name, (who, what) in {**OURS, **THEIRS}.items()}
     for job in jobs.values():  # once, so that all graphs are there
         job()
     rates = interleave(jobs, arguments.rounds)
     best = max(THEIRS, key=lambda name: statistics.median(rates[name]))
-    print(f"| from text to masked batches | MB/s | beside {best} |")
-    print("|---|---|---|")
-    for name in jobs:
-        print(f"| {name} | {statistics.median(rates[name]):.2f} | {ratios(rates[name], rates[best])} |")
+    rows = ([name, f"{statistics.median(rates[name]):.2f}", ratios(rates[name], rates[best])] for name in jobs)
+    table(("from text to masked batches", "MB/s", f"beside {best}"), rows)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -23,8 +23,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -32,7 +34,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 from _finetune_tasks import CLASSES, TASKS, label_names, some
-from _measure import cores, versions
+from _measure import MissingError, heading, need, parse, run, table
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.formats import read_config
@@ -53,18 +55,24 @@ PANELS = {
 # -- text
 
 
-def write_texts(data: Path, folder: Path) -> None:
-    """Fills `learned`, `book` and `texts` in a folder; the last two are held out, and the book is in both."""
+def write_texts(data: Path, folder: Path, is_small: bool) -> None:
+    """Fills `learned`, `book` and `texts` in a folder; the last two are held out, and the book is in both.
+
+    With `is_small`, there are two books and ten texts of the Brown corpus.
+    """
     for name in ("learned", "book", "texts"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for path in sorted((data / "gutenberg").glob("*.txt")):
+    books = sorted((data / "gutenberg").glob("*.txt"))
+    if is_small:
+        books = [data / "gutenberg" / HELD_OUT, min(books, key=os.path.getsize)]
+    for path in books:
         # Without Project Gutenberg's own words before and behind, which are the same in every book.
         _, body, _ = re.split(r"^\*\*\* ?(?:START|END) OF TH.*$", path.read_text("utf-8"), flags=re.MULTILINE)
         for name in ("book", "texts") if path.name == HELD_OUT else ("learned",):
             (folder / name / path.name).write_text(body)
     with zipfile.ZipFile(data / "brown/brown.zip") as archive:
         names = [name for name in sorted(archive.namelist()) if re.fullmatch(r"brown/c[a-r]\d\d", name)]
-        for i, name in enumerate(names):
+        for i, name in enumerate(names[:10] if is_small else names):
             text = without_tags(archive.read(name).decode())
             (folder / ("texts" if i % 10 == 0 else "learned") / f"{Path(name).name}.txt").write_text(text)
 
@@ -75,19 +83,19 @@ def without_tags(tagged: str) -> str:
     return "\n".join(line.strip() for line in words.splitlines() if line.strip())
 
 
-def prepare(data: Path, folder: Path) -> tuple[BertPreprocessor, dict[str, Path]]:
+def prepare(data: Path, folder: Path, is_small: bool) -> tuple[BertPreprocessor, dict[str, Path]]:
     """The preprocessor, and the folders of records: to learn from, and of what is held out; what is there stays."""
     texts = folder / "texts"
-    write_texts(data, texts)
+    write_texts(data, texts, is_small)
     if not (folder / "vocabulary/vocab.txt").exists():
         learn_vocabulary([texts / "learned"], 8000).save_preset(folder / "vocabulary", overwrite=True)
     preprocessor = BertPreprocessor(WordPieceTokenizer.from_preset(folder / "vocabulary"), LENGTH)
     records = {name: folder / "records" / name for name in ("learned", "book", "texts")}
     for name, directory in records.items():
         files = sorted((texts / name).glob("*.txt"))
-        copies = 10 if name == "learned" else 1
+        copies = 10 if name == "learned" and not is_small else 1
         counts = write_records(files, directory, preprocessor, copies=copies, predictions=PREDICTIONS)
-        print(f"{name}: {counts['tokens']:,} tokens, {counts['examples']:,} examples", flush=True)
+        print(f"{name}: {counts['tokens']:,} tokens, {counts['examples']:,} examples", file=sys.stderr, flush=True)
     return preprocessor, records
 
 
@@ -96,8 +104,8 @@ def prepare(data: Path, folder: Path) -> tuple[BertPreprocessor, dict[str, Path]
 
 def learn(arguments: argparse.Namespace) -> None:
     folder = arguments.output
-    print(versions(["tensorflow", "keras"]), f"{cores()} cores")
-    preprocessor, records = prepare(arguments.data, folder)
+    heading(["tensorflow", "keras"])
+    preprocessor, records = prepare(arguments.data, folder, arguments.small)
     keras.utils.set_random_seed(0)
     # Without dropout: in so few steps it learns too little, not too much (Geiping and Goldstein 2022).
     size = preprocessor.tokenizer.vocabulary_size
@@ -123,17 +131,16 @@ def learn(arguments: argparse.Namespace) -> None:
     model.save_preset(directory, overwrite=True)
     report.write_report(directory, {"steps": arguments.steps, **recipe}, by_step, by_step[-1], panels=PANELS)
     names = ["step", "loss", "masked_lm_accuracy", "next_sentence_accuracy"]
-    for each in [dict(zip(names, names, strict=True)), *by_step]:
-        print("\t".join(f"{each[name]:.4}" if isinstance(each[name], float) else f"{each[name]}" for name in names))
-    print(f"| of {HELD_OUT.partition('_')[0]} | right |")
-    print("|---|---|")
-    print(f"| masked tokens | {by_step[-1]['masked_lm_accuracy']:.1%} |")
-    for name, share in frequencies(preprocessor, Records(records["learned"]), Records(records["book"])).items():
-        print(f"| {name} | {share:.1%} |")
+    table(
+        names,
+        ([f"{each[name]:.4}" if isinstance(each[name], float) else each[name] for name in names] for each in by_step),
+    )
+    shares = {"masked tokens": by_step[-1]["masked_lm_accuracy"]}
+    shares |= frequencies(preprocessor, Records(records["learned"]), Records(records["book"]))
     for name, others in (("book", "elsewhere in it"), ("texts", "of it or of any of 50 texts of Brown's")):
         right, always = next_sentence(model, Records(records[name]))
-        print(f"| next sentence, the other one {others} | {right:.1%} |")
-        print(f"| always the same answer | {always:.1%} |")
+        shares |= {f"next sentence, the other one {others}": right, f"the same, always one answer, {name}": always}
+    table((f"of {HELD_OUT.partition('_')[0]}", "right"), ([name, f"{share:.1%}"] for name, share in shares.items()))
 
 
 def next_sentence(model: BertPretrainer, records: Records) -> tuple[float, float]:
@@ -175,7 +182,8 @@ def finetune(arguments: argparse.Namespace) -> None:
 
     directory = arguments.output / arguments.run / "model"
     if not directory.is_dir():
-        sys.exit(f"there is no {directory}: `learn` first")
+        raise MissingError(f"there is no {directory}: `learn` first")
+    heading(["tensorflow", "keras"])
     task = TASKS["sst2"]
     train, dev = some(task.read(arguments.data, "train"), arguments.examples), task.read(arguments.data, "dev")
     labels = label_names(train, CLASSES)
@@ -186,12 +194,16 @@ def finetune(arguments: argparse.Namespace) -> None:
         "random": functools.partial(BertEncoder, config),
     }
     arguments.learning_rate, arguments.batch_size = arguments.finetune_learning_rate, 32
-    print(f"| weights to begin with | accuracy, SST-2, {len(train):,} sentences, {arguments.seeds} seeds |")
-    print("|---|---|")
-    for name, encoder in beginnings.items():
+
+    def accuracy(encoder: Callable[[], BertEncoder]) -> str:
         model = functools.partial(classifier, encoder, preprocessor, labels)
         runs = [our_scores(model, task, train, dev, seed, arguments) for seed in range(arguments.seeds)]
-        print(f"| {name} | {spread([run['accuracy'] for run in runs])} |", flush=True)
+        return spread([each["accuracy"] for each in runs])
+
+    table(
+        ("weights to begin with", f"accuracy, SST-2, {len(train):,} sentences, {arguments.seeds} seeds"),
+        ([name, accuracy(encoder)] for name, encoder in beginnings.items()),
+    )
 
 
 def classifier(encoder, preprocessor: BertPreprocessor, labels: list[str]) -> BertClassifier:
@@ -202,9 +214,15 @@ def classifier(encoder, preprocessor: BertPreprocessor, labels: list[str]) -> Be
 
 
 def kill(arguments: argparse.Namespace) -> None:
+    heading(["tensorflow", "keras"])
+    table(("run", "what happened"), killed(arguments))
+
+
+def killed(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields the rows of the table. The status is 1 if the weights are not the same."""
     shutil.rmtree(arguments.output / "unbroken", ignore_errors=True)
     shutil.rmtree(arguments.output / "broken", ignore_errors=True)
-    prepare(arguments.data, arguments.output)
+    prepare(arguments.data, arguments.output, arguments.small)
     started = time.perf_counter()
     if start(arguments, "unbroken").wait():
         sys.exit("the run has failed")
@@ -219,27 +237,28 @@ def kill(arguments: argparse.Namespace) -> None:
         state = arguments.output / "broken/state.safetensors"
         notes = read_notes(state) if state.exists() else {"epoch": 0, "step": 0}
         done = notes["epoch"] * max(1, arguments.steps // 20) + notes["step"]
-        print(f"killed; {done} of {arguments.steps} steps are kept", flush=True)
+        yield ["killed", f"{done} of {arguments.steps} steps are kept"]
     if start(arguments, "broken").wait():
         sys.exit("the run has failed")
     first, second = (
         (arguments.output / run / "model/model.safetensors").read_bytes() for run in ("unbroken", "broken")
     )
-    same = "the same, bit for bit" if first == second else "NOT THE SAME"
-    print(f"weights of the run that was killed twice and of the one that was not: {same}")
-    sys.exit(first != second)
+    yield ["begun again", f"weights are {'those' if first == second else 'NOT THOSE'} of an undisturbed run"]
+    if first != second:
+        sys.exit(1)
 
 
 def start(arguments: argparse.Namespace, run: str) -> subprocess.Popen:
     command = [sys.executable, __file__, "learn", "--run", run, "--checkpoint-seconds", "1"]
     for name in ("data", "output", "steps", "learning_rate"):
         command += [f"--{name.replace('_', '-')}", str(getattr(arguments, name))]
+    command += ["--small"] if arguments.small else []
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learn", "finetune", "kill"])
+    parser.add_argument("what", nargs="?", choices=["learn", "finetune", "kill"], default="learn")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the folder for all that is made")
     parser.add_argument("--run", default="run", help="the folder in it for the state of a run, and its model")
@@ -250,13 +269,13 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3, help="of `finetune`")
     parser.add_argument("--finetune-learning-rate", type=float, default=3e-4)
     parser.add_argument("--seeds", type=int, default=3, help="of `finetune`")
-    arguments = parser.parse_args()
+    arguments = parse(parser, output=None, steps=4, examples=32, epochs=1, seeds=1)
     arguments.steps = arguments.steps or (600 if arguments.what == "kill" else 14000)
-    for needed in ("gutenberg", "brown/brown.zip", "sst2"):
-        if not (arguments.data / needed).exists():
-            sys.exit(f"there is no {arguments.data / needed}: say where the data is, --data DIR")
-    {"learn": learn, "finetune": finetune, "kill": kill}[arguments.what](arguments)
+    need(*(arguments.data / name for name in ("gutenberg", "brown/brown.zip", "sst2")))
+    with tempfile.TemporaryDirectory() as folder:
+        arguments.output = arguments.output or Path(folder)
+        {"learn": learn, "finetune": finetune, "kill": kill}[arguments.what](arguments)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

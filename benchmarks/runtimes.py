@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
-from _measure import cores, interleave, rate, ratios, versions
+from _measure import heading, interleave, need_library, parse, rate, ratios, run, table
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.inference import SAMPLE_TEXTS
@@ -28,6 +28,7 @@ from keras_bert.runtimes import litert_export, onnx_export, openvino_export
 from keras_bert.tasks.metrics import correlation
 
 BATCH = 16
+NEEDS = {"ONNX Runtime": ("tf2onnx", "onnxruntime"), "OpenVINO": ("openvino", "nncf"), "LiteRT": ("ai_edge_litert",)}
 PACKAGES = ("tensorflow", "keras", "onnxruntime", "tf2onnx", "openvino", "nncf", "ai-edge-litert")
 EXPORTS = {
     "ONNX Runtime": ("onnx", onnx_export._RUNTIME),
@@ -47,7 +48,7 @@ def exported(preset: str, name: str, precision: str, directory: Path) -> tuple[R
     """The export in its runtime, and its size in MB. Another process makes it, and takes its memory with it."""
     form, runtime = EXPORTS[name]
     command = [sys.executable, "-m", "keras_bert.cli", "export", form, "--preset", preset, "--precision", precision]
-    subprocess.run([*command, "--output", str(directory)], check=True)
+    subprocess.run([*command, "--output", str(directory)], check=True, stdout=sys.stderr)
     run = runtime.load(directory / runtime.file)
     folder = (directory / runtime.file).parent
     files = [directory / runtime.file] if folder == directory else list(folder.iterdir())
@@ -62,7 +63,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pairs", help="a CSV file: sentence, sentence, score")
     parser.add_argument("--precision", nargs="+", default=["float32", "float16", "int8"])
-    arguments = parser.parse_args()
+    parser.add_argument("--only", nargs="+", choices=EXPORTS, default=list(EXPORTS))
+    arguments = parse(parser, rounds=1, precision=["float32"], only=["ONNX Runtime"])
+    for name in arguments.only:
+        for library in NEEDS[name]:
+            need_library(library)
+    heading(PACKAGES)
     rows = list(csv.reader(Path(arguments.pairs).read_text("utf-8").splitlines())) if arguments.pairs else []
     model = BertSentenceEncoder.from_preset(arguments.preset)
     texts = sorted({text for row in rows for text in row[:2]} or set(SAMPLE_TEXTS), key=len)
@@ -73,7 +79,7 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         runs: dict[str, tuple[Run, float]] = {"TensorFlow, float32": (keras_model(model), model.count_params() * 4e-6)}
-        for name in EXPORTS:
+        for name in arguments.only:
             for precision in arguments.precision:
                 label = f"{name}, {precision}"
                 runs[label] = exported(arguments.preset, name, precision, Path(folder, label))
@@ -87,18 +93,20 @@ def main() -> None:
         vectors = {label: np.concatenate([run(batch) for batch in batches]) for label, (run, _) in runs.items()}
     exact = vectors["TensorFlow, float32"]
     place = {text: index for index, text in enumerate(texts)}
-    print(f"\n{cores()} cores, load {os.getloadavg()[0]:.1f}; {versions(PACKAGES)}; {len(texts)} sentences")
-    print(f"{'':26}{'MB':>7}{'sentences/s':>13}  to TensorFlow       cosine: mean    worst   Spearman")
+    print(f"{len(texts)} sentences")
+    table_rows = []
     for label, (_, size) in runs.items():
         cosines = (vectors[label] * exact).sum(axis=1)
         spearman = ""
         if rows:
             one, other = (vectors[label][[place[row[column]] for row in rows]] for column in (0, 1))
             scores = np.array([float(row[2]) for row in rows])
-            spearman = f"{100 * correlation(scores, (one * other).sum(axis=1))['spearman']:8.2f}"
-        speed = f"{statistics.median(rates[label]):13.0f}  {ratios(rates[label], rates['TensorFlow, float32']):20}"
-        print(f"{label:26}{size:7.1f}{speed}{cosines.mean():12.5f}{cosines.min():9.5f}   {spearman}")
+            spearman = f"{100 * correlation(scores, (one * other).sum(axis=1))['spearman']:.2f}"
+        speed = [f"{statistics.median(rates[label]):.0f}", ratios(rates[label], rates["TensorFlow, float32"])]
+        table_rows.append([label, f"{size:.1f}", *speed, f"{cosines.mean():.5f}", f"{cosines.min():.5f}", spearman])
+    columns = ("", "MB", "sentences/s", "to TensorFlow", "cosine, mean", "cosine, worst", "Spearman")
+    table(columns, table_rows)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from _measure import versions
+from _measure import heading, need, parse, run, table
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data"  # the developers' copies of books and tokenizers
 NAMES = ("modernbert-base", "deberta-v3-base", "all-mpnet-base-v2", "e5-small-v2", "nomic-bert-2048")
@@ -112,6 +112,8 @@ def compare(directory: Path, count: int, books_in: Path) -> tuple[str, int, list
         return tokenizer.tokenize(texts).to_list()
 
     wrong = different(ours, theirs, itertools.islice(lines(books_in), count))
+    if not wrong:
+        return name, 0, [], []
     odd = set()
     # Within a word, at its end, behind a mark that composes, behind one that does not (marks change places under NFC).
     for before, behind in (("a", "b"), ("a", " b"), ("a\u0301", "b"), ("a\u2de0", "b")):
@@ -132,18 +134,27 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--data", type=Path, default=DATA, help="with the books in gutenberg/, tokenizers in modern/")
     parser.add_argument("--directories", type=Path, nargs="+", help="by default, those in the data")
-    arguments = parser.parse_args()
-    print(versions(["tensorflow", "tensorflow-text"]))
-    total = 0
-    for directory in arguments.directories or [arguments.data / "modern" / name for name in NAMES]:
+    parser.add_argument("--tokenizers", nargs="+", choices=NAMES, default=NAMES, help="of those in the data")
+    arguments = parse(parser, lines=3000, tokenizers=NAMES[:1])
+    need(arguments.data / "gutenberg")
+    directories = arguments.directories or [arguments.data / "modern" / name for name in arguments.tokenizers]
+    need(*directories)
+    heading(["tensorflow", "tensorflow-text"])
+    shown, unexplained = [], 0
+
+    def counts(directory: Path) -> list[str]:
+        nonlocal unexplained
         name, by_character, ties, others = compare(directory, arguments.lines, arguments.data / "gutenberg")
-        total += len(others)
-        counts = f"{by_character:,} differ by their characters, {len(ties):,} by ties, {len(others):,} others"
-        print(f"{directory.name:24} {name:19} {arguments.lines:10,} lines, {counts}", flush=True)
-        for text in [*ties[:3], *others]:
-            print(f"    {text!r}")
-    sys.exit(total > 0)
+        unexplained += len(others)
+        shown.extend([*ties[:3], *others])
+        return [directory.name, name, *(f"{n:,}" for n in (arguments.lines, by_character, len(ties), len(others)))]
+
+    columns = ("tokenizer", "reference", "lines", "differ by their characters", "by ties", "others")
+    table(columns, map(counts, directories))
+    for text in shown:
+        print(f"    {text!r}")
+    sys.exit(unexplained > 0)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

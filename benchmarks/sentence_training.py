@@ -29,7 +29,7 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-from _measure import cores, interleave, ratios, versions
+from _measure import heading, interleave, need, parse, ratios, run, table
 
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.data import read_table
@@ -161,29 +161,37 @@ def train(arguments: argparse.Namespace) -> None:
     task = Search(arguments.data, arguments.pairs)
     print(
         f"{len(task.pairs):,} pairs to train on, {arguments.epochs} epochs in batches of {arguments.batch_size}; "
-        f"{len(task.questions):,} questions of other articles, {len(task.corpus):,} paragraphs",
-        flush=True,
+        f"{len(task.questions):,} questions of other articles, {len(task.corpus):,} paragraphs"
     )
+    columns = ("", *SHOWN, *(f"pairs a second of {field} time" for field in Speed._fields))
+    table(columns, train_rows(task, arguments))
+
+
+def train_rows(task: Search, arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yields a row for each run, for the means, and for the ratios of speeds."""
     with tempfile.TemporaryDirectory() as folder:
         untrained = start(Path(folder), arguments)
-        show("untrained", task.measured(lambda texts: untrained.encode(texts, progress=False)))
+        yield row_of("untrained", task.measured(lambda texts: untrained.encode(texts, progress=False)))
         found: dict[str, list] = {"keras_bert": [], "sentence-transformers": []}
         for seed in range(arguments.seeds):
             for name, contestant in zip(found, (ours, theirs), strict=True):
                 found[name].append(contestant(Path(folder), task, seed, arguments))
-                show(f"{name}, seed {seed}", *found[name][-1])
+                yield row_of(f"{name}, seed {seed}", *found[name][-1])
     for name, results in found.items():
         means = {key: statistics.mean(measures[key] for measures, _ in results) for key in SHOWN}
-        show(f"{name}, mean", means)
-    for field in Speed._fields:
-        speeds = [[getattr(speed, field) for _, speed in results] for results in found.values()]
-        print(f"pairs a second of {field} time, keras_bert / sentence-transformers: {ratios(*speeds)}")
+        yield row_of(f"{name}, mean", means)
+    both = [[speed for _, speed in results] for results in found.values()]
+    yield ["keras_bert / sentence-transformers", *("" for _ in SHOWN), *speed_ratios(*both)]
 
 
-def show(name: str, measures: dict[str, float], speed: Speed | None = None) -> None:
-    told = "".join(f"{key} {value:6.2f}  " for key, value in measures.items())
-    rates = "" if speed is None else f"{speed.wall:6.1f} pairs/s, {speed.cpu:6.1f} a second of CPU time"
-    print(f"{name:32} {told}{rates}", flush=True)
+def row_of(name: str, measures: dict[str, float], speed: Speed | None = None) -> list[str]:
+    rates = [""] * len(Speed._fields) if speed is None else [f"{each:.1f}" for each in speed]
+    return [name, *(f"{value:.2f}" for value in measures.values()), *rates]
+
+
+def speed_ratios(ours: list[Speed], theirs: list[Speed]) -> list[str]:
+    """Compares each field."""
+    return [ratios(*([getattr(each, field) for each in side] for side in (ours, theirs))) for field in Speed._fields]
 
 
 def shorter(arguments: argparse.Namespace) -> None:
@@ -192,22 +200,24 @@ def shorter(arguments: argparse.Namespace) -> None:
 
     drawn = np.random.default_rng(0).permutation(len(learned))[: arguments.pairs or len(learned)]
     first, second, scores = ([column[i] for i in drawn] for column in (learned.texts, learned.pairs, learned.labels))
-    print(f"{len(scores):,} pairs to train on, {len(tested):,} to measure with", flush=True)
+    print(f"{len(scores):,} pairs to train on, {len(tested):,} to measure with")
 
     def spearman(model: BertSentenceEncoder, size: int) -> float:
         first, second = (model.encode(texts, progress=False)[:, :size] for texts in (tested.texts, tested.pairs))
         return 100 * correlation(tested.labels, vector_metrics.cosines(first, second))["spearman"]
 
-    for seed in range(arguments.seeds):
+    def trained(seed: int) -> list[object]:
         keras.utils.set_random_seed(seed)
         model = BertSentenceEncoder.from_preset(arguments.preset)
-        before = {f"before, {size}": spearman(model, size) for size in (384, 128)}
+        before = [spearman(model, size) for size in (384, 128)]
         loss = MatryoshkaLoss(CoSENTLoss(), [384, 256, 128, 64])
         recipe = {"epochs": arguments.epochs, "batch_size": 32, "learning_rate": arguments.learning_rate}
         fine_tune(model, ((first, second), scores), loss=loss, seed=seed, progress=False, **recipe)
-        after = {size: spearman(model, size) for size in (384, 128)}
-        show(f"STS-B Spearman, seed {seed}", {**before, **{f"after, {size}": value for size, value in after.items()}})
-        print(f"128 of 384 values keep {100 * after[128] / after[384]:.2f}%", flush=True)
+        after = [spearman(model, size) for size in (384, 128)]
+        return [seed, *(f"{value:.2f}" for value in (*before, *after)), f"{after[1] / after[0]:.2%}"]
+
+    columns = ("seed", "Spearman of 384 values, before", "of 128", "of 384, after", "of 128", "kept by 128")
+    table(columns, map(trained, range(arguments.seeds)))
 
 
 def rerank(arguments: argparse.Namespace) -> None:
@@ -229,11 +239,12 @@ def rerank(arguments: argparse.Namespace) -> None:
         speeds = interleave(
             {name: lambda work=work: Speed.of(work, len(pairs)) for name, work in score.items()}, arguments.rounds
         )
-    for field in Speed._fields:
-        rates = [[getattr(speed, field) for speed in found] for found in speeds.values()]
-        for name, found in zip(speeds, rates, strict=True):
-            print(f"{name:24} {statistics.median(found):7.1f} pairs a second of {field} time")
-        print(f"ratio: {ratios(*rates)}")
+    rows = [
+        [name, *(f"{statistics.median(each):.1f}" for each in zip(*found, strict=True))]
+        for name, found in speeds.items()
+    ]
+    rows.append(["ratio", *speed_ratios(*speeds.values())])
+    table(("", *(f"pairs a second of {field} time" for field in Speed._fields)), rows)
 
 
 def sentences(data: Path, count: int) -> list[str]:
@@ -253,11 +264,11 @@ def sentences(data: Path, count: int) -> list[str]:
 
 def index(arguments: argparse.Namespace) -> None:
     texts = sentences(arguments.data, arguments.texts)
-    print(f"{len(texts):,} sentences", flush=True)
+    print(f"{len(texts):,} sentences")
     with tempfile.TemporaryDirectory() as folder:
         corpus, queries = Path(folder, "texts.txt"), [f"Who said: {text}" for text in texts[:: len(texts) // 200]][:200]
         corpus.write_text("\n".join(texts), encoding="utf-8")
-        made = {}
+        made, costs = {}, {}
         for stored in ("float32", "int8"):
             directory = Path(folder, stored)
             command = [
@@ -275,32 +286,32 @@ def index(arguments: argparse.Namespace) -> None:
             seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
             cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             size = sum(path.stat().st_size for path in directory.iterdir()) / 2**20
-            print(
-                f"index, {stored}: {seconds:.0f} s, {cpu:.0f} s of CPU time, peak of memory so far "
-                f"{after.ru_maxrss / 2**20:.2f} GiB, {size:.0f} MiB of files",
-                flush=True,
-            )
+            costs[stored] = [f"{seconds:.0f}", f"{cpu:.0f}", f"{after.ru_maxrss / 2**20:.2f}", f"{size:.0f}"]
             made[stored] = TextIndex(directory, arguments.preset)
-        searched = {f"search, {stored}": each._neighbours for stored, each in made.items()}
-        vectors = searched["search, float32"].vectors(np.arange(len(texts)))
+        searched = {stored: each._neighbours for stored, each in made.items()}
+        vectors = searched["float32"].vectors(np.arange(len(texts)))
         graph = Neighbours.empty(vectors[:1], EXACT_UP_TO + 1, "float32")
         begin = time.perf_counter()
         graph.add(vectors)
-        print(f"a graph of the same vectors: {time.perf_counter() - begin:.0f} s")
-        searched["search, a graph"] = graph
+        searched["a graph of the same vectors"] = graph
+        costs["a graph of the same vectors"] = [f"{time.perf_counter() - begin:.0f}", "", "", ""]
         asked = made["float32"]._model.encode_queries(queries)
         exact = np.argsort(-(asked @ vectors.T), axis=1, kind="stable")[:, :10]
-        for name, found in searched.items():
+
+        def row(name: str, found: Neighbours) -> list[str]:
             begin = time.perf_counter()
             numbers = [found.nearest(each[None], 10)[1][0] for each in asked]
             milliseconds = 1000 * (time.perf_counter() - begin) / len(asked)
             recall = np.mean([len(set(one) & set(other)) / 10 for one, other in zip(numbers, exact, strict=True)])
-            print(f"{name}: recall@10 {recall:.4f}, {milliseconds:.1f} ms a query, without its encoding")
+            return [name, *costs[name], f"{recall:.4f}", f"{milliseconds:.1f}"]
+
+        columns = "s, s of CPU time, GiB at most so far, MiB of files, recall@10, ms a query without its encoding"
+        table(["", *columns.split(", ")], (row(*each) for each in searched.items()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("train", "shorter", "rerank", "index"))
+    parser.add_argument("what", nargs="?", choices=("train", "shorter", "rerank", "index"), default="rerank")
     parser.add_argument("--preset", default="all-MiniLM-L6-v2")
     parser.add_argument("--pairs", type=int, help="the number of pairs; by default all, for `rerank` 512")
     parser.add_argument("--seeds", type=int, default=3)
@@ -312,11 +323,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--texts", type=int, default=100_000)
     parser.add_argument("--data", type=Path, default=DATA)
-    arguments = parser.parse_args()
+    arguments = parse(parser, pairs=16, seeds=1, rounds=1, texts=400)
+    need(arguments.data)
     warnings.simplefilter("ignore")  # how many texts are cut
-    print(f"{cores()} cores; {versions(PEERS)}")
+    heading(PEERS)
     {"train": train, "shorter": shorter, "rerank": rerank, "index": index}[arguments.what](arguments)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -14,6 +14,7 @@ one intra-op and one inter-op thread; the two-thread rows split each batch in tw
 
 import argparse
 import importlib.metadata
+import itertools
 import json
 import os
 import re
@@ -22,8 +23,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from _measure import heading, parse, run, table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BOOKS = REPOSITORY / "../shared/data/gutenberg"  # the developers' copy of ten books of Project Gutenberg
@@ -48,6 +52,7 @@ KINDS = {  # kind -> heading, contestants
     "bytepair": ("RoBERTa's byte pairs", OF_EVERY_KIND),
     "sentencepiece": ("ALBERT's SentencePiece", OF_EVERY_KIND),
 }
+PEERS = ("tensorflow", "tensorflow-text", "tokenizers", "keras-hub", "keras")
 MAX_CHARS = 100  # of a word; Hugging Face's limit, set here too, so that ids can be compared
 
 
@@ -164,37 +169,36 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--megabytes", type=float, default=6, help="how much of the text; 0: all")
     parser.add_argument("--batch-size", type=int, default=1000)
+    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), help=f"beside {REFERENCE}")
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, kind=["wordpiece"], rounds=1, megabytes=0.3, only=[BASELINE])
     if arguments.contestant:
         return work(arguments.contestant)
 
+    heading(PEERS)
     sys.path.insert(0, str(REPOSITORY))
     texts, source = paragraphs(arguments.text, arguments.megabytes)
     size = sum(len(text.encode()) for text in texts) / 1e6
     batches = [texts[i : i + arguments.batch_size] for i in range(0, len(texts), arguments.batch_size)]
     print(f"{len(texts)} paragraphs, {size:.1f} MB, {sum(map(str.isascii, texts))} of them pure ASCII: {source}")
-    for kind in arguments.kind:
-        compare(kind, arguments.vocabularies, batches, size, arguments.rounds)
-    print(f"\nMedian (lowest to highest) of {arguments.rounds} rounds, batches of {arguments.batch_size}.")
-    installed = []
-    for package in ("tensorflow", "tensorflow-text", "tokenizers", "keras-hub", "keras"):
-        try:
-            installed.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            installed.append(f"no {package}")
-    print(
-        f"Python {sys.version.split()[0]}, {', '.join(installed)}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}"
-    )
+    print(f"Median (lowest to highest) of {arguments.rounds} rounds, batches of {arguments.batch_size}.")
+    notes: list[str] = []
+    rows = itertools.chain.from_iterable(compare(kind, arguments, batches, size, notes) for kind in arguments.kind)
+    table(("kind", "contestant", "MB/s", f"times {BASELINE}", "texts with other ids"), rows)
+    for note in notes:
+        print(note)
 
 
-def compare(kind: str, vocabularies: Path, batches: list[list[str]], size: float, rounds: int) -> None:
-    """Times the contestants of one kind of tokenizer on `size` megabytes, and prints their table."""
-    heading, names = KINDS[kind]
+def compare(
+    kind: str, arguments: argparse.Namespace, batches: list[list[str]], size: float, notes: list[str]
+) -> Iterator[list[object]]:
+    """Times the contestants of one kind of tokenizer on `size` megabytes: the rows of the table, and notes on them."""
+    title, names = KINDS[kind]
+    names = [name for name in names if name in (REFERENCE, *arguments.only)]
     try:
-        ours = tokenizer_of(kind, vocabularies)
+        ours = tokenizer_of(kind, arguments.vocabularies)
     except FileNotFoundError as error:
-        print(f"\n{heading}: left out ({error}; --vocabularies DIR says where it is)")
+        notes.append(f"{title}: left out ({error}; --vocabularies DIR says where it is)")
         return
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     workers, ids = {}, {}
@@ -214,10 +218,10 @@ def compare(kind: str, vocabularies: Path, batches: list[list[str]], size: float
             if worker.stdout.readline().strip() == "ready":
                 workers[name], ids[name] = worker, json.loads(Path(job["ids"]).read_text())
             else:
-                print(f"left out: {name} ({worker.communicate()[1].strip().splitlines()[-1]})")
+                notes.append(f"left out: {name} ({worker.communicate()[1].strip().splitlines()[-1]})")
 
     seconds: dict[str, list[float]] = {name: [] for name in workers}
-    for _ in range(rounds):
+    for _ in range(arguments.rounds):
         for name, worker in workers.items():
             print("go", file=worker.stdin, flush=True)
             seconds[name].append(float(worker.stdout.readline()))
@@ -226,20 +230,18 @@ def compare(kind: str, vocabularies: Path, batches: list[list[str]], size: float
         worker.wait()
 
     baseline = seconds.get(BASELINE)
-    print(f"\n{heading:45}{'MB/s':>7}   {f'times {BASELINE}' if baseline else '':>33}   texts with other ids")
     for name, times in seconds.items():
         ratio = ""
         if baseline:
             ratios = [theirs / its for theirs, its in zip(baseline, times, strict=True)]
             ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         differ = sum(a != b for a, b in zip(ids[name], ids[REFERENCE], strict=True))
-        print(f"{name:45}{size / statistics.median(times):7.1f}   {ratio:>33}   {differ}")
+        yield [title, name, f"{size / statistics.median(times):.1f}", ratio, differ]
     for name in ids:
         row = next((i for i, reference in enumerate(ids[REFERENCE]) if ids[name][i] != reference), None)
         if row is not None:
-            print(
-                f"{name} differs first in: {_around_difference(ids[REFERENCE][row], ids[name][row], ours.vocabulary)}"
-            )
+            around = _around_difference(ids[REFERENCE][row], ids[name][row], ours.vocabulary)
+            notes.append(f"{title}: {name} differs first in: {around}")
 
 
 def _around_difference(ours: list[int], theirs: list[int], tokens: list[str]) -> str:
@@ -249,4 +251,4 @@ def _around_difference(ours: list[int], theirs: list[int], tokens: list[str]) ->
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
