@@ -2,13 +2,13 @@
 
 python benchmarks/latency.py [--rounds 15] [--calls 20] [--precision float32 bfloat16 int8]
 
-A short text, then a long one: `model([text])`, `encode(text)`, the serving signature of a SavedModel, and ONNX Runtime
-with Hugging Face's tokenizer, in float32 and in int8. Medians and 99th percentiles over all calls.
+A short text, then a long one: `model([text])`, `encode(text)`, the serving signature of a SavedModel, the exports for
+ONNX Runtime and OpenVINO as `runtimes.load` opens them, and ONNX Runtime's own optimized file with Hugging Face's
+tokenizer, in float32 and in int8. Medians and 99th percentiles over all calls.
 """
 
 import argparse
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,14 +18,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
-from _measure import cores, versions
+from _measure import heading, parse, run, table
 from _minilm_onnx import MINILM, onnx_fused, onnx_int8
 
 from keras_bert import BertSentenceEncoder, presets
 from keras_bert.inference import PRECISIONS
+from keras_bert.runtimes import export_onnx, export_openvino, load
 from keras_bert.saved_model import export_serving
 
-PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "tokenizers"]
+LIBRARIES = ["tensorflow", "keras", "onnxruntime", "openvino", "tokenizers"]
 TEXTS = {
     "short": "a man is playing a guitar",
     "long": " ".join(["the quick brown fox jumps over the lazy dog and"] * 7),
@@ -44,6 +45,15 @@ def keras_bert(precision: str) -> dict[str, Embed]:
         f"encode(text), {precision}": lambda text: model.encode(text, progress=False),
         f"serving signature, {precision}": lambda text, _=loaded: signature(text=tf.constant([text]))["embedding"][0],
     }
+
+
+def exports() -> dict[str, Embed]:
+    model, embedders = BertSentenceEncoder.from_preset(MINILM), {}
+    for name, export in (("ONNX Runtime", export_onnx), ("OpenVINO", export_openvino)):
+        with tempfile.TemporaryDirectory() as folder:
+            export(model, Path(folder) / "export")
+            embedders[f"runtimes.load, {name}, float32"] = load(Path(folder) / "export").encode
+    return embedders
 
 
 def onnx_runtime() -> dict[str, Embed]:
@@ -73,15 +83,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=20, help="in a round, for each")
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    arguments = parser.parse_args()
+    arguments = parse(parser, rounds=3, calls=5, precision=["float32"])
+    heading(LIBRARIES)
     jobs = {}
     for precision in arguments.precision:
         jobs |= keras_bert(precision)
-    try:
-        jobs |= onnx_runtime()
-    except ImportError as error:
-        print(f"left out: ONNX Runtime (no {error.name})")
-    print(f"{cores()} cores, load {os.getloadavg()[0]:.1f}; {versions(PEERS)}")
+    for others in (exports, onnx_runtime):
+        try:
+            jobs |= others()
+        except ImportError as error:
+            print(f"left out: {others.__name__} ({error})")
     for length, text in TEXTS.items():
         exact = jobs["encode(text), float32"](text) if "encode(text), float32" in jobs else None
         seconds: dict[str, list[float]] = {name: [] for name in jobs}
@@ -94,13 +105,13 @@ def main() -> None:
                     begin = time.perf_counter()
                     job(text)
                     seconds[name].append(time.perf_counter() - begin)
-        print(f"\n{length} text{'':30}median     99%  cosine to float32")
+        rows = []
         for name, job in jobs.items():
-            ordered = sorted(seconds[name])
+            median, last = 1e3 * np.percentile(seconds[name], [50, 99])
             cosine = "" if exact is None else f"{float(np.asarray(job(text)) @ exact):.4f}"
-            last = ordered[int(0.99 * (len(ordered) - 1))]
-            print(f"{name:36}{1e3 * statistics.median(ordered):8.2f}{1e3 * last:8.2f}  {cosine}")
+            rows.append([name, f"{median:.2f}", f"{last:.2f}", cosine])
+        table([f"{length} text", "median, ms", "99%, ms", "cosine to float32"], rows)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

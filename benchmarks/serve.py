@@ -31,7 +31,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import tensorflow as tf
-from _measure import cores, interleave, ratios, versions
+from _measure import heading, interleave, parse, ratios, run, table
 from _minilm_onnx import MINILM, onnx_fused, onnx_int8
 from tensorflow_serving.apis import predict_pb2
 
@@ -123,9 +123,9 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--max-batch", type=int, default=16)
     parser.add_argument("--precision", choices=PRECISIONS, default="float32")
-    arguments = parser.parse_args()
+    arguments = parse(parser, rounds=1, seconds=0.5, clients=[1, 8])
+    heading(PACKAGES)
 
-    busy = os.getloadavg()[0]  # others at work on the same cores make every figure worthless
     everything = sentences()
     texts = [everything[i * len(everything) // 512] for i in range(512)] if len(everything) > 512 else everything
     texts = [str(text) for text in np.random.default_rng(0).permutation(texts)]
@@ -178,10 +178,9 @@ def main() -> None:
     latencies.clear()
     rates = interleave(jobs, arguments.rounds)
 
-    print(f"\n{len(texts)} sentences of {np.mean([len(text.split()) for text in texts]):.1f} words")
-    print(f"{cores()} cores, load {busy:.1f} before the start; {versions(PACKAGES)}; {arguments.precision}")
-    print(f"median of {arguments.rounds} rounds\n")
-    print(f"{'':28}{'clients':>8}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}  to no batching (min..max)")
+    words = np.mean([len(text.split()) for text in texts])
+    print(f"{len(texts)} sentences of {words:.1f} words, {arguments.precision}; median of {arguments.rounds} rounds")
+    rows = []
     for name in jobs:
         label, _, count = name.rpartition(", ")
         p50, p99 = np.percentile(latencies[name], [50, 99]) * 1000
@@ -189,7 +188,8 @@ def main() -> None:
         ratio = ratios(rates[name], base) if ", batching" in name else ""
         if name.startswith("in process, batches"):
             label, count = name, "-"
-        print(f"{label:28}{count:>8}{statistics.median(rates[name]):12.0f}{p50:9.1f}{p99:9.1f}  {ratio}")
+        rows.append([label, count, f"{statistics.median(rates[name]):.0f}", f"{p50:.1f}", f"{p99:.1f}", ratio])
+    table(["", "clients", "requests/s", "p50, ms", "p99, ms", "to no batching (min..max)"], rows)
     clients.stdin.close()
     for server in servers.values():
         server.process.terminate()
@@ -199,4 +199,4 @@ def main() -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         FOLDER = Path(folder) / "minilm"
-        main()
+        run(main)

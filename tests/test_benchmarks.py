@@ -16,7 +16,6 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted(path for path in BENCHMARKS.glob("*.py") if not path.name.startswith("_"))
-OWN_WAY = {"latency.py", "memory.py", "serve.py"}  # with tables of their own
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
 
 
-@pytest.mark.parametrize("script", [path for path in SCRIPTS if path.name not in OWN_WAY], ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_each_script_has_the_shared_heading_and_table_and_a_small_size(script):
     nodes = list(ast.walk(ast.parse(script.read_text(encoding="utf-8"))))
     shared = {

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 CONFIG = "config.json"
+# The key of this package's settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
+SETTINGS = "keras_bert"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 CARD = "README.md"
@@ -45,8 +47,8 @@ _CLASSES = (
 # A class that transformers lacks -> a class that has the same head and another one.
 _SUBSTITUTES = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
-# Entries of `config.json` about the labels and the task, not about the network. "keras_bert" holds this package's own.
-_TASK_KEYS = ("id2label", "label2id", "problem_type", "keras_bert")
+# Entries of `config.json` about the labels and the task, not about the network.
+_TASK_KEYS = ("id2label", "label2id", "problem_type", SETTINGS)
 
 
 def recognizes(preset: Preset) -> bool:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from keras import ops
 
 from keras_bert.inference import SAMPLE_TEXTS
+from keras_bert.runtimes.loading import Run
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
     from keras_bert.runtimes.export import PackedModel
-
-Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
 
 _TEXTS = 6
 _FLOAT = 1e-4  # the largest allowed difference in float32; for outputs above 1, it is multiplied by the largest output

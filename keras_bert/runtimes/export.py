@@ -15,13 +15,11 @@ from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.layout import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
-from keras_bert.runtimes.comparison import Difference, Run, check_differences, compare, sample
+from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
+from keras_bert.runtimes.loading import Run
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-
-# TF Hub's name of an input -> transformers' name.
-TRANSFORMERS_NAMES: dict[str, str] = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
 # Output -> the output that it is computed from.
 _SOURCES = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
@@ -154,8 +152,8 @@ class Runtime:
         only_answers: whether to leave out outputs that others are computed from.
         refused: a precision that is not supported -> the error message.
         convert: writes a model to a path in a precision.
-        load: opens a file, and returns a function from inputs to outputs, both by the runtime's names. It returns None
-            if the runtime is not installed.
+        load: opens a file, and returns a function from inputs to outputs, both by the runtime's names. It raises
+            ImportError if the runtime is not installed.
         program: Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by
             name, and sets `outputs`, a dict of arrays by name.
     """
@@ -166,7 +164,7 @@ class Runtime:
     only_answers: bool
     refused: Mapping[str, str]
     convert: Callable[[PackedModel, Path, str], None]
-    load: Callable[[Path], Run | None]
+    load: Callable[[Path], Run]
     program: str
 
 
@@ -197,8 +195,9 @@ def write(
         _write_settings(model, preprocessor, unfinished)
         readme = _format_readme(model, preprocessor, packed_model.runtime_names, runtime.program, length)
         files.write_texts(unfinished, {"README.md": readme})
-        run = runtime.load(path)
-        if run is None:
+        try:
+            run = runtime.load(path)
+        except ImportError:
             return []
         differences = compare(packed_model, run, sample(packed_model, preprocessor, length))
         check_differences(differences, precision)

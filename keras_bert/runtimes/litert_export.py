@@ -21,8 +21,9 @@ from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
-from keras_bert.runtimes.comparison import Difference, Run
+from keras_bert.runtimes.comparison import Difference
 from keras_bert.runtimes.export import PackedModel, Runtime, encoder_of, write
+from keras_bert.runtimes.loading import Run
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,9 @@ import numpy as np
 from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
 from keras_bert.extras import import_extra
-from keras_bert.runtimes.comparison import Difference, Run
-from keras_bert.runtimes.export import TRANSFORMERS_NAMES, PackedModel, Runtime, write
+from keras_bert.runtimes.comparison import Difference
+from keras_bert.runtimes.export import PackedModel, Runtime, write
+from keras_bert.runtimes.loading import TRANSFORMERS_NAMES, open_onnx
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
@@ -146,21 +146,6 @@ def _quantize(path: Path) -> None:
         quantization.quantize_dynamic(prepared, path, per_channel=True, weight_type=quantization.QuantType.QInt8)
 
 
-def _load(path: Path) -> Run | None:
-    if importlib.util.find_spec("onnxruntime") is None:
-        return None
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-
-    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = session.run(names, {name: np.asarray(each, np.int64) for name, each in inputs.items()})
-        return dict(zip(names, values, strict=True))
-
-    return run
-
-
 _RUNTIME = Runtime(
     file=RUNTIMES["onnx"],
     names=TRANSFORMERS_NAMES,
@@ -168,6 +153,6 @@ _RUNTIME = Runtime(
     only_answers=False,
     refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8"},
     convert=_convert,
-    load=_load,
+    load=open_onnx,
     program=_PROGRAM,
 )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import logging
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 from keras_bert.choices import RUNTIMES
 from keras_bert.encoder import BertEncoder
 from keras_bert.extras import import_extra
-from keras_bert.runtimes.comparison import Difference, Run
-from keras_bert.runtimes.export import TRANSFORMERS_NAMES, PackedModel, Runtime, write
+from keras_bert.runtimes.comparison import Difference
+from keras_bert.runtimes.export import PackedModel, Runtime, write
+from keras_bert.runtimes.loading import TRANSFORMERS_NAMES, open_openvino
 from keras_bert.runtimes.onnx_export import ALIASES
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -78,20 +76,6 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
         openvino.save_model(model, path, compress_to_fp16=precision == "float16")
 
 
-def _load(path: Path) -> Run | None:
-    if importlib.util.find_spec("openvino") is None:
-        return None
-    import openvino
-
-    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-
-    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = model({name: np.asarray(each, np.int64) for name, each in inputs.items()})
-        return {name: values[output] for output in model.outputs for name in output.get_names()}
-
-    return run
-
-
 _RUNTIME = Runtime(
     file=RUNTIMES["openvino"],
     names=TRANSFORMERS_NAMES,
@@ -99,6 +83,6 @@ _RUNTIME = Runtime(
     only_answers=False,
     refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16"},
     convert=_convert,
-    load=_load,
+    load=open_openvino,
     program=_PROGRAM,
 )

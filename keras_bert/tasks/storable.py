@@ -19,12 +19,11 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, model_files, sentence_transformers
+from keras_bert.formats.hugging_face import SETTINGS as _SETTINGS
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.tasks.columns import checked_labels
 from keras_bert.text import BertPreprocessor
 
-# The key of this package's settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
-_SETTINGS = "keras_bert"
 _PREPROCESSOR_TYPES = {
     "sequence_length": (int, None),
     "truncation": (str, None),

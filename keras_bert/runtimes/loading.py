@@ -1,0 +1,212 @@
+"""Models in ONNX Runtime or OpenVINO that take texts: opens the directory of an export, without TensorFlow."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.choices import RUNTIMES
+from keras_bert.encoder.encoder import NAMES
+from keras_bert.extras import import_extra
+from keras_bert.formats import Preset, hugging_face, sentence_transformers
+from keras_bert.text.arguments import list_of_str
+from keras_bert.text.array_preprocessor import ArrayPreprocessor
+
+Inputs = dict[str, np.ndarray]  # int32 `[batch, seq_length]`
+Run = Callable[[Inputs], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
+
+# TF Hub's name of an input -> transformers' name.
+TRANSFORMERS_NAMES: dict[str, str] = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
+
+_LENGTHS = {"sequence_length": (int, None), "max_sequence_length": (int, None)}
+_CONFIG_TYPES = {hugging_face.SETTINGS: ({"task": (str, None), "preprocessor": (_LENGTHS, None)}, None)}
+_CHUNK = 2048  # texts that are sorted by length
+
+
+def open_onnx(path: Path) -> Run:
+    """Opens a file in ONNX Runtime, on the CPU. Raises ImportError if that is not installed."""
+    onnxruntime = import_extra("onnxruntime", "onnxruntime", "runtimes")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    inputs, outputs = ([each.name for each in values] for values in (session.get_inputs(), session.get_outputs()))
+
+    def run(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        found = session.run(outputs, {name: np.asarray(values[name], np.int64) for name in inputs})
+        return dict(zip(outputs, found, strict=True))
+
+    return run
+
+
+def open_openvino(path: Path) -> Run:
+    """Opens a file in OpenVINO, on the CPU, in float32. Raises ImportError if that is not installed."""
+    openvino = import_extra("openvino", "openvino", "runtimes")
+    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    inputs = [each.get_any_name() for each in model.inputs]
+
+    def run(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        found = model({name: np.asarray(values[name], np.int64) for name in inputs})
+        return {name: found[output] for output in model.outputs for name in output.get_names()}
+
+    return run
+
+
+_OPENERS = {"onnx": open_onnx, "openvino": open_openvino}
+
+
+class RuntimeModel:
+    """A model in ONNX Runtime or OpenVINO that takes texts.
+
+    Use it where a single text must be answered quickly, or where TensorFlow is too large. `load` opens one.
+
+    Args:
+        run: computes outputs from inputs under transformers' names.
+        preprocessor: makes the inputs.
+        labels: the names of the labels, in the order of the outputs; None: the model has none.
+        prompts: name -> the text before each text.
+        default_prompt: the name of the prompt that texts get by default.
+
+    Call arguments:
+        texts: a list of str, or a tuple of two, for pairs. They are one batch.
+
+    Returns:
+        A dict of float32 arrays with a row for each text: the outputs that the guide about runtimes lists.
+
+    Raises:
+        TypeError: a text is not a str.
+
+    Warns:
+        UserWarning: the number of texts that were truncated to the model's maximum length.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        preprocessor: ArrayPreprocessor,
+        labels: Sequence[str] | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+    ) -> None:
+        self.preprocessor = preprocessor
+        self.labels = None if labels is None else list(labels)
+        self.prompts = dict(prompts or {})
+        self.default_prompt = default_prompt
+        self._run = run
+
+    def __call__(self, texts: Sequence[str] | tuple[Sequence[str], Sequence[str]]) -> dict[str, np.ndarray]:
+        columns = tuple(list_of_str(each) for each in (texts if isinstance(texts, tuple) else (texts,)))
+        inputs = self.preprocessor(columns)
+        self._warn(self._count_truncated(inputs, columns))
+        return self._compute(inputs)
+
+    def encode(self, text: str | Iterable[str], batch_tokens: int = 1024, prompt: str | None = None) -> np.ndarray:
+        """Encodes a text, or any number of texts, in batches of similar length, as `BertSentenceEncoder.encode` does.
+
+        Args:
+            text: a str, or many: a list or any iterable.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
+            prompt: the name of the prompt to put before each text, such as "query". None: the default prompt; "": no
+                prompt.
+
+        Returns:
+            float32 `[vector_size]`; for many texts `[number of texts, vector_size]`, in the order of the texts.
+
+        Raises:
+            TypeError: a text is not a str.
+            ValueError: the model is no sentence encoder, `batch_tokens` is less than 1, or there is no such prompt.
+
+        Warns:
+            UserWarning: the number of texts that were truncated to the model's maximum length.
+        """
+        if batch_tokens < 1:
+            raise ValueError(f"batch_tokens is {batch_tokens}; expected at least 1")
+        name = self.default_prompt if prompt is None else prompt
+        sentence_transformers.check_prompt(name, self.prompts)
+        start = self.prompts[name] if name else ""
+        texts = [start + each for each in list_of_str([text] if isinstance(text, str) else text)]
+        chunks = [texts[first : first + _CHUNK] for first in range(0, len(texts), _CHUNK)]
+        vectors, truncated = [self._vectors(self.preprocessor([""]))[:0]], 0
+        for chunk in chunks:
+            inputs = self.preprocessor(chunk)
+            truncated += self._count_truncated(inputs, (chunk,))
+            vectors.append(self._encode_by_length(inputs, batch_tokens))
+        self._warn(truncated)
+        return vectors[1][0] if isinstance(text, str) else np.concatenate(vectors)
+
+    def _encode_by_length(self, inputs: Inputs, batch_tokens: int) -> np.ndarray:
+        """Encodes rows in batches of similar length, and returns the vectors in the order of the rows."""
+        lengths = inputs["input_mask"].sum(axis=1)
+        order = np.argsort(lengths, kind="stable")
+        vectors, begin = [], 0
+        while begin < len(order):
+            end = begin + 1
+            while end < len(order) and lengths[order[end]] * (end + 1 - begin) <= batch_tokens:
+                end += 1
+            batch = order[begin:end]
+            vectors.append(self._vectors({name: each[batch, : lengths[batch[-1]]] for name, each in inputs.items()}))
+            begin = end
+        return np.concatenate(vectors)[np.argsort(order)]
+
+    def _vectors(self, inputs: Inputs) -> np.ndarray:
+        outputs = self._compute(inputs)
+        if "embedding" not in outputs:
+            raise ValueError(f"this model is no sentence encoder; call it for its outputs, {', '.join(outputs)}")
+        return outputs["embedding"]
+
+    def _compute(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        return self._run({TRANSFORMERS_NAMES[name]: each for name, each in inputs.items()})
+
+    def _count_truncated(self, inputs: Inputs, columns: Sequence[Sequence[str]]) -> int:
+        """Counts the rows that have lost tokens. Only full rows can have, so only their texts are tokenized again."""
+        full = np.flatnonzero(inputs["input_mask"].sum(axis=1) == self.preprocessor.longest)
+        rows = [tuple(column[row] for column in columns) for row in full.tolist()]
+        encodings = self.preprocessor.tokenizer.encode_batch([row if len(row) > 1 else row[0] for row in rows])
+        return sum(len(each.ids) > self.preprocessor.longest for each in encodings)
+
+    def _warn(self, truncated: int) -> None:
+        if truncated:
+            longest = self.preprocessor.longest
+            warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {truncated}", stacklevel=3)
+
+
+def load(directory: str | Path) -> RuntimeModel:
+    """Opens the directory that `export_onnx` or `export_openvino` wrote, for texts.
+
+    Use it from Python: ONNX Runtime answers a single text faster than TensorFlow does. It needs no TensorFlow; under
+    `KERAS_BACKEND=jax` or `torch`, none is imported. Hugging Face's `tokenizers` splits the texts, with the ids that
+    `BertPreprocessor` gives to ordinary text; the guide about runtimes lists the exceptions.
+
+    Args:
+        directory: of the export.
+
+    Raises:
+        FileNotFoundError: there is no export for ONNX Runtime or OpenVINO, or a file of the tokenizer is missing.
+        ImportError: the extra `runtimes` is not installed.
+        ValueError: a file is damaged, or the model pools texts without their prompts, which an export does not do.
+
+    Example:
+        >>> from keras_bert.runtimes import load
+        >>> load("minilm-onnx").encode(["I love pizza", "It rains"]).shape  # doctest: +SKIP
+        (2, 384)
+    """
+    directory = Path(directory)
+    runtime = next((name for name in _OPENERS if (directory / RUNTIMES[name]).is_file()), None)
+    if runtime is None:
+        names = " and no ".join(RUNTIMES[name] for name in _OPENERS)
+        raise FileNotFoundError(f"{directory} has no {names}; export_onnx or export_openvino writes such a directory")
+    with Preset.open(directory) as preset:
+        values, positions = preset.json(hugging_face.CONFIG, _CONFIG_TYPES), preset.config.max_positions
+        labels, saved = hugging_face.labels_of(values, directory), values.get(hugging_face.SETTINGS) or {}
+        is_sentence_encoder = saved.get("task") == "BertSentenceEncoder"
+        settings = preset.sentence_settings if is_sentence_encoder else None
+    if settings is not None and settings.prompts and not settings.include_prompt:
+        raise ValueError(
+            f"{directory}: this model pools texts without their prompts, which its export cannot tell apart; use "
+            "BertSentenceEncoder"
+        )
+    lengths = saved.get("preprocessor") or {}
+    longest = lengths.get("sequence_length") or lengths.get("max_sequence_length") or positions
+    preprocessor = ArrayPreprocessor.from_preset(directory, sequence_length=None, max_sequence_length=longest)
+    prompts, default = ({}, None) if settings is None else (settings.prompts, settings.default_prompt)
+    return RuntimeModel(_OPENERS[runtime](directory / RUNTIMES[runtime]), preprocessor, labels, prompts, default)

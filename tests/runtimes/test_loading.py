@@ -1,0 +1,138 @@
+"""`load`: exports in ONNX Runtime and OpenVINO that take texts, with the answers of the Keras model."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder, BertTokenClassifier
+from keras_bert.runtimes import export_litert, export_onnx, export_openvino, load
+
+from ..support import small
+from ..support.data import ROOT
+from ..support.messages import error_names, warning_names
+
+pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
+pytestmark = pytest.mark.parity
+
+EXPORTS = {"onnx": export_onnx, "openvino": export_openvino}
+TEXTS = [*small.TEXTS, "one", "good " * 8, "she loved watching it"]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    prompts = {"query": "the film : ", "none": ""}
+    return BertSentenceEncoder(small.encoder(), small.preprocessor(), prompts=prompts, default_prompt="query")
+
+
+@pytest.fixture(scope="module", params=EXPORTS)
+def loaded(request, encoder, tmp_path_factory):
+    directory = tmp_path_factory.mktemp(request.param) / "out"
+    EXPORTS[request.param](encoder, directory)
+    return load(directory)
+
+
+@pytest.mark.parametrize("prompt", [None, "", "query", "none"])
+def test_vectors_are_those_of_the_sentence_encoder(loaded, encoder, prompt):
+    ours = encoder.encode(TEXTS, prompt=prompt)
+    np.testing.assert_allclose(loaded.encode(TEXTS, prompt=prompt), ours, atol=1e-5)
+    np.testing.assert_allclose(loaded.encode(iter(TEXTS), batch_tokens=1, prompt=prompt), ours, atol=1e-5)
+    np.testing.assert_allclose(loaded.encode(TEXTS[1], prompt=prompt), ours[1], atol=1e-5)
+
+
+def test_no_texts_have_no_vectors(loaded, encoder):
+    assert loaded.encode([]).shape == encoder.encode([]).shape
+
+
+def test_batches_hold_at_most_the_given_tokens(loaded, monkeypatch):
+    run, sizes = loaded._run, []
+    monkeypatch.setattr(loaded, "_run", lambda inputs: sizes.append(inputs["input_ids"].shape) or run(inputs))
+    loaded.encode(TEXTS * 5, batch_tokens=48)
+    assert max(rows * length for rows, length in sizes) <= 48 < sum(rows * length for rows, length in sizes)
+    assert sum(rows for rows, _ in sizes) == 5 * len(TEXTS) + 1  # one more says how large a vector is
+
+
+def test_texts_that_are_cut_are_counted(loaded, encoder):
+    longest = encoder.preprocessor.longest
+    texts = ["good " * (longest + 5), "good", "good " * (longest + 9)]
+    with warning_names(longest, 2):
+        vectors = loaded.encode(texts, prompt="")
+    with warning_names(longest, 2):
+        np.testing.assert_allclose(vectors, encoder.encode(texts, prompt=""), atol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded.encode("good " * (longest - 2), prompt="")  # with [CLS] and [SEP], a full row
+
+
+def test_a_text_that_is_no_str_or_an_unknown_prompt_is_refused(loaded):
+    for call in (loaded, loaded.encode):
+        with error_names(TypeError, "text 1", "None", "str"):
+            call(["good", None])
+    with error_names(TypeError, "str"):
+        loaded("good")
+    with error_names(ValueError, "passage", "query"):
+        loaded.encode("good", prompt="passage")
+    with error_names(ValueError, "batch_tokens", 0):
+        loaded.encode("good", batch_tokens=0)
+
+
+@pytest.mark.parametrize("export", EXPORTS.values())
+def test_other_tasks_give_the_outputs_of_their_signature(export, tmp_path):
+    labels = ["O", "B-PER"]
+    tasks = {
+        "classes": (small.task(BertClassifier, labels=["bad", "good"]), (TEXTS,), "probabilities"),
+        "words": (small.task(BertTokenClassifier, labels=labels), (TEXTS,), "probabilities"),
+        "ranks": (small.task(BertReranker), (TEXTS, TEXTS[::-1]), "score"),
+    }
+    for name, (task, columns, output) in tasks.items():
+        export(task, tmp_path / name)
+        model = load(tmp_path / name)
+        assert model.labels == getattr(task, "labels", None)
+        packed = task.preprocessor(columns if len(columns) > 1 else columns[0])
+        expected = task.serve_packed(packed)[output]
+        found = model(columns if len(columns) > 1 else columns[0])[output]
+        is_token = np.array(packed["input_mask"]) > 0 if name == "words" else ...
+        np.testing.assert_allclose(found[is_token], np.array(expected)[is_token], atol=1e-5)
+        with error_names(ValueError, "sentence encoder", output):
+            model.encode("good")
+
+
+def test_a_directory_without_such_an_export_is_refused(encoder, tmp_path):
+    export_litert(encoder, tmp_path / "litert")
+    for directory in (tmp_path / "litert", tmp_path, tmp_path / "nowhere"):
+        with error_names(FileNotFoundError, directory, "model.onnx", "export_onnx"):
+            load(directory)
+
+
+def test_prompts_that_the_pooling_leaves_out_are_refused(tmp_path):
+    model = BertSentenceEncoder(
+        small.encoder(), small.preprocessor(), prompts={"query": "the film : "}, include_prompt=False
+    )
+    export_onnx(model, tmp_path / "out")
+    with error_names(ValueError, tmp_path / "out", "prompts", "BertSentenceEncoder"):
+        load(tmp_path / "out")
+
+
+PROGRAM = """
+import json, sys
+from keras_bert.runtimes import load
+vectors = load(sys.argv[1]).encode(json.loads(sys.argv[2]))
+print(json.dumps([vectors.tolist(), sorted({"tensorflow", "tensorflow_text"} & sys.modules.keys())]))
+"""
+
+
+def test_no_tensorflow_is_imported(encoder, tmp_path):
+    pytest.importorskip("jax")
+    export_onnx(encoder, tmp_path / "out")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "out"), json.dumps(TEXTS)]
+    output = subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout
+    vectors, imported = json.loads(output.splitlines()[-1])
+    assert imported == []
+    np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
