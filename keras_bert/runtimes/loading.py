@@ -159,9 +159,11 @@ class RuntimeModel:
 
     def _count_truncated(self, inputs: Inputs, columns: Sequence[Sequence[str]]) -> int:
         """Counts the rows that have lost tokens. Only full rows can have, so only their texts are tokenized again."""
-        full = np.flatnonzero(inputs["input_mask"].sum(axis=1) == self.preprocessor.longest)
-        rows = [tuple(column[row] for column in columns) for row in full.tolist()]
-        encodings = self.preprocessor.tokenizer.encode_batch([row if len(row) > 1 else row[0] for row in rows])
+        full = np.flatnonzero(inputs["input_mask"].sum(axis=1) == self.preprocessor.longest).tolist()
+        texts = [[column[row] for row in full] for column in columns]
+        encodings = self.preprocessor.tokenizer.encode_batch(
+            texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
+        )
         return sum(len(each.ids) > self.preprocessor.longest for each in encodings)
 
     def _warn(self, truncated: int) -> None:
