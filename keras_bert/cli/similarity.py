@@ -19,7 +19,9 @@ _LARGE_FILE = 1e9  # bytes: a larger matrix gets a warning
 @click.command()
 @texts_to("text", *streams.ROWS, "npy")
 @prompt_option
-@click.option("--top", type=click.IntRange(1), metavar="K", help="Write only the K most similar pairs, the best first.")
+@click.option(
+    "--top-k", type=click.IntRange(1), metavar="K", help="Write only the K most similar pairs, the best first."
+)
 @click.option("--threshold", type=float, metavar="X", help="Write only pairs with a similarity of X or more.")
 def similarity(
     lines: streams.Lines,
@@ -27,14 +29,14 @@ def similarity(
     preset: Path,
     output_format: str,
     prompt: str | None,
-    top: int | None,
+    top_k: int | None,
     threshold: float | None,
 ) -> None:
     """Compare all texts with each other.
 
     The similarity is the cosine of the angle between two vectors: 1 for the same meaning; or the dot product, for
     models that were trained for it. Writes text, a table; JSON lines {"first", "second", "similarity"}, CSV or TSV for
-    every pair; or npy, a float32 matrix with a row and a column for each text. With --top or --threshold, text has a
+    every pair; or npy, a float32 matrix with a row and a column for each text. With --top-k or --threshold, text has a
     line for each pair: the similarity and both texts, separated by tabs.
 
     \b
@@ -44,12 +46,12 @@ def similarity(
       1   1.000   0.766   0.148  a cat
       2   0.766   1.000   0.105  a kitten
       3   0.148   0.105   1.000  income tax
-      $ keras-bert similarity "a cat" "a kitten" "income tax" --top 1 --format jsonl
+      $ keras-bert similarity "a cat" "a kitten" "income tax" --top-k 1 --format jsonl
       {"first": "a cat", "second": "a kitten", "similarity": 0.766277}
     """
-    writes_pairs = top is not None or threshold is not None
+    writes_pairs = top_k is not None or threshold is not None
     if writes_pairs and output_format == "npy":
-        raise Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
+        raise Misuse("--top-k and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
     texts = list(lines.parsed())
     _check_count(len(texts), output_format, writes_pairs)
     check_prompts(preset, prompt)
@@ -60,7 +62,7 @@ def similarity(
     model = load_model(BertSentenceEncoder.to_compare, preset, default_prompt=prompt)
     vectors = model.encode(texts)  # their dot products are similarities
     if writes_pairs or output_format in streams.ROWS:
-        similar = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
+        similar = similar_pairs(vectors, top_k, -math.inf if threshold is None else threshold)
         pairs = ((texts[first], texts[second], value) for first, second, value in similar)
         if output_format == "text":
             streams.write_lines(results, itertools.starmap(_text_pair, pairs))
@@ -81,8 +83,8 @@ def _check_count(count: int, output_format: str, writes_pairs: bool) -> None:
         click.echo(f"Warning: the matrix of {count:,} texts takes {4 * count**2 / 1e9:.1f} GB", err=True)
     if output_format != "npy" and count > _MOST_TEXTS and not writes_pairs:
         raise Misuse(
-            f"{count:,} texts make {count * (count - 1) // 2:,} pairs; choose some with --top or --threshold, or write "
-            "the matrix with --output FILE.npy"
+            f"{count:,} texts make {count * (count - 1) // 2:,} pairs; choose some with --top-k or --threshold, or "
+            "write the matrix with --output FILE.npy"
         )
 
 

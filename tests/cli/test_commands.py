@@ -176,7 +176,7 @@ def test_similarity_table(run, vectors):
 def test_similarity_of_the_best_pairs(run, vectors):
     pairs = {(i, j): vectors[i] @ vectors[j] for i in range(len(TEXTS)) for j in range(i + 1, len(TEXTS))}
     best = sorted(pairs, key=pairs.get, reverse=True)
-    rows = json_rows(run("similarity", "--format", "jsonl", "--top", "3", *TEXTS))
+    rows = json_rows(run("similarity", "--format", "jsonl", "--top-k", "3", *TEXTS))
     assert [(row["first"], row["second"]) for row in rows] == [(TEXTS[i], TEXTS[j]) for i, j in best[:3]]
     threshold = str((pairs[best[3]] + pairs[best[4]]) / 2)
     result = run("similarity", "--threshold", threshold, *TEXTS).stdout
@@ -187,10 +187,12 @@ def test_similarity_writes_no_huge_table_unasked(run, fails, tmp_path):
     many = lines(["a"] * 1001)
     for output_format in ("text", "jsonl"):
         message = fails("similarity", "--format", output_format, input=many)
-        assert message.startswith("1,001 texts make 500,500 pairs; choose some with --top or --threshold, or write the")
-    assert run("similarity", "--top", "1", input=many).stdout == "1.000\ta\ta\n"
-    message = fails("similarity", "a", "b", "--top", "1", "--output", tmp_path / "matrix.npy")
-    assert message.startswith("--top and --threshold write pairs, not the matrix of npy")
+        assert message.startswith(
+            "1,001 texts make 500,500 pairs; choose some with --top-k or --threshold, or write the"
+        )
+    assert run("similarity", "--top-k", "1", input=many).stdout == "1.000\ta\ta\n"
+    message = fails("similarity", "a", "b", "--top-k", "1", "--output", tmp_path / "matrix.npy")
+    assert message.startswith("--top-k and --threshold write pairs, not the matrix of npy")
 
 
 def test_similarity_of_less_than_two(fails):

@@ -175,7 +175,7 @@ WRONG = {  # a command -> what the message names
     "project --file texts.txt --batch-tokens 0 --output new": "0",
     "similarity a b --prompt nothing": "'nothing'",
     "export serving --prompt nothing --output new": "'nothing'",
-    "similarity a b --top 1 --output new.npy": "--top",
+    "similarity a b --top-k 1 --output new.npy": "--top-k",
     "similarity a": "two texts",
     "tokenize text --explain --format ids": "--explain",
     "index texts.txt --remove id=1 --output new": "--remove",
