@@ -199,7 +199,7 @@ def contestants(preset: str, kind: str, examples: Examples, is_mixed: bool) -> d
         found["keras_bert, mixed_bfloat16"] = ours(our_model(preset, kind, examples, dtype="mixed_bfloat16"), x, y)
     if kind == CLASSES and not is_mixed:
         texts, classes = tf.constant(x), model.targets(y)
-        found["keras_bert, fit on strings"] = lambda: keras.Model.fit(model, texts, classes, batch_size=32, verbose=0)
+        found["keras_bert, fit on strings"] = lambda: model.fit(texts, classes, batch_size=32, verbose=0)
         found["KerasHub, fit on strings, padded to 128"] = keras_hub(presets.resolve(preset), texts, classes)
     peers = {"transformers, random order": {}, GROUPED: {"is_grouped": True}}
     if is_mixed:
