@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,9 +185,18 @@ def write(
 
     Returns:
         The difference of each output from Keras's output; empty if the runtime is not installed.
+
+    Warns:
+        UserWarning: a sentence encoder leaves prompts out of the pooling, which an export cannot do.
     """
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)
+    if any(getattr(model, "prompts", {}).values()) and not getattr(model, "include_prompt", True):
+        warnings.warn(
+            "this model leaves prompts out of the pooling, but an export cannot tell them from the text; with a "
+            "prompt, vectors of the export differ from those of encode",
+            stacklevel=3,
+        )
     with files.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
         path = unfinished / runtime.file
         path.parent.mkdir(parents=True, exist_ok=True)
