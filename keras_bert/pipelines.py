@@ -26,12 +26,12 @@ def array_batches(data: Sequence[Any], batch_size: int, shuffle: bool) -> tf.dat
         shuffle: whether each pass over the dataset has another order.
 
     Returns:
-        A dataset of tuples with the structure of `data`.
+        A dataset of tuples with the structure of `data`. If all batches are full, their size is part of the shapes.
     """
     tensors = tf.nest.map_structure(lambda each: each if tf.is_tensor(each) else tf.constant(each), tuple(data))
     count = len(tf.nest.flatten(data)[0])
     rows = tf.data.Dataset.range(count)
-    rows = (rows.shuffle(count) if shuffle else rows).batch(batch_size)
+    rows = (rows.shuffle(count) if shuffle else rows).batch(batch_size, drop_remainder=count % batch_size == 0)
 
     @as_written
     def gather(batch: tf.Tensor) -> Any:

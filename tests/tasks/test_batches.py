@@ -95,6 +95,12 @@ def test_datasets_and_arrays_with_steps_stay_as_they_are(given):
     assert given[1]["x"].shape == (len(TEXTS),)
 
 
+@pytest.mark.parametrize(("batch_size", "size"), [(5, 5), (20, 20), (8, None), (32, None)])
+def test_the_shapes_have_the_size_of_full_batches_as_keras_has_it(batch_size, size):
+    dataset = array_batches((np.zeros((20, 3)),), batch_size, shuffle=False)
+    assert dataset.element_spec[0].shape.as_list() == [size, 3]
+
+
 def test_each_pass_has_another_order_and_every_row_once():
     keras.utils.set_random_seed(0)
     ragged = tf.ragged.range(tf.range(20))
