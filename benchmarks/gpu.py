@@ -128,7 +128,7 @@ def main() -> None:
 
     heading(PEERS)
     print(f"{jax.devices()[0].device_kind}, {arguments.size}")
-    table(("step", "contestant", "sequences/s", "keras_bert is so many times as fast"), rows_of(arguments))
+    table(("step", "contestant", "sequences/s", "times as fast"), rows_of(arguments))
 
 
 def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:

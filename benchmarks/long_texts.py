@@ -132,7 +132,16 @@ def main() -> None:
         return
     heading(["keras", "tensorflow", "torch", "transformers"])
     print(f"{arguments.layers} layers, {arguments.precision}")
-    columns = ("pieces", "ours s", "theirs s", "ratio", "ours GB", "theirs GB", "difference", "cosine")
+    columns = (
+        "pieces",
+        "keras_bert, s",
+        "transformers, s",
+        "ratio",
+        "keras_bert, GB",
+        "transformers, GB",
+        "difference",
+        "cosine",
+    )
     table(columns, rows_of(arguments))
 
 

@@ -104,10 +104,7 @@ class RuntimeModel:
         """Encodes a text, or any number of texts, in batches of similar length, as `BertSentenceEncoder.encode` does.
 
         Args:
-            text: a str, or many: a list or any iterable.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            prompt: the name of the prompt to put before each text, such as "query". None: the default prompt; "": no
-                prompt.
+            text, batch_tokens, prompt: see `BertSentenceEncoder.encode`.
 
         Returns:
             float32 `[vector_size]`; for many texts `[number of texts, vector_size]`, in the order of the texts.
@@ -126,13 +123,15 @@ class RuntimeModel:
         start = self.prompts[name] if name else ""
         texts = [start + each for each in list_of_str([text] if isinstance(text, str) else text)]
         chunks = [texts[first : first + _CHUNK] for first in range(0, len(texts), _CHUNK)]
-        vectors, truncated = [self._vectors(self.preprocessor([""]))[:0]], 0
+        if not texts:
+            return self._vectors(self.preprocessor([""]))[:0]  # only the model knows the size of a vector
+        vectors, truncated = [], 0
         for chunk in chunks:
             inputs = self.preprocessor(chunk)
             truncated += self._count_truncated(inputs, (chunk,))
             vectors.append(self._encode_by_length(inputs, batch_tokens))
         self._warn(truncated)
-        return vectors[1][0] if isinstance(text, str) else np.concatenate(vectors)
+        return vectors[0][0] if isinstance(text, str) else np.concatenate(vectors)
 
     def _encode_by_length(self, inputs: Inputs, batch_tokens: int) -> np.ndarray:
         """Encodes rows in batches of similar length, and returns the vectors in the order of the rows."""
@@ -202,13 +201,13 @@ def load(directory: str | Path) -> RuntimeModel:
         labels, saved = hugging_face.labels_of(values, directory), values.get(hugging_face.SETTINGS) or {}
         is_sentence_encoder = saved.get("task") == "BertSentenceEncoder"
         settings = preset.sentence_settings if is_sentence_encoder else None
-    if settings is not None and settings.prompts and not settings.include_prompt:
+    if settings is not None and any(settings.prompts.values()) and not settings.include_prompt:
         raise ValueError(
             f"{directory}: this model pools texts without their prompts, which its export cannot tell apart; use "
             "BertSentenceEncoder"
         )
     lengths = saved.get("preprocessor") or {}
-    longest = lengths.get("sequence_length") or lengths.get("max_sequence_length") or positions
+    longest = min(lengths.get("sequence_length") or lengths.get("max_sequence_length") or positions, positions)
     preprocessor = ArrayPreprocessor.from_preset(directory, sequence_length=None, max_sequence_length=longest)
     prompts, default = ({}, None) if settings is None else (settings.prompts, settings.default_prompt)
     return RuntimeModel(_OPENERS[runtime](directory / RUNTIMES[runtime]), preprocessor, labels, prompts, default)

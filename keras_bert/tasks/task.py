@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
@@ -18,8 +17,8 @@ from keras import ops
 from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
-from keras_bert.pipelines import array_batches
 from keras_bert.recipe import BALANCED, FineTuningRecipe
+from keras_bert.tasks.batching import batch_arrays, batch_arrays_for_fit
 from keras_bert.tasks.by_length import ByLength, OneGraph
 from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import (
@@ -229,7 +228,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         arguments["x"], arguments["y"] = self._examples_for_keras("train on", x, y)
         if class_weight := FineTuningRecipe.of(class_weight=arguments.pop("class_weight", None)).class_weight:
             self._weight_examples(arguments, class_weight)
-        return super().fit(**_batch_for_fit(arguments))
+        return super().fit(**batch_arrays_for_fit(arguments))
 
     def _weight_examples(self, arguments: dict[str, Any], class_weight: ClassWeight) -> None:
         """Adds the sample weights of classes to the arguments of Keras's `fit`."""
@@ -251,7 +250,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         arguments = inspect.signature(super().evaluate).bind_partial(x, y, *args, **kwargs).arguments
         arguments |= arguments.pop("kwargs", {})  # Keras's own, in the validation of `fit`
         arguments["x"], arguments["y"] = self._examples_for_keras("evaluate with", x, y)
-        return super().evaluate(**_batch(arguments))
+        return super().evaluate(**batch_arrays(arguments))
 
     def _examples_for_keras(
         self, purpose: str, x: Texts | Inputs | None, y: Labels | None = None
@@ -274,7 +273,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         if check_counts(inputs, None) == 0:  # Keras's `predict` fails without examples
             return keras.tree.map_structure(ops.convert_to_numpy, self(inputs, training=False))
         arguments = inspect.signature(super().predict).bind_partial(inputs, *args, **kwargs).arguments
-        return super().predict(**_batch(arguments))
+        return super().predict(**batch_arrays(arguments))
 
     @property
     def label_columns(self) -> Sequence[str]:
@@ -586,61 +585,3 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             TypeError: the task has no outputs for other runtimes.
         """
         raise TypeError(f"a {type(self).__name__} has no outputs for other runtimes; export a fine-tuned model instead")
-
-
-# -- Batches of arrays for Keras. A thread tunes the datasets that Keras makes, and an epoch may wait for it at its end.
-
-_PARTS = ("x", "y", "sample_weight")
-_BATCH_SIZE = 32  # Keras's default
-
-
-def _batch(arguments: dict[str, Any], shuffle: bool = False) -> dict[str, Any]:
-    """Replaces arrays in the arguments of Keras's `fit`, `evaluate` or `predict` by a dataset of their batches.
-
-    Datasets and generators stay as they are, and so do arrays with a number of steps.
-    """
-    has_steps = any(arguments.get(name) is not None for name in ("steps", "steps_per_epoch"))
-    dataset = None if has_steps else _dataset_of(_parts(arguments), arguments.get("batch_size"), shuffle)
-    if dataset is None:
-        return arguments
-    return {"x": dataset, **{name: each for name, each in arguments.items() if name not in (*_PARTS, "batch_size")}}
-
-
-def _batch_for_fit(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Does the same for the validation data of `fit`, too, whose share Keras takes from the end of the examples."""
-    validation, share = arguments.get("validation_data"), arguments.get("validation_split") or 0.0
-    parts, sizes = _parts(arguments), [arguments.get(name) for name in ("validation_batch_size", "batch_size")]
-    if share and validation is None and _are_arrays(parts):
-        count = len(tf.nest.flatten(parts)[0])
-        first = math.floor(count * (1 - share))
-        if 0 < first < count:  # else Keras raises
-            training, validation = (
-                tf.nest.map_structure(lambda each, rows=rows: each[rows], tuple(parts))
-                for rows in (slice(first), slice(first, None))
-            )
-            del arguments["validation_split"]
-            arguments |= dict(zip(_PARTS, training, strict=False))
-    if isinstance(validation, tuple):
-        has_steps = arguments.get("validation_steps") is not None
-        dataset = None if has_steps else _dataset_of(validation, sizes[0] or sizes[1], shuffle=False)
-        arguments["validation_data"] = validation if dataset is None else dataset
-    shuffle = arguments.get("shuffle", True)
-    batched = _batch(arguments, bool(shuffle))
-    return arguments if batched is arguments else {**batched, "shuffle": False}
-
-
-def _parts(arguments: dict[str, Any]) -> list[Any]:
-    """Lists the inputs, targets and weights without those that are missing at the end."""
-    parts = [arguments.get(name) for name in _PARTS]
-    while parts and parts[-1] is None:
-        parts.pop()
-    return parts
-
-
-def _are_arrays(parts: Sequence[Any]) -> bool:
-    arrays = tf.nest.flatten(parts)
-    return bool(arrays) and all(tf.is_tensor(each) or isinstance(each, np.ndarray) for each in arrays)
-
-
-def _dataset_of(parts: Sequence[Any], batch_size: int | None, shuffle: bool) -> tf.data.Dataset | None:
-    return array_batches(parts, batch_size or _BATCH_SIZE, shuffle) if _are_arrays(parts) else None

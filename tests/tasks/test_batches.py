@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier
-from keras_bert.pipelines import array_batches
+from keras_bert.tasks.batching import array_batches
 
 from ..support import small
+from ..support.messages import error_names
 
 TEXTS = [*small.TEXTS, "one two", "good", "bad music", "she loved it", "dull"]
 LABELS = ["good", "bad"]
@@ -99,6 +100,11 @@ def test_datasets_and_arrays_with_steps_stay_as_they_are(given):
 def test_the_shapes_have_the_size_of_full_batches_as_keras_has_it(batch_size, size):
     dataset = array_batches((np.zeros((20, 3)),), batch_size, shuffle=False)
     assert dataset.element_spec[0].shape.as_list() == [size, 3]
+
+
+def test_a_share_that_leaves_nothing_to_train_on_is_refused_by_keras():
+    with error_names(ValueError, "split", "0.99"):
+        model().fit(TEXTS[:2], Y[:2], validation_split=0.99, verbose=0)
 
 
 def test_each_pass_has_another_order_and_every_row_once():

@@ -1,0 +1,91 @@
+"""Batches of arrays for Keras, whose own datasets are tuned by a thread that an epoch may wait for at its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.pipelines import UNTUNED, as_written
+
+_PARTS = ("x", "y", "sample_weight")
+_BATCH_SIZE = 32  # Keras's default
+
+
+def batch_arrays(arguments: dict[str, Any], shuffle: bool = False) -> dict[str, Any]:
+    """Replaces arrays in the arguments of Keras's `fit`, `evaluate` or `predict` by a dataset of their batches.
+
+    Datasets and generators stay as they are, and so do arrays with a number of steps.
+    """
+    has_steps = any(arguments.get(name) is not None for name in ("steps", "steps_per_epoch"))
+    dataset = None if has_steps else _dataset_of(_parts(arguments), arguments.get("batch_size"), shuffle)
+    if dataset is None:
+        return arguments
+    return {"x": dataset, **{name: each for name, each in arguments.items() if name not in (*_PARTS, "batch_size")}}
+
+
+def batch_arrays_for_fit(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Does the same for the validation data of `fit`, too, whose share Keras takes from the end of the examples."""
+    validation, share = arguments.get("validation_data"), arguments.get("validation_split") or 0.0
+    parts, sizes = _parts(arguments), [arguments.get(name) for name in ("validation_batch_size", "batch_size")]
+    if share and validation is None and _are_arrays(parts):
+        count = len(tf.nest.flatten(parts)[0])
+        first = math.floor(count * (1 - share))
+        if not 0 < first < count:
+            return arguments  # Keras raises
+        training, validation = (
+            tf.nest.map_structure(lambda each, rows=rows: each[rows], tuple(parts))
+            for rows in (slice(first), slice(first, None))
+        )
+        del arguments["validation_split"]
+        arguments |= dict(zip(_PARTS, training, strict=False))
+    if isinstance(validation, tuple):
+        has_steps = arguments.get("validation_steps") is not None
+        dataset = None if has_steps else _dataset_of(validation, sizes[0] or sizes[1], shuffle=False)
+        arguments["validation_data"] = validation if dataset is None else dataset
+    shuffle = arguments.get("shuffle", True)
+    batched = batch_arrays(arguments, bool(shuffle))
+    return arguments if batched is arguments else {**batched, "shuffle": False}
+
+
+def _parts(arguments: dict[str, Any]) -> list[Any]:
+    """Lists the inputs, targets and weights without those that are missing at the end."""
+    parts = [arguments.get(name) for name in _PARTS]
+    while parts and parts[-1] is None:
+        parts.pop()
+    return parts
+
+
+def _are_arrays(parts: Sequence[Any]) -> bool:
+    arrays = tf.nest.flatten(parts)
+    return bool(arrays) and all(tf.is_tensor(each) or isinstance(each, np.ndarray) for each in arrays)
+
+
+def _dataset_of(parts: Sequence[Any], batch_size: int | None, shuffle: bool) -> tf.data.Dataset | None:
+    return array_batches(parts, batch_size or _BATCH_SIZE, shuffle) if _are_arrays(parts) else None
+
+
+def array_batches(data: Sequence[Any], batch_size: int, shuffle: bool) -> tf.data.Dataset:
+    """Makes the batches of arrays as Keras does, but without autotuning.
+
+    Args:
+        data: tuples or dicts of tensors and arrays `[examples, ...]`, such as inputs, targets and weights.
+        batch_size: the number of examples in a batch; the last one may have fewer.
+        shuffle: whether each pass over the dataset has another order.
+
+    Returns:
+        A dataset of tuples with the structure of `data`. If all batches are full, their size is part of the shapes.
+    """
+    tensors = tf.nest.map_structure(lambda each: each if tf.is_tensor(each) else tf.constant(each), tuple(data))
+    count = len(tf.nest.flatten(data)[0])
+    rows = tf.data.Dataset.range(count)
+    rows = (rows.shuffle(count) if shuffle else rows).batch(batch_size, drop_remainder=count % batch_size == 0)
+
+    @as_written
+    def gather(batch: tf.Tensor) -> Any:
+        return tf.nest.map_structure(lambda each: tf.gather(each, batch), tensors)
+
+    return rows.map(gather, tf.data.AUTOTUNE, deterministic=True).prefetch(2).with_options(UNTUNED)
