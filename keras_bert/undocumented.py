@@ -232,6 +232,17 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
         if not self._apply_on_replicas(grads, trainable_variables):
             super()._backend_apply_gradients(grads, trainable_variables)
 
+    def _clip_gradients(self, grads: list[Tensor]) -> list[Tensor]:
+        if not self.global_clipnorm or keras.backend.backend() != "tensorflow":
+            return super()._clip_gradients(grads)
+        import tensorflow as tf
+
+        # Keras writes the squares of all gradients to memory before it sums them, which is 2 to 6% of a small batch.
+        # It also takes several lookups of one row of a table for several rows.
+        norm = tf.sqrt(2 * tf.add_n([tf.nn.l2_loss(tf.cast(each, tf.float32)) for each in grads]))
+        scale = self.global_clipnorm / tf.maximum(norm, self.global_clipnorm) + (norm - norm)  # NaN if a gradient is
+        return [each * tf.cast(scale, each.dtype) for each in grads]
+
     def _all_reduce_sum_gradients(
         self, grads_and_vars: Iterable[tuple[Tensor, tf.Variable]]
     ) -> list[tuple[Tensor, tf.Variable]]:

@@ -309,6 +309,21 @@ def test_clip_gradients(argument, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
+@stands_on("clip_gradients", "keras.optimizers.Optimizer._clip_gradients")
+def test_lookups_of_one_row_are_summed_before_their_norm():
+    lookups = tf.IndexedSlices(tf.constant([[3.0], [3.0]]), tf.constant([1, 1]), tf.constant([4, 1]))
+    clipped = undocumented.clip_gradients(AdamW(global_clipnorm=1.0), [lookups, tf.constant([8.0])])
+    np.testing.assert_allclose(tf.convert_to_tensor(clipped[0])[:, 0], [0, 0.6, 0, 0], rtol=1e-5)
+    np.testing.assert_allclose(clipped[1], [0.8], rtol=1e-5)
+
+
+@pytest.mark.parametrize("damage", [np.nan, np.inf])
+@stands_on("clip_gradients", "keras.optimizers.Optimizer._clip_gradients")
+def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping(damage):
+    gradients = [tf.constant([1.0, 2.0]), tf.constant([damage])]
+    assert np.isnan(undocumented.clip_gradients(AdamW(global_clipnorm=1.0), gradients)[0]).all()
+
+
 @stands_on("batches_seen", "keras.optimizers.Optimizer._iterations")
 def test_batches_seen():
     variable, optimizer = keras.Variable([1.0]), AdamW(gradient_accumulation_steps=2)
