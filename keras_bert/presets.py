@@ -33,7 +33,7 @@ def resolve(handle: str | Path) -> Path:
 
     Args:
         handle: one of
-            - a directory of files: Hugging Face's layout (`config.json`, `model.safetensors`, `vocab.txt`, ...), or any
+            - a directory of files: Hugging Face's format (`config.json`, `model.safetensors`, `vocab.txt`, ...), or any
               other that `formats.open_checkpoint` reads;
             - the name of a preset in an installed package, such as `"all-MiniLM-L6-v2"`;
             - `"hf://org/name"`, which huggingface_hub (the extra `hf`) fetches or finds in its cache.

@@ -1,7 +1,7 @@
 """Formats of checkpoints: configurations, weights by name, tokenizers. The package knows names and shapes, no layers.
 
-Each layout is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers,
-cross_encoder. A layout has a `Table` for each family. weight_files and tensorflow_file read and write the arrays.
+Each format is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers,
+cross_encoder. A format has a `FamilyTable` for each family. weight_files and tensorflow_file read and write the arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_files, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import FAMILIES, check_storable
-from keras_bert.formats.preset import LAYOUTS, Preset, parse_config
+from keras_bert.formats.preset import READERS, Preset, parse_config
 
 __all__ = [
     "FAMILIES",
@@ -30,7 +30,7 @@ __all__ = [
     "write_config",
 ]
 
-FORMATS = tuple(name for name, layout in LAYOUTS.items() if hasattr(layout, "write"))  # those that `write` writes
+FORMATS = tuple(name for name, reader in READERS.items() if hasattr(reader, "write"))  # those that `write` writes
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
@@ -39,7 +39,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
     Use it to read weights by name without building a model. The checkpoint is a context manager, which closes the file.
 
     Args:
-        directory: in one of these layouts:
+        directory: in one of these formats:
             - Hugging Face's: `config.json`, and `model.safetensors`, or shards of it, or `pytorch_model.bin`;
             - Google's, TensorFlow 1: `bert_config.json` (`albert_…`, `electra_…`), and `bert_model.ckpt.index`;
             - TF Model Garden's: the same files, written by TensorFlow 2;
@@ -81,7 +81,7 @@ def write(
         format: one of `FORMATS`.
         overwrite: whether to replace existing files.
         settings: more entries for `config.json`, such as label names; other formats drop them.
-        note: a paragraph for the model card of Hugging Face's layout.
+        note: a paragraph for the model card of Hugging Face's format.
         kept: names of the model's files that the caller writes before or after; they are not removed.
 
     Raises:
@@ -90,10 +90,10 @@ def write(
     """
     check_format(format)
     more = {"settings": settings, "note": note} if format == "hugging_face" else {}
-    layout, directory = LAYOUTS[format], Path(directory)
+    writer, directory = READERS[format], Path(directory)
     patterns = (*model_files.MODEL, *model_files.SETTINGS)
-    with model_files.replacing(directory, patterns, (*layout.files_of(config), *kept), overwrite):
-        layout.write(directory, config, weights, **more)
+    with model_files.replacing(directory, patterns, (*writer.files_of(config), *kept), overwrite):
+        writer.write(directory, config, weights, **more)
 
 
 def check_format(format: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from keras_bert.formats import without_effect
-from keras_bert.formats.layout_table import Dialect, Table, newer_keys
+from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import Storage
 from keras_bert.sizes import HEADS
 
@@ -44,7 +44,7 @@ _LAYER = "encoder.layer.{i}"
 _TAGS_AND_SPANS = {"tokens": {"logits": "classifier"}, "spans": {"logits": "qa_outputs"}}
 _TWO_LAYERS = {"transform": "classifier.dense", "logits": "classifier.out_proj"}
 
-BERT = Table(
+BERT = FamilyTable(
     classes="Bert",
     prefix="bert.",
     config={

@@ -18,7 +18,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats.layout_table import Names, Table
+from keras_bert.formats.family_table import FamilyTable, Names
 from keras_bert.shapes import Shape, shapes
 
 # A file may need at most this many bytes in memory per byte on disk. Compressed and float16 files grow when they are
@@ -75,7 +75,7 @@ class Checkpoint:
         format: str,
         config: BertConfig,
         file: WeightFile,
-        table: Table,
+        table: FamilyTable,
         spellings: Mapping[str, str] | None = None,
         preferred: frozenset[str] = frozenset(),
         extras: str = "(?!)",
@@ -349,13 +349,13 @@ def _shard_path(index: Path, name: str) -> Path:
 _MOST_LAYERS = 128
 
 
-def names_of_any_size(family: str, table: Table) -> dict[str, Names]:
+def names_of_any_size(family: str, table: FamilyTable) -> dict[str, Names]:
     """Lists the names of a family's weights by part, for up to 128 layers."""
     return table.parts(BertConfig(family=family, num_layers=_MOST_LAYERS, embedding_size=1))
 
 
 def config_from_shapes(
-    family: str, file: WeightFile, table: Table, spellings: Mapping[str, str], activation: str
+    family: str, file: WeightFile, table: FamilyTable, spellings: Mapping[str, str], activation: str
 ) -> BertConfig:
     """Infers the configuration of an encoder from the shapes of its weights. `spellings` is as in `Checkpoint`.
 
@@ -423,7 +423,7 @@ class Tensors:
     """
 
     def __init__(
-        self, config: BertConfig, table: Table, weights: Mapping[str, Mapping[str, np.ndarray]], prefix: str = ""
+        self, config: BertConfig, table: FamilyTable, weights: Mapping[str, Mapping[str, np.ndarray]], prefix: str = ""
     ) -> None:
         self._config = config
         self._storage = table.storage

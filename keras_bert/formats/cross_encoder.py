@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert import files
+from keras_bert.formats.family_table import check_plain, warn_of_unknown
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
-from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.sentence_transformers import (
     KNOWN,
     LENGTH,

@@ -1,4 +1,4 @@
-"""The families of models in Hugging Face's layout, each with a table."""
+"""The families of models in Hugging Face's format, each with a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from keras_bert.config import BertConfig
 from keras_bert.formats.bert_families import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MPNET, ROBERTA
-from keras_bert.formats.layout_table import Table
+from keras_bert.formats.family_table import FamilyTable
 from keras_bert.formats.rotary_families import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT
 
 # By the `model_type` in config.json.
@@ -32,7 +32,7 @@ FAMILIES = {
 }
 
 
-def table_of(config: BertConfig) -> Table:
+def table_of(config: BertConfig) -> FamilyTable:
     """Looks up the table of a configuration's family. Raises ValueError if the family has none."""
     if config.family not in FAMILIES:
         raise ValueError(

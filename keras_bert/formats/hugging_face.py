@@ -1,4 +1,4 @@
-"""Hugging Face's layout: `config.json` beside `model.safetensors` (or its shards), or beside `pytorch_model.bin`."""
+"""Hugging Face's format: `config.json` beside `model.safetensors` (or its shards), or beside `pytorch_model.bin`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
-from keras_bert.formats.layout_table import Table
+from keras_bert.formats.family_table import FamilyTable
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _default_labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str
     return {}
 
 
-def _copies(table: Table) -> dict[str, str]:
+def _copies(table: FamilyTable) -> dict[str, str]:
     """Maps the decoder of the masked language modeling head to the weights it must equal. Not all files have it."""
     if "bias" not in table.heads.get("masked_lm", {}):
         return {}  # no such head, or its decoder has its own weights
@@ -192,7 +192,7 @@ def _copies(table: Table) -> dict[str, str]:
     return {f"{layer}.decoder.weight": word, f"{layer}.weight": word, f"{layer}.decoder.bias": bias}
 
 
-def _table_name(name: str, table: Table) -> str:
+def _table_name(name: str, table: FamilyTable) -> str:
     """Converts a name in a file to the table's: without the prefix of a model with heads, and in current spelling."""
     name = table.dialect.name(name.removeprefix(table.prefix))
     for old, new in _OLD_NAMES.items():
@@ -200,7 +200,7 @@ def _table_name(name: str, table: Table) -> str:
     return name
 
 
-def _architectures(table: Table, heads: set[str]) -> list[str]:
+def _architectures(table: FamilyTable, heads: set[str]) -> list[str]:
     remaining = set(heads)
     endings: list[str] = []
     for task, ending in _CLASSES:
@@ -211,13 +211,13 @@ def _architectures(table: Table, heads: set[str]) -> list[str]:
     return [_SUBSTITUTES.get(name, name) for name in classes]
 
 
-def _heads_in_architectures(values: dict[str, Any], table: Table) -> frozenset[str]:
+def _heads_in_architectures(values: dict[str, Any], table: FamilyTable) -> frozenset[str]:
     """Finds the heads of the classes in `architectures`."""
     classes = values.get("architectures") or []
     return frozenset(head for task, ending in _CLASSES for head in task if table.classes + ending in classes)
 
 
-# -- The model card (README.md) in Hugging Face's layout: facts from the files, and a list of what the user should add.
+# -- The model card (README.md) in Hugging Face's format: facts from the files, and a list of what the user should add.
 
 _USES_OF_HEADS = {
     "masked_lm": "masked language modeling",

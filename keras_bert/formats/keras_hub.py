@@ -14,7 +14,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import without_effect
 from keras_bert.formats.bert_families import without_equal_sizes
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.layout_table import Dialect, Table, check_plain
+from keras_bert.formats.family_table import Dialect, FamilyTable, check_plain
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.weight_files import H5File
 
@@ -72,7 +72,7 @@ _MASKED_LM = {
     "bias": f"{_HEAD}/vars/0",
 }
 _TWO_LAYERS = {"masked_lm": _MASKED_LM, "sequence": {"transform": "task/layers/dense", "logits": "task/layers/dense_1"}}
-_BERT = Table(
+_BERT = FamilyTable(
     classes="Bert",
     config={
         "vocab_size": "vocabulary_size",

@@ -1,4 +1,4 @@
-"""The files of a model in a directory, in every layout: which of them a new model replaces or removes.
+"""The files of a model in a directory, in every format: which of them a new model replaces or removes.
 
 A new model must not leave files of the previous model behind. A program that prefers `tokenizer.json` to `vocab.txt`,
 or follows an old `modules.json` or index of shards, would mix two models. Files with other names, such as notes,
@@ -40,7 +40,7 @@ SETTINGS = (
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
 _SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
 _CHECKPOINT = ("[!.]*_model.ckpt*", "model.ckpt*")
-# Weights and configuration, in any layout.
+# Weights and configuration, in any format.
 MODEL = (
     "config.json",
     *_WEIGHTS,

@@ -1,4 +1,4 @@
-"""Preset: the files of a model in a directory, in any layout. Each file is opened once."""
+"""Preset: the files of a model in a directory, in any format. Each file is opened once."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from keras_bert.formats.tensorflow_file import TensorFlowFile
 
-# Each layout has `recognizes(preset)` and `open_checkpoint(preset)`. Those that can be written also have `write` and
-# `files_of(config)`. The first layout that recognizes a preset reads it.
-LAYOUTS = {
+# The module of each format has `recognizes(preset)` and `open_checkpoint(preset)`. Those of formats that can be written
+# also have `write` and `files_of(config)`. The first that recognizes a preset reads it.
+READERS = {
     "hugging_face": hugging_face,
     "saved_model": saved_model,
     "keras_hub": keras_hub,
@@ -137,9 +137,9 @@ class Preset:
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The open weights. Raises as `formats.open_checkpoint`."""
-        for layout in LAYOUTS.values():
-            if layout.recognizes(self):
-                return layout.open_checkpoint(self)
+        for reader in READERS.values():
+            if reader.recognizes(self):
+                return reader.open_checkpoint(self)
         return hugging_face.open_checkpoint(self)  # raises, and names the missing files
 
     @cached_property

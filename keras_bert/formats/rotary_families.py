@@ -10,7 +10,7 @@ from keras_bert import files, sizes
 from keras_bert.config import check_field
 from keras_bert.formats import without_effect
 from keras_bert.formats.bert_families import ACTIVATIONS, BERT, CLASSIFIER_POOLINGS, NO_DECODER, ROBERTA
-from keras_bert.formats.layout_table import Dialect, Table, newer_keys
+from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
 from keras_bert.sizes import HEADS
 
@@ -61,7 +61,7 @@ _MODERNBERT_LAYER = "layers.{i}"
 _DENSE_AND_NORM = {"transform": "head.dense", "norm": "head.norm"}
 _MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
 # ModernBERT: rotary embeddings, local attention, pre-normalization, gates, almost no biases (Warner et al. 2024).
-MODERNBERT = Table(
+MODERNBERT = FamilyTable(
     classes="ModernBert",
     prefix="model.",
     config={
@@ -245,7 +245,7 @@ NEW = replace(
 )
 _EUROBERT_LAYER = "layers.{i}"
 # EuroBERT: Llama's layers with bidirectional attention (Boizard et al. 2025).
-EUROBERT = Table(
+EUROBERT = FamilyTable(
     classes="EuroBert",
     prefix="model.",
     config={

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import table_of
+from keras_bert.formats.family_table import FamilyTable, Layers
 from keras_bert.formats.garden import open_graph
-from keras_bert.formats.layout_table import Layers, Table
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import TensorFlowFile, open_by_variable
 
@@ -37,7 +37,7 @@ _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Relu": "relu"}
 _EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
 
 
-def own_table(config: BertConfig) -> Table:
+def own_table(config: BertConfig) -> FamilyTable:
     """Makes the table of this package's own exports, whose weights have this package's names."""
 
     def with_own_names(layers: Layers, scope: str = "") -> Layers:

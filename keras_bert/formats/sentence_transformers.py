@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert import files
+from keras_bert.formats.family_table import check_plain, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
-from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ _QKV = "attention/qkv/"
 
 @dataclass(frozen=True)
 class Storage:
-    """A layout's way to store this package's kernels, `[inputs, outputs]`, and other weights."""
+    """A format's way to store this package's kernels, `[inputs, outputs]`, and other weights."""
 
     transposed: tuple[str, ...] = ()  # suffixes of the names of weights that are `[outputs, inputs]` in the file
     # Whether attention has an axis for the heads: query `[hidden, heads, size]`, output `[heads, size, hidden]`.
@@ -49,7 +49,7 @@ class Storage:
         return stored
 
     def from_file(self, weight_name: str, values: list[np.ndarray], shape: Shape, config: BertConfig) -> np.ndarray:
-        """Makes a weight from the file's arrays, in order. Zeros if the layout has no such weight."""
+        """Makes a weight from the file's arrays, in order. Zeros if the format has no such weight."""
         if not values:
             return np.zeros(shape, np.float32)
         if self.lacks_padding_positions and weight_name == _POSITIONS:

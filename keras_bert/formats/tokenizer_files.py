@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
+from keras_bert.formats.family_table import check_plain, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, JSON_SHAPE, TOKENS, VOCABULARY
-from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.model_files import VOCABULARIES
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
+from keras_bert.formats.family_table import check_plain
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
@@ -28,7 +29,6 @@ from keras_bert.formats.hugging_face_tokenizers import (
     template,
     write_tokenizer,
 )
-from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
 

@@ -19,7 +19,7 @@ from keras_bert import (
     formats,
     presets,
 )
-from keras_bert.formats.preset import LAYOUTS
+from keras_bert.formats.preset import READERS
 from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.table import load_reranker, load_task
 
@@ -50,7 +50,7 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(presets, "resolve", counting("resolve", presets.resolve))
     monkeypatch.setattr(tf.train, "load_checkpoint", counting("TensorFlow's file", tf.train.load_checkpoint))
-    for layout in LAYOUTS.values():
+    for layout in READERS.values():
         monkeypatch.setattr(layout, "open_checkpoint", counting("open_checkpoint", layout.open_checkpoint))
 
     def load(from_preset, directory, **arguments):

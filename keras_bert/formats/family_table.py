@@ -1,7 +1,6 @@
-"""Table: a layout's names for the configuration and the weights of one family.
+"""FamilyTable: a format's names for the configuration and the weights of one family.
 
-A layout is the form in which a library stores models: names, shapes and files. Arguments and messages also call it a
-format. It has nothing to do with `encoder.layout`.
+A format is the form in which a library stores models: names, shapes and files.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from keras_bert.shapes import Layers as HeadLayers
 from keras_bert.shapes import head_layers, shapes
 
 T = TypeVar("T")
-Layers = Mapping[str, str | list[str]]  # this package's name of a layer, or of one weight -> the layout's name or names
+Layers = Mapping[str, str | list[str]]  # this package's name of a layer, or of one weight -> the format's name or names
 Names = dict[str, list[str]]  # this package's name of a weight -> names in the file
 
 # Fields whose key must be in a file; if a field has several keys, any one of them may be missing.
@@ -65,14 +64,14 @@ def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, object]], dict[s
 
 
 @dataclass(frozen=True)
-class Table:
-    """A layout's names for the configuration and the weights of one family.
+class FamilyTable:
+    """A format's names for the configuration and the weights of one family.
 
-    A row of weights maps the path of a layer in this package's encoder or head to the layout's name of that layer, or
+    A row of weights maps the path of a layer in this package's encoder or head to the format's name of that layer, or
     to a list of names:
 
-        several names   the layer concatenates several layers of the layout, such as query, key and value
-        no names        the layout has no such layer; its weights are zeros
+        several names   the layer concatenates several layers of the format, such as query, key and value
+        no names        the format has no such layer; its weights are zeros
 
     A row may also be a single weight ("logits/kernel"). `{i}` is the index of a layer, or of a group of layers.
 
@@ -83,7 +82,7 @@ class Table:
         {'logits/kernel': ['cls.seq_relationship.weight'], 'logits/bias': ['cls.seq_relationship.bias']}
     """
 
-    classes: str  # prefix of the family's class names in the layout's library: "Bert" of BertModel
+    classes: str  # prefix of the family's class names in the format's library: "Bert" of BertModel
     embeddings: Layers
     block: Layers
     endings: Mapping[str, str]  # "kernel", "bias", "gamma", "beta", "embeddings" -> suffix to the name of the layer
@@ -114,7 +113,7 @@ class Table:
         A head must also have the family's dense layers and activations, because files do not record them.
         """
         if config.pooler and not self.pooler:
-            raise ValueError(f"a {config.family} has no pooler in this layout; make the encoder with pooler=False")
+            raise ValueError(f"a {config.family} has no pooler in this format; make the encoder with pooler=False")
         defaults = BertConfig(family=config.family)
         fields = {name: self.values.get(name, getattr(defaults, name)) for name in _HEAD_FIELDS}
         expected = replace(config, **fields)
@@ -155,7 +154,7 @@ class Table:
         return {match[0] for name in names if (match := re.match(r"[^./]+[./]?", name))} | ({self.prefix} - {""})
 
     def _weights(self, layers: Layers, weights: Collection[str]) -> Names:
-        """Maps each of `weights` (this package's names) that belongs to `layers` to the layout's names."""
+        """Maps each of `weights` (this package's names) that belongs to `layers` to the format's names."""
         names: Names = {}
         for path, file_names in layers.items():
             if path in weights:
@@ -260,7 +259,7 @@ class Table:
         """Makes the entries of a configuration file. It is the inverse of `config_of`.
 
         Raises:
-            ValueError: the layout cannot express a field.
+            ValueError: the format cannot express a field.
         """
         self._check_expressible(config)
         fields = {
@@ -294,12 +293,12 @@ class Table:
             if getattr(config, name) not in (None, *names.values()):
                 supported = ", ".join(dict.fromkeys(names.values()))
                 raise ValueError(
-                    f"a {config.family} in this layout has {name}={getattr(config, name)!r}; expected {supported}"
+                    f"a {config.family} in this format has {name}={getattr(config, name)!r}; expected {supported}"
                 )
 
     def _inexpressible(self, config: BertConfig, name: str, implied: Mapping[str, object]) -> ValueError:
         value = getattr(config, name)
-        return ValueError(f"a {config.family} in this layout has {name}={implied[name]!r}, not {value!r}")
+        return ValueError(f"a {config.family} in this format has {name}={implied[name]!r}, not {value!r}")
 
 
 def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
