@@ -21,7 +21,7 @@ from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import Part, count_averaged, divergence, weighted_mean
+from keras_bert.tasks.training_step import LossTerm, count_averaged, divergence, weighted_mean
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -76,7 +76,7 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # read only by the loss of a student
 
-# Each part of the loss is a mean over one of these units. The input holds their numbers in all batches of an update.
+# Each term of the loss is a mean over one of these units. The input holds their numbers in all batches of an update.
 MASKED_TOKENS, PAIRS, TOKENS = UNITS = ("masked_tokens", "pairs", "tokens")
 WINDOW_TOTALS = "window_totals"
 
@@ -143,25 +143,25 @@ class BertPretrainer(BertTask):
         return {name: ops.cast(value, "float32") for name, value in outputs.items()}
 
     def compile(self, *args: Any, loss_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
-        """Compiles as Keras does, and keeps `loss_weights` for `label_parts`."""
+        """Compiles as Keras does, and keeps `loss_weights` for `label_terms`."""
         super().compile(*args, loss_weights=loss_weights, **kwargs)
         self._loss_weights = dict(loss_weights or {})
 
-    def label_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
+    def label_terms(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
         """Computes the mean losses over masked tokens and over pairs. Keras would weight both by a batch's rows."""
-        parts = []
+        terms = []
         for name, unit in zip(self._objectives, UNITS, strict=False):
             loss, labels, weights = (
                 each[name] if isinstance(each, Mapping) else each for each in (self.loss, y, sample_weight)
             )
             mean = keras.losses.get(loss)(labels, y_pred[name], weights)
             count = count_averaged(loss, labels, y_pred[name], weights)
-            parts.append(Part(mean, count, self._loss_weights.get(name, 1.0), unit))
-        return parts
+            terms.append(LossTerm(mean, count, self._loss_weights.get(name, 1.0), unit))
+        return terms
 
     @property
     def loss_names(self) -> tuple[str | None, ...]:
-        # Keras reports no separate loss for a single objective. A teacher adds two parts without a name.
+        # Keras reports no separate loss for a single objective. A teacher adds two terms without a name.
         names = [f"{name}_loss" if self.pairs else None for name in self._objectives]
         return (*names, None, None)
 
@@ -199,9 +199,9 @@ class BertPretrainer(BertTask):
         if widths[0] != widths[1]:
             raise ValueError(f"the teacher's hidden_size is {widths[0]}, the student's {widths[1]}; make both equal")
 
-    def distillation_parts(
-        self, parts: list[Part], teacher: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any, temperature: float
-    ) -> list[Part]:
+    def distillation_terms(
+        self, terms: list[LossTerm], teacher: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any, temperature: float
+    ) -> list[LossTerm]:
         """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
         teacher_outputs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
         divergences = divergence(teacher_outputs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
@@ -210,7 +210,7 @@ class BertPretrainer(BertTask):
         logit_part = weighted_mean(divergences, sample_weight[MASKED_LM])
         hidden_part = weighted_mean(1.0 - cosine, x["input_mask"])
         return [
-            *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in parts),
+            *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in terms),
             logit_part._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
             hidden_part._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
         ]

@@ -29,7 +29,7 @@ from keras_bert.tasks.columns import (
 from keras_bert.tasks.long_text import POOLINGS, classify_texts, text_features
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import Part, averaged, weighted_mean
+from keras_bert.tasks.training_step import LossTerm, averaged, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -304,31 +304,31 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
         return self._problem.sample_weights(targets, class_weights)
 
-    def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
+    def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         if sample_weight is not None and len(sample_weight.shape) == 2 and sample_weight.shape[1] > 1:
             y, y_pred = ops.expand_dims(y, -1), ops.expand_dims(y_pred, -1)  # a weight for each label of a text
-        return super().label_parts(x, y, y_pred, sample_weight)
+        return super().label_terms(x, y, y_pred, sample_weight)
 
     # -- Learning from a teacher
 
-    def distillation_parts(
+    def distillation_terms(
         self,
-        parts: list[Part],
+        terms: list[LossTerm],
         teacher: BertTask,
         x: Inputs,
         y: Tensor,
         y_pred: Tensor,
         sample_weight: Tensor | None,
         temperature: float,
-    ) -> list[Part]:
+    ) -> list[LossTerm]:
         """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
-        (label_part,) = parts
+        (label_term,) = terms
         teacher_logits = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
         distances = self._problem.distance(teacher_logits, y_pred, temperature)
         if sample_weight is not None:
             distances = distances * ops.cast(_weights_of_texts(sample_weight), distances.dtype)
-        teacher_part = weighted_mean(distances, ops.ones_like(distances))
-        return [averaged(label_part, teacher_part)]
+        teacher_term = weighted_mean(distances, ops.ones_like(distances))
+        return [averaged(label_term, teacher_term)]
 
     # -- Measures
 

@@ -81,9 +81,9 @@ class MiniBatches(TrainingStep):
         vectors = passes.vectors()  # [batch, columns, size]
         with tf.GradientTape() as tape:
             tape.watch(vectors)
-            parts = model.loss_parts(x, y, vectors, sample_weight, training=True)
-            scaled = model.optimizer.scale_loss(parts[0].mean)
-        return Gradients(passes.gradients(tape.gradient(scaled, vectors)), parts, vectors)
+            terms = model.loss_terms(x, y, vectors, sample_weight, training=True)
+            scaled = model.optimizer.scale_loss(terms[0].mean)
+        return Gradients(passes.gradients(tape.gradient(scaled, vectors)), terms, vectors)
 
 
 class _Passes:

@@ -42,7 +42,7 @@ from keras_bert.tasks.storable import Storable
 from keras_bert.tasks.training_step import (
     WHOLE_BATCH,
     LossMean,
-    Part,
+    LossTerm,
     TrainingStep,
     build_window,
     count_averaged,
@@ -361,7 +361,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     def check_teacher(self, teacher: BertTask) -> None:
         """Raises ValueError if this model cannot learn from this teacher."""
-        if type(self).distillation_parts is BertTask.distillation_parts:
+        if type(self).distillation_terms is BertTask.distillation_terms:
             raise ValueError(f"a {type(self).__name__} cannot learn from a teacher; classifiers and pre-trainers can")
         if type(teacher) is not type(self):
             raise ValueError(
@@ -378,16 +378,16 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
                     f"{name} of the teacher: {teacher_value}, of the student: {student_value}; they must be the same"
                 )
 
-    def distillation_parts(
+    def distillation_terms(
         self,
-        parts: list[Part],
+        terms: list[LossTerm],
         teacher: BertTask,
         x: Inputs,
         y: Tensor,
         y_pred: Tensor,
         sample_weight: Tensor | None,
         temperature: float,
-    ) -> list[Part]:
+    ) -> list[LossTerm]:
         """Combines the loss on the labels with a loss on a teacher's predictions; see `learning_from`."""
         raise NotImplementedError
 
@@ -420,7 +420,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     @property
     def loss_names(self) -> tuple[str | None, ...]:
-        """The names of the loss's parts, see `LossMean`."""
+        """The names of the loss's terms, see `LossMean`."""
         return (None,)
 
     def compute_loss(
@@ -432,28 +432,28 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         training: bool = True,
     ) -> Tensor:
         """Computes the loss, as Keras's method does; in training with another step, that step's loss."""
-        return weighted_sum(self._compute_parts(x, y, y_pred, sample_weight, training))
+        return weighted_sum(self._compute_terms(x, y, y_pred, sample_weight, training))
 
-    def loss_parts(
+    def loss_terms(
         self, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
-    ) -> list[Part]:
-        """Computes the parts of the loss that `compute_loss` returns."""
+    ) -> list[LossTerm]:
+        """Computes the terms of the loss that `compute_loss` returns."""
         if type(self).compute_loss is BertTask.compute_loss:
-            return self._compute_parts(x, y, y_pred, sample_weight, training)
+            return self._compute_terms(x, y, y_pred, sample_weight, training)
         loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
-        return [Part(loss, self._count_labels(y, y_pred, sample_weight))]  # a subclass overrides `compute_loss`
+        return [LossTerm(loss, self._count_labels(y, y_pred, sample_weight))]  # a subclass overrides `compute_loss`
 
-    def _compute_parts(
+    def _compute_terms(
         self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
-    ) -> list[Part]:
+    ) -> list[LossTerm]:
         if training:
-            return self._step.parts(self, x, y, y_pred, sample_weight)
-        return self.label_parts(x, y, y_pred, sample_weight)
+            return self._step.terms(self, x, y, y_pred, sample_weight)
+        return self.label_terms(x, y, y_pred, sample_weight)
 
-    def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
-        """Computes the parts of the loss on the labels. Most losses have one part."""
+    def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
+        """Computes the terms of the loss on the labels. Most losses have one term."""
         loss = super().compute_loss(x, y, y_pred, sample_weight)
-        return [Part(loss, self._count_labels(y, y_pred, sample_weight))]
+        return [LossTerm(loss, self._count_labels(y, y_pred, sample_weight))]
 
     def _count_labels(self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
         loss = (keras.tree.flatten(self.loss) or [None])[0]
@@ -467,35 +467,37 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        gradients, parts, y_pred = self._step.gradients(self, x, y, sample_weight)
+        gradients, terms, y_pred = self._step.gradients(self, x, y, sample_weight)
         if steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
-            gradients = self._scale_for_accumulation(gradients, parts)
-        undocumented.loss_tracker(self).update_state(parts)
+            gradients = self._scale_for_accumulation(gradients, terms)
+        undocumented.loss_tracker(self).update_state(terms)
         if gradients:
             weights = self.trainable_weights
             self._run_update(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
         return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
-    def _scale_for_accumulation(self, gradients: list[tf.Tensor | None], parts: list[Part]) -> list[tf.Tensor | None]:
+    def _scale_for_accumulation(
+        self, gradients: list[tf.Tensor | None], terms: list[LossTerm]
+    ) -> list[tf.Tensor | None]:
         """Scales gradients for an optimizer that accumulates them, so that each batch counts by its labels.
 
-        If the loss has several parts, gradients stay as they are, with a warning.
+        If the loss has several terms, gradients stay as they are, with a warning.
         """
-        if len(parts) > 1:
+        if len(terms) > 1:
             warnings.warn(
-                f"the loss of a {type(self).__name__} is the sum of {len(parts)} means over different counts, so all "
+                f"the loss of a {type(self).__name__} is the sum of {len(terms)} means over different counts, so all "
                 "batches of an update count the same, whatever they hold; pretrain(accumulate=...) counts what they "
                 "hold",
                 stacklevel=2,
             )
             return gradients
-        count = parts[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
+        count = terms[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
         return weight_gradients(self.optimizer, gradients, self.trainable_weights, count)
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
-        undocumented.loss_tracker(self).update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
+        undocumented.loss_tracker(self).update_state(self.loss_terms(x, y, y_pred, sample_weight, training=False))
         return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     # -- Answers, and measures of them

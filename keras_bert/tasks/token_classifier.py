@@ -37,7 +37,7 @@ from keras_bert.tasks.entities import EntityAnswer, LabelScheme, WordAnswer, loc
 from keras_bert.tasks.long_text import sequence_output, token_mask
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import Part, averaged, divergence, weighted_mean
+from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many, list_of_str
@@ -364,9 +364,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if self.crf is not None:
             self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 
-    def label_parts(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
+    def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         sample_weight = sample_weight if self.crf is not None else _weights_of_words(sample_weight, y)
-        return super().label_parts(x, y, y_pred, sample_weight)
+        return super().label_terms(x, y, y_pred, sample_weight)
 
     def check_teacher(self, teacher: BertTask) -> None:
         super().check_teacher(teacher)
@@ -384,28 +384,28 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
                 "must be the same"
             )
 
-    def distillation_parts(
+    def distillation_terms(
         self,
-        parts: list[Part],
+        terms: list[LossTerm],
         teacher: BertTask,
         x: Inputs,
         y: Tensor,
         y_pred: Tensor,
         sample_weight: Tensor | None,
         temperature: float,
-    ) -> list[Part]:
+    ) -> list[LossTerm]:
         """Averages the loss on the labels and the divergence from the teacher, a mean over words as well.
 
         With a CRF, the logits are the emissions. The teacher's transition scores are not compared.
         """
-        (label_part,) = parts
+        (label_term,) = terms
         teacher_logits = ops.stop_gradient(teacher(x, training=False))
         divergences = divergence(teacher_logits, y_pred, temperature)  # the shape of y
         if sample_weight is not None:
             weights = ops.cast(sample_weight, divergences.dtype)
             axes = len(divergences.shape) - len(weights.shape)  # of sentences, or of words
             divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
-        return [averaged(label_part, weighted_mean(divergences, ops.not_equal(y, _IGNORED)))]
+        return [averaged(label_term, weighted_mean(divergences, ops.not_equal(y, _IGNORED)))]
 
     def batch(
         self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor

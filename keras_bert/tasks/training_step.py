@@ -1,4 +1,4 @@
-"""A step of training: the parts of a loss, their means over several batches, gradients, and their accumulation.
+"""A step of training: the terms of a loss, their means over several batches, gradients, and their accumulation.
 
 The loss of several batches is the mean over all their rows, words or masked tokens, not the mean of the batches' means.
 Keras weights the loss of a batch by its number of rows, even if the loss is a mean over words, and gives all batches of
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
 
 
-class Part(NamedTuple):
-    """A part of a loss: a mean over rows, words or masked tokens.
+class LossTerm(NamedTuple):
+    """A term of a loss: a mean over rows, words or masked tokens.
 
     Attributes:
         mean: float32, this replica's share of the mean over the global batch: the sum of its own values / `count`.
         count: float32, the number of values in that mean, over the global batch; or the sum of their weights.
-        weight: the weight of the part in the loss.
-        unit: the name of the counted things, such as words; needed if a loss has several parts.
+        weight: the weight of the term in the loss.
+        unit: the name of the counted things, such as words; needed if a loss has several terms.
     """
 
     mean: Tensor
@@ -59,47 +59,47 @@ def count_averaged(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weigh
     return all_reduce_sum(ops.cast(count, "float32"))
 
 
-def weighted_mean(values: Tensor, weights: Tensor) -> Part:
-    """Computes the weighted mean over the global batch, as a part of a loss."""
+def weighted_mean(values: Tensor, weights: Tensor) -> LossTerm:
+    """Computes the weighted mean over the global batch, as a term of a loss."""
     weights = ops.cast(weights, values.dtype)
     count = all_reduce_sum(ops.sum(weights))
-    return Part(ops.divide_no_nan(ops.sum(values * weights), count), count)
+    return LossTerm(ops.divide_no_nan(ops.sum(values * weights), count), count)
 
 
-def averaged(label_part: Part, teacher_part: Part) -> Part:
+def averaged(label_term: LossTerm, teacher_term: LossTerm) -> LossTerm:
     """Averages the loss on the labels and the distance from a teacher, both means over the same values."""
-    return label_part._replace(mean=0.5 * label_part.mean + 0.5 * teacher_part.mean)
+    return label_term._replace(mean=0.5 * label_term.mean + 0.5 * teacher_term.mean)
 
 
 class LossMean(keras.metrics.Metric):
-    """A metric of the loss of all batches so far: the weighted sum of its parts, each a mean over all batches.
+    """A metric of the loss of all batches so far: the weighted sum of its terms, each a mean over all batches.
 
-    Batches count by `Part.count`, not by their rows.
+    Batches count by `LossTerm.count`, not by their rows.
 
     Args:
-        parts: for each part, the name to show it by beside the loss; None for a part that is not shown.
+        terms: for each term, the name to show it by beside the loss; None for a term that is not shown.
 
     Example:
         >>> mean = LossMean()
-        >>> for batch in ([Part(2.0, count=1.0)], [Part(4.0, count=3.0)]):
+        >>> for batch in ([LossTerm(2.0, count=1.0)], [LossTerm(4.0, count=3.0)]):
         ...     mean.update_state(batch)
         >>> float(mean.result())
         3.5
     """
 
-    def __init__(self, parts: tuple[str | None, ...] = (None,), name: str = "loss") -> None:
+    def __init__(self, terms: tuple[str | None, ...] = (None,), name: str = "loss") -> None:
         super().__init__(name=name, dtype="float32")
-        self.parts = parts
-        zeros = {"shape": (len(parts),), "initializer": "zeros"}
+        self.terms = terms
+        zeros = {"shape": (len(terms),), "initializer": "zeros"}
         self.total, self.weighted, self.count = (
             self.add_variable(name=name, **zeros) for name in ("total", "weighted", "count")
         )
 
-    def update_state(self, parts: list[Part]) -> None:
-        """Adds a batch; `parts` may lack the last ones. In a step, every replica must call this method."""
-        counts = self._stack_padded([each.count for each in parts])
-        totals = counts * all_reduce_sum(self._stack_padded([each.mean for each in parts]))
-        weights = self._stack_padded([each.weight for each in parts])
+    def update_state(self, terms: list[LossTerm]) -> None:
+        """Adds a batch; `terms` may lack the last ones. In a step, every replica must call this method."""
+        counts = self._stack_padded([each.count for each in terms])
+        totals = counts * all_reduce_sum(self._stack_padded([each.mean for each in terms]))
+        weights = self._stack_padded([each.weight for each in terms])
         # Reading the metric sums its variables over replicas, so each replica records 1/n of them. The mean that a
         # single replica would report is right, too.
         self.total.assign_add(totals / num_replicas())
@@ -108,19 +108,19 @@ class LossMean(keras.metrics.Metric):
 
     def _stack_padded(self, values: list[Tensor]) -> Tensor:
         stacked = ops.stack([ops.cast(each, "float32") for each in values])
-        return ops.pad(stacked, [[0, len(self.parts) - stacked.shape[0]]])
+        return ops.pad(stacked, [[0, len(self.terms) - stacked.shape[0]]])
 
     def result(self) -> Tensor | dict[str, Tensor]:
-        """Computes the loss; if parts have names, a dict of the loss and the named parts."""
+        """Computes the loss; if terms have names, a dict of the loss and the named terms."""
         loss = ops.sum(ops.divide_no_nan(self.weighted, self.count))
         means = ops.divide_no_nan(self.total, self.count)
-        named = {name: means[index] for index, name in enumerate(self.parts) if name is not None}
+        named = {name: means[index] for index, name in enumerate(self.terms) if name is not None}
         return {self.name: loss, **named} if named else loss
 
 
-def weighted_sum(parts: list[Part]) -> Tensor:
-    """Sums the weighted parts of a loss."""
-    return sum(each.weight * each.mean for each in parts)
+def weighted_sum(terms: list[LossTerm]) -> Tensor:
+    """Sums the weighted terms of a loss."""
+    return sum(each.weight * each.mean for each in terms)
 
 
 def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
@@ -143,12 +143,12 @@ class Gradients(NamedTuple):
 
     Attributes:
         values: for each of `trainable_weights`, the gradient of the loss as `optimizer.scale_loss` scales it; or None.
-        parts: the parts of the loss.
+        terms: the terms of the loss.
         y_pred: the outputs of the model.
     """
 
     values: list[tf.Tensor | None]
-    parts: list[Part]
+    terms: list[LossTerm]
     y_pred: Tensor
 
 
@@ -169,33 +169,35 @@ class TrainingStep:
     def end_epoch(self, model: BertTask, batches: Callable[[], tf.data.Dataset]) -> None:
         """Computes what follows an epoch; `batches` makes a dataset of all examples, in batches."""
 
-    def parts(self, model: BertTask, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[Part]:
-        """Computes the parts of the loss in training."""
-        return model.label_parts(x, y, y_pred, sample_weight)
+    def terms(
+        self, model: BertTask, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None
+    ) -> list[LossTerm]:
+        """Computes the terms of the loss in training."""
+        return model.label_terms(x, y, y_pred, sample_weight)
 
     def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
         """Computes the gradients for a batch, as `train_step` gets it from `fit`."""
         with tf.GradientTape() as tape:
             y_pred = model(x, training=True)
-            parts = model.loss_parts(x, y, y_pred, sample_weight, training=True)
-            scaled = model.optimizer.scale_loss(_update_loss(model, parts, model.window_totals(x)))
-        return Gradients(tape.gradient(scaled, model.trainable_weights), parts, y_pred)
+            terms = model.loss_terms(x, y, y_pred, sample_weight, training=True)
+            scaled = model.optimizer.scale_loss(_update_loss(model, terms, model.window_totals(x)))
+        return Gradients(tape.gradient(scaled, model.trainable_weights), terms, y_pred)
 
 
 WHOLE_BATCH = TrainingStep()
 
 
-def _update_loss(model: BertTask, parts: list[Part], totals: dict[str, Tensor] | None) -> Tensor:
+def _update_loss(model: BertTask, terms: list[LossTerm], totals: dict[str, Tensor] | None) -> Tensor:
     """Computes the loss to differentiate: that of the batch, or its share of the loss of the whole update.
 
     Args:
         model: its optimizer divides accumulated gradients by the number of batches.
-        parts: of the batch's loss.
+        terms: of the batch's loss.
         totals: the counts over all batches of the update, by unit; None if they are not known.
     """
     if totals is None:
-        return weighted_sum(parts)
-    shares = [each._replace(mean=each.mean * each.count / totals[each.unit]) for each in parts]
+        return weighted_sum(terms)
+    shares = [each._replace(mean=each.mean * each.count / totals[each.unit]) for each in terms]
     return steps_of(model.optimizer) * weighted_sum(shares)  # the optimizer divides by it
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import Part, TrainingStep
+from keras_bert.tasks.training_step import LossTerm, TrainingStep
 from keras_bert.training import run_files
 
 Model = TypeVar("Model", bound=BertTask)
@@ -128,9 +128,9 @@ class Distillation(TrainingStep):
     def check(self, model: BertTask) -> None:
         model.check_teacher(self.teacher)
 
-    def parts(self, model: BertTask, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
-        parts = super().parts(model, x, y, y_pred, sample_weight)
-        return model.distillation_parts(parts, self.teacher, x, y, y_pred, sample_weight, self.temperature)
+    def terms(self, model: BertTask, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
+        terms = super().terms(model, x, y, y_pred, sample_weight)
+        return model.distillation_terms(terms, self.teacher, x, y, y_pred, sample_weight, self.temperature)
 
 
 def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> dict[str, Any]:
