@@ -13,7 +13,7 @@ project = "keras_bert"
 version = release = keras_bert.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "figures"]  # figures: included by docs/benchmarks.md
 nitpicky = True
 smartquotes = False  # would make closing ones of opening ones before code
 # Types of other libraries have pages elsewhere. References to our own names must be right.

@@ -59,7 +59,7 @@ def tokenizer(vocabulary) -> WordPieceTokenizer:
 
 @pytest.fixture(scope="session")
 def small_preset(tmp_path_factory) -> Path:
-    """The directory of a small BERT in Hugging Face's layout. Tests must not change it."""
+    """The directory of a small BERT in Hugging Face's format. Tests must not change it."""
     from .support import small
 
     return small.write_preset(tmp_path_factory.mktemp("small"))

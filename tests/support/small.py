@@ -210,7 +210,7 @@ def write_minilm_of_pages(directory: Path) -> Path:
 
 
 def write_preset(directory: Path) -> Path:
-    """Writes the model in Hugging Face's layout. Returns the directory."""
+    """Writes the model in Hugging Face's format. Returns the directory."""
     save_file(weights(), directory / "model.safetensors", metadata={"format": "pt"})
     write_config(directory / "config.json", CONFIG)
     (directory / "vocab.txt").write_text("".join(token + "\n" for token in VOCABULARY), encoding="utf-8")
