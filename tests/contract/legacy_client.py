@@ -55,7 +55,7 @@ def changed(before, after):
 def fine_tuning(exports, scratch):
     model, encoder = classifier(exports)
     before = encoder.get_weights()
-    losses = compiled(model).fit(dataset(), epochs=20, verbose=0).history["loss"]
+    losses = compiled(model).fit(dataset(), epochs=40, verbose=0).history["loss"]
     predictions = save(model, scratch / "classifier")
     return {
         "losses": losses,
