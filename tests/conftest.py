@@ -5,6 +5,7 @@ Fixtures that need TensorFlow import it: pytest-xdist's first process, which run
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import os
@@ -55,6 +56,29 @@ def tokenizer(vocabulary) -> WordPieceTokenizer:
     from keras_bert.text import WordPieceTokenizer
 
     return WordPieceTokenizer(vocabulary)
+
+
+@contextlib.contextmanager
+def _eagerly() -> Iterator[None]:
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def untraced() -> Iterator[None]:
+    """Runs tf.functions eagerly: to trace one takes longer than a few calls."""
+    with _eagerly():
+        yield
+
+
+@pytest.fixture(scope="module")
+def untraced_module() -> Iterator[None]:
+    """The same for all tests of a module, and for its fixtures."""
+    with _eagerly():
+        yield
 
 
 @pytest.fixture(scope="session")

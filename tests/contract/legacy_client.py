@@ -2,9 +2,9 @@
 
     TF_USE_LEGACY_KERAS=1 python legacy_client.py EXPORTS SCRATCH CHECK...
 
-`EXPORTS` holds `preprocessor` and `encoder`, and is deleted by the check `reloading`, because what a user saves must
-not need it. Each `CHECK` is a function below. test_tf_hub_clients.py runs this in a process of its own, whose two CPU
-devices stand for two GPUs. Prints one JSON object a line: `{"name of the check": its findings}`.
+`EXPORTS` holds `preprocessor`, `encoder` and `without_dropout`, an encoder. The check `reloading` deletes it, because
+what a user saves must not need it. Each `CHECK` is a function below. test_tf_hub_clients.py runs this in a process of
+its own, whose two CPU devices stand for two GPUs. Prints one JSON object a line: `{"name of the check": its findings}`.
 """
 
 import json
@@ -27,10 +27,10 @@ def dataset():
     return tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).shuffle(16, seed=0).batch(8)
 
 
-def classifier(exports, trainable=True, dropout=0.1):
+def classifier(exports, trainable=True, dropout=0.1, encoder="encoder"):
     text = tf.keras.layers.Input(shape=(), dtype=tf.string)
     encoder_inputs = hub.KerasLayer(str(exports / "preprocessor"))(text)
-    encoder = hub.KerasLayer(str(exports / "encoder"), trainable=trainable)
+    encoder = hub.KerasLayer(str(exports / encoder), trainable=trainable)
     net = tf.keras.layers.Dropout(dropout)(encoder(encoder_inputs)["pooled_output"])
     return tf.keras.Model(text, tf.keras.layers.Dense(1, name="classifier")(net)), encoder
 
@@ -55,7 +55,7 @@ def changed(before, after):
 def fine_tuning(exports, scratch):
     model, encoder = classifier(exports)
     before = encoder.get_weights()
-    losses = compiled(model).fit(dataset(), epochs=20, verbose=0).history["loss"]
+    losses = compiled(model).fit(dataset(), epochs=40, verbose=0).history["loss"]
     predictions = save(model, scratch / "classifier")
     return {
         "losses": losses,
@@ -102,7 +102,8 @@ def mirrored(exports, scratch):
     """On two devices, the preprocessor once inside of the strategy's scope, as part of the model, and once outside."""
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     with strategy.scope():
-        model, encoder = classifier(exports, dropout=0.0)  # it draws other numbers in every run on devices
+        # Dropout draws other numbers in every run on devices.
+        model, encoder = classifier(exports, dropout=0.0, encoder="without_dropout")
         compiled(model)
     inside = model.fit(dataset(), epochs=8, verbose=0).history["loss"]
     copies = [
@@ -115,7 +116,7 @@ def mirrored(exports, scratch):
     packed = dataset().map(lambda texts, labels: (preprocessor(texts), labels)).repeat()  # a new iterator takes seconds
     with strategy.scope():
         inputs = {name: tf.keras.layers.Input(shape=(None,), dtype=tf.int32, name=name) for name in NAMES}
-        outputs = hub.KerasLayer(str(exports / "encoder"), trainable=True)(inputs)["pooled_output"]
+        outputs = hub.KerasLayer(str(exports / "without_dropout"), trainable=True)(inputs)["pooled_output"]
         model = compiled(tf.keras.Model(inputs, tf.keras.layers.Dense(1)(outputs)))
     outside = model.fit(packed, epochs=8, steps_per_epoch=2, verbose=0).history["loss"]
     return {"inside": inside, "outside": outside, "replicas": strategy.num_replicas_in_sync, "copies": copies}

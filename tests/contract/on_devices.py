@@ -1,4 +1,4 @@
-"""Trains a classifier of packed inputs, on whatever devices Keras's backend has. Arguments: a file in, a file out."""
+"""Trains a classifier of packed inputs on one device of Keras's backend, then on all. Arguments: a file, a folder."""
 
 import sys
 
@@ -54,7 +54,8 @@ def weights(model: keras.Model) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    keras.distribution.set_distribution(keras.distribution.DataParallel())
-    trained = train(dict(np.load(sys.argv[1])))
-    np.savez(sys.argv[2], devices=len(keras.distribution.list_devices()), **trained)
+    values, devices = dict(np.load(sys.argv[1])), keras.distribution.list_devices()
+    for count in (1, len(devices)):
+        keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices[:count]))
+        np.savez(f"{sys.argv[2]}/{count}.npz", **train(values))
     assert "tensorflow" not in sys.modules

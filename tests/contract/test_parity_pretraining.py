@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("untraced_module")]
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 

@@ -9,7 +9,7 @@ from keras_bert.tasks import ranking_losses as losses
 
 from ..support import small
 
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("untraced_module")]
 WORDS = small.WORDS.split()
 QUERIES = [" ".join(WORDS[i : i + 3]) for i in range(4)]
 PASSAGES = [[" ".join(WORDS[i + 5 * j : i + 5 * j + 4 + j]) for i in range(4)] for j in range(1, 4)]

@@ -25,9 +25,9 @@ def batches(preprocessor):
         yield {name: each.numpy() for name, each in packed.items()}, (rows % 3).astype("int32")
 
 
-def test_twenty_steps(tmp_path):
+def test_twenty_steps(small_preset, tmp_path, untraced):
     """AdamW with its epsilon, decay without biases and layer norms, clipping, warm-up and decay of the rate."""
-    start = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["a", "b", "c"])
+    start = BertClassifier.from_preset(small_preset, labels=["a", "b", "c"])
     start.save_preset(tmp_path / "start")
     (tmp_path / "start/config.json").write_text(
         (tmp_path / "start/config.json").read_text().replace('_dropout_prob": 0.1', '_dropout_prob": 0.0')
@@ -68,7 +68,7 @@ def test_twenty_steps(tmp_path):
         tolerance = 1e-3 if name.endswith("key.bias") else 1e-5
         np.testing.assert_allclose(trained[name].numpy(), value.numpy(), atol=tolerance, err_msg=name)
     moved = [name for name, value in before.items() if not np.allclose(value, trained[name], atol=1e-4)]
-    assert len(moved) > 90
+    assert len(moved) > 35
 
 
 ROWS, PASSES = 128, 8

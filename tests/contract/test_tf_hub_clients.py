@@ -34,12 +34,16 @@ def run(*command, cwd, **variables):
     return result.stdout
 
 
-def legacy(exported, scratch, *checks):
-    """Runs checks of legacy_client.py on a copy of the exports."""
+@pytest.fixture(scope="module")
+def keras_2(exported, tmp_path_factory):
+    """What the checks of legacy_client.py found on a copy of the exports, and on an encoder without dropout."""
     pytest.importorskip("tensorflow_hub")
     pytest.importorskip("tf_keras")
+    scratch = tmp_path_factory.mktemp("keras_2")
     for part in ("preprocessor", "encoder"):
         shutil.copytree(exported(part), scratch / "copy" / part)
+    export_encoder(small.encoder(num_layers=1), scratch / "copy/without_dropout")
+    checks = ("fine_tuning", "pairs", "frozen", "masked_lm", "mirrored", "reloading")
     script = Path(__file__).with_name("legacy_client.py")
     command = (sys.executable, "-I", script, scratch / "copy", scratch, *checks)
     lines = run(*command, cwd=scratch, TF_USE_LEGACY_KERAS="1").splitlines()
@@ -49,11 +53,6 @@ def legacy(exported, scratch, *checks):
             findings |= json.loads(line)
     assert findings["our modules"] == []
     return findings
-
-
-@pytest.fixture(scope="module")
-def keras_2(exported, tmp_path_factory):
-    return legacy(exported, tmp_path_factory.mktemp("keras_2"), "fine_tuning", "pairs", "reloading")
 
 
 def test_fine_tuning(keras_2):
@@ -83,26 +82,20 @@ def test_a_saved_classifier_needs_no_export(keras_2):
     assert found["losses"][-1] < 0.45  # and goes on training; by chance it is 0.69
 
 
-def test_frozen_and_masked_lm(exported, tmp_path):
-    found = legacy(exported, tmp_path, "frozen", "masked_lm")
-    assert found["frozen"] == {"weights changed": 0, "trainable": 2}
-    first, *_, last = found["masked_lm"]["losses"]
+def test_frozen_and_masked_lm(keras_2):
+    assert keras_2["frozen"] == {"weights changed": 0, "trainable": 2}
+    first, *_, last = keras_2["masked_lm"]["losses"]
     assert last < 0.9 * first
-    assert found["masked_lm"]["trainable"] == 36  # of encoder and head
+    assert keras_2["masked_lm"]["trainable"] == 36  # of encoder and head
 
 
-def test_mirrored_strategy(exported, tmp_path):
-    encoder = small.encoder(num_layers=1)  # without dropout: each run is the same
-    export_encoder(encoder, tmp_path / "encoder")
-    parts = {"preprocessor": exported("preprocessor"), "encoder": tmp_path / "encoder"}
-    findings = legacy(parts.get, tmp_path, "mirrored", "reloading")
-    found = findings["mirrored"]
+def test_mirrored_strategy(keras_2):
+    found, learned = keras_2["mirrored"], 0.5  # by chance it is 0.69
     assert found["replicas"] == 2
-    learned = 0.5  # by chance it is 0.69
     assert found["inside"][-1] < learned
     assert found["outside"][-1] < learned
-    assert found["copies"] == [True] * len(encoder.weights)  # the devices hold the same weights after training
-    reloaded = findings["reloading"]["mirrored"]
+    assert found["copies"] == [True] * 19  # all of its weights: the devices hold the same after training
+    reloaded = keras_2["reloading"]["mirrored"]
     assert max(reloaded["difference"], reloaded["difference, served"]) < 1e-5  # sums in another order
     assert reloaded["losses"][-1] < learned
 
@@ -139,33 +132,41 @@ def test_encoder_in_a_session(exported, our_encoder):
         np.testing.assert_allclose(value, want[name], atol=1e-5)
 
 
-COMMAND = "from tensorflow.python.tools import saved_model_cli; saved_model_cli.main()"
+# Runs saved_model_cli with each of the arguments, in a child of a process that has imported TensorFlow.
+COMMANDS = """
+import json, os, sys
+from tensorflow.python.tools import saved_model_cli
+
+for command in map(json.loads, sys.argv[1:]):
+    if os.fork() == 0:
+        if "sentences" in " ".join(command):
+            import tensorflow_text  # the operations of preprocessors, which the program has no option for
+        sys.argv = ["saved_model_cli", *command]
+        saved_model_cli.main()  # ends the child
+    assert os.wait()[1] == 0
+"""
 
 
-def test_saved_model_cli_shows_what_a_client_needs_to_know(exported, tmp_path):
-    shown = run(sys.executable, "-c", COMMAND, "show", "--dir", exported("encoder"), "--all", cwd=tmp_path)
+def test_saved_model_cli(exported, our_preprocessor, our_encoder, tmp_path):
+    """It shows what a client needs to know, and runs both models."""
+    np.savez(tmp_path / "packed.npz", **packed())
+    inputs = {
+        "encoder": ["--inputs", ";".join(f"{name}=packed.npz[{name}]" for name in NAMES)],
+        "preprocessor": ["--input_exprs", f"sentences={TEXTS!r}"],
+    }
+    commands = [["show", "--dir", str(exported("encoder")), "--all"]]
+    for part, values in inputs.items():
+        places = ["--dir", str(exported(part)), "--tag_set", "serve", "--signature_def", "serving_default"]
+        commands.append(["run", *places, *values, "--outdir", part])
+    shown = run(sys.executable, "-c", COMMANDS, *map(json.dumps, commands), cwd=tmp_path)
     for name in NAMES:
         assert f"inputs['{name}'] tensor_info:\n        dtype: DT_INT32\n        shape: (-1, -1)" in shown
     assert "outputs['sequence_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, -1, 32)" in shown
     assert "outputs['pooled_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, 32)" in shown
     assert "Function Name: '__call__'" in shown
     assert "Option #2" in shown  # training or not
-
-
-def test_saved_model_cli_runs_the_encoder(exported, our_encoder, tmp_path):
-    np.savez(tmp_path / "packed.npz", **packed())
-    arguments = ["--dir", exported("encoder"), "--tag_set", "serve", "--signature_def", "serving_default"]
-    arguments += ["--inputs", ";".join(f"{name}=packed.npz[{name}]" for name in NAMES), "--outdir", "."]
-    run(sys.executable, "-c", COMMAND, "run", *arguments, cwd=tmp_path)
     want = our_encoder(packed())
     for name in ("pooled_output", "sequence_output"):
-        np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want[name], atol=1e-5)
-
-
-def test_saved_model_cli_runs_the_preprocessor(exported, our_preprocessor, tmp_path):
-    """With TensorFlow Text's operations loaded first, which the command itself has no option for."""
-    arguments = ["--dir", exported("preprocessor"), "--tag_set", "serve", "--signature_def", "serving_default"]
-    arguments += ["--input_exprs", f"sentences={TEXTS!r}", "--outdir", "."]
-    run(sys.executable, "-c", f"import tensorflow_text; {COMMAND}", "run", *arguments, cwd=tmp_path)
+        np.testing.assert_allclose(np.load(tmp_path / f"encoder/{name}.npy"), want[name], atol=1e-5)
     for name, want in our_preprocessor(tf.constant(TEXTS)).items():
-        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), want)
+        np.testing.assert_array_equal(np.load(tmp_path / f"preprocessor/{name}.npy"), want)

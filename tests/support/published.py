@@ -86,58 +86,49 @@ def _bert(vocabulary: int, positions: int, **others: Any) -> dict[str, Any]:
     return {**SIZES, "vocab_size": vocabulary, "max_position_embeddings": positions, **others}
 
 
-_ROPE = {"position_embedding_type": "rope", "rope_theta": 160000, "type_vocab_size": 2, "pad_token_id": 0}
+_BERT = {"type_vocab_size": 2, "pad_token_id": 0}
+_ROPE = {"position_embedding_type": "rope", "rope_theta": 160000, **_BERT}
 _XLM = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+_FAIRSEQ = ("<unk>", "<s>", "</s>")
 
 
 def _xlm_pieces(directory: Path) -> None:
-    pieces(directory, "sentencepiece.bpe.model", 250_000, ("<unk>", "<s>", "</s>"), "<unk>")
+    pieces(directory, "sentencepiece.bpe.model", 250_000, _FAIRSEQ, "<unk>")
+
+
+def _uncased(directory: Path) -> None:
+    word_pieces(directory, 30522)
 
 
 PUBLISHED = {
-    "bert": Published(
-        "bert-base-uncased", 512, _bert(30522, 512, type_vocab_size=2, pad_token_id=0), lambda d: word_pieces(d, 30522)
-    ),
-    "ernie": Published(
-        "ernie-1.0-base-zh", 513, _bert(18000, 513, type_vocab_size=2, pad_token_id=0), lambda d: word_pieces(d, 18000)
-    ),
+    "bert": Published("bert-base-uncased", 512, _bert(30522, 512, **_BERT), _uncased),
+    "ernie": Published("ernie-1.0-base-zh", 513, _bert(18000, 513, **_BERT), lambda d: word_pieces(d, 18000)),
     "roberta": Published(
-        "roberta-base",
-        512,
-        _bert(50265, 514, **_XLM),
+        "roberta-base", 512, _bert(50265, 514, **_XLM),
         lambda d: byte_pairs(d, 50265, {"cls": 0, "pad": 1, "sep": 2, "unk": 3, "mask": 50264}),
     ),
     "xlm-roberta": Published("bge-m3", 8192, _bert(250_002, 8194, **_XLM), _xlm_pieces),
     "camembert": Published(
-        "camembert-base",
-        512,
-        _bert(32005, 514, **_XLM | {"bos_token_id": 5, "eos_token_id": 6}),
-        lambda d: pieces(d, "sentencepiece.bpe.model", 32000, ("<unk>", "<s>", "</s>"), "<unk>"),
+        "camembert-base", 512, _bert(32005, 514, **_XLM | {"bos_token_id": 5, "eos_token_id": 6}),
+        lambda d: pieces(d, "sentencepiece.bpe.model", 32000, _FAIRSEQ, "<unk>"),
     ),
     "distilbert": Published(
-        "distilbert-base-uncased",
-        512,
+        "distilbert-base-uncased", 512,
         {
             "vocab_size": 30522, "max_position_embeddings": 512, "pad_token_id": 0,
             "dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 16,
         },
-        lambda d: word_pieces(d, 30522),
+        _uncased,
     ),
     "albert": Published(
-        "albert-base-v2",
-        512,
-        _bert(30000, 512, type_vocab_size=2, pad_token_id=0, bos_token_id=2, eos_token_id=3, embedding_size=4),
+        "albert-base-v2", 512, _bert(30000, 512, **_BERT, bos_token_id=2, eos_token_id=3, embedding_size=4),
         lambda d: pieces(d, "spiece.model", 30000, ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), "<unk>"),
     ),
     "electra": Published(
-        "electra-small-discriminator",
-        512,
-        _bert(30522, 512, type_vocab_size=2, pad_token_id=0, embedding_size=4),
-        lambda d: word_pieces(d, 30522),
+        "electra-small-discriminator", 512, _bert(30522, 512, **_BERT, embedding_size=4), _uncased
     ),
     "modernbert": Published(
-        "ModernBERT-base",
-        8192,
+        "ModernBERT-base", 8192,
         _bert(
             50368, 8192, bos_token_id=50281, cls_token_id=50281, eos_token_id=50282, sep_token_id=50282,
             pad_token_id=50283, local_attention=128, global_attn_every_n_layers=3, global_rope_theta=160000.0,
@@ -146,24 +137,21 @@ PUBLISHED = {
         lambda d: byte_pairs(d, 50368, {"unk": 50280, "cls": 50281, "sep": 50282, "pad": 50283, "mask": 50284}, 83),
     ),
     "nomic_bert": Published(
-        "nomic-bert-2048",
-        2048,
+        "nomic-bert-2048", 2048,
         {
-            "n_embd": 8, "n_layer": 2, "n_head": 2, "n_inner": 16, "n_positions": 2048, "vocab_size": 30528,
-            "type_vocab_size": 2, "rotary_emb_base": 1000, "activation_function": "swiglu", "rotary_emb_fraction": 1.0,
-            "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "pad_token_id": 0,
+            "n_embd": 8, "n_layer": 2, "n_head": 2, "n_inner": 16, "n_positions": 2048, "vocab_size": 30528, **_BERT,
+            "rotary_emb_base": 1000, "activation_function": "swiglu", "rotary_emb_fraction": 1.0,
+            "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False,
         },
-        lambda d: word_pieces(d, 30522),
+        _uncased,
     ),
     "mpnet": Published(
-        "mpnet-base",
-        512,
+        "mpnet-base", 512,
         _bert(30527, 514, bos_token_id=0, pad_token_id=1, eos_token_id=2, relative_attention_num_buckets=32),
         lambda d: word_pieces(d, 30527, roberta=True),
     ),
     "deberta-v2": Published(
-        "deberta-v3-base",
-        512,
+        "deberta-v3-base", 512,
         _bert(
             128_100, 512, pad_token_id=0, type_vocab_size=0, relative_attention=True, position_buckets=256,
             max_relative_positions=-1, share_att_key=True, pos_att_type="p2c|c2p", norm_rel_ebd="layer_norm",
@@ -172,18 +160,14 @@ PUBLISHED = {
         lambda d: pieces(d, "spm.model", 128_000, ("[PAD]", "[CLS]", "[SEP]", "[UNK]"), "[UNK]"),
     ),
     "gte": Published(
-        "gte-large-en-v1.5, as transformers writes it", 8192, _bert(30528, 8192, **_ROPE),
-        lambda d: word_pieces(d, 30522),
+        "gte-large-en-v1.5, as transformers writes it", 8192, _bert(30528, 8192, **_ROPE), _uncased
     ),
     "new": Published(
-        "gte-large-en-v1.5",
-        8192,
-        _bert(30528, 8192, **_ROPE, rope_scaling={"type": "ntk", "factor": 2.0}, pack_qkv=True),
-        lambda d: word_pieces(d, 30522),
+        "gte-large-en-v1.5", 8192,
+        _bert(30528, 8192, **_ROPE, rope_scaling={"type": "ntk", "factor": 2.0}, pack_qkv=True), _uncased,
     ),
     "eurobert": Published(
-        "EuroBERT-210m",
-        8192,
+        "EuroBERT-210m", 8192,
         _bert(
             128_256, 8192, bos_token_id=128_000, eos_token_id=128_001, pad_token_id=128_001, rope_theta=250_000,
             rms_norm_eps=1e-5, hidden_act="silu",
@@ -191,10 +175,8 @@ PUBLISHED = {
         lambda d: byte_pairs(d, 128_256, {"cls": 128_000, "sep": 128_001, "mask": 128_002, "pad": 128_004}, 251),
     ),
     "neobert": Published(
-        "NeoBERT",
-        4096,
-        {**SIZES, "vocab_size": 30522, "max_length": 4096, "pad_token_id": 0, "norm_eps": 1e-5},
-        lambda d: word_pieces(d, 30522),
+        "NeoBERT", 4096,
+        {**SIZES, "vocab_size": 30522, "max_length": 4096, "pad_token_id": 0, "norm_eps": 1e-5}, _uncased,
     ),
     "jina_embeddings_v3": Published("jina-embeddings-v3", 8194, _bert(250_002, 8194, **_XLM), _xlm_pieces),
 }  # fmt: skip

@@ -13,24 +13,37 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertQuestionAnswerer,
+    BertReranker,
+    BertSentenceEncoder,
+    BertTokenClassifier,
+)
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.training import AdamW, distribution, fine_tune, pretrain, strategy
+from keras_bert.tasks.gradient_cache import MiniBatches
+from keras_bert.tasks.ranking_losses import LambdaLoss
+from keras_bert.tasks.reranker import pack_lists
+from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.training_step import WHOLE_BATCH
+from keras_bert.training import AdamW, Replicated, distribution, fine_tune, pretrain, strategy
 
-from ..support import small
+from ..support import reviews, small
 
 WORDS = ["good", "great", "love", "like", "film", "movie", "plot"]
 PRAISE = set(WORDS[:4])
 _NUMBERED = re.compile(r"^bert_encoder(_\d+)?/")  # Keras counts the models of a process
 ROWS = 37  # with 16 rows a batch, 5 are left over: for 3 replicas 2, 2 and 1
 EPOCHS = 2
-ALL = ("classified", "tagged", "tagged_by_crf", "answered", "taught", "pretrained")
-# A step on replicas takes many times as long to trace as on one: each job is done on one kind of them.
+# Losses that compare the rows of a batch: gradients are those of one device with the whole batch.
+COMPARING = ("ranking", "ranking_by_two", "shorter_by_two", "cosent", "lists")
+# A step on replicas takes many times as long to trace as on one: most jobs are done on one kind of them.
 JOBS = {
-    "one": ALL,
-    "mirrored": ("tagged", "tagged_by_crf", "answered", "taught"),
-    "multi_worker": ("classified", "pretrained"),
+    "mirrored": ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", *COMPARING),
+    "multi_worker": ("any_model", "classified", "pretrained"),
 }
+JOBS["one"] = tuple({*JOBS["mirrored"], *JOBS["multi_worker"]})
 
 
 def sentences() -> list[list[str]]:
@@ -55,6 +68,23 @@ def encoder_and_preprocessor(**settings):
     return small.encoder(scale=0.0, num_layers=1), small.preprocessor(max_sequence_length=32, **settings)
 
 
+class AnyModel(Replicated, keras.Model):
+    pass
+
+
+def any_model():
+    """Keras's own fit of a model of the user's: two batches an update, then batches of all rows, which are shuffled."""
+    inputs = keras.Input([1])
+    model = AnyModel(inputs, keras.layers.Dense(1, kernel_initializer="ones", name="any")(inputs))
+    model.compile(AdamW(0.1, global_clipnorm=0.5, gradient_accumulation_steps=2), "mse")
+    rows = np.arange(28.0)[:, None] % 9
+    losses = model.fit(rows, 3 * rows, batch_size=7, shuffle=False, verbose=0).history["loss"]
+    updates = int(model.optimizer.iterations)
+    model.compile("sgd", "mse")
+    losses += model.fit(rows[:7], 2 * rows[:7], batch_size=7, shuffle=True, verbose=0).history["loss"]
+    return model, [*losses, updates]
+
+
 def classified():
     """Keras's own fit, evaluate and predict, on strings."""
     model = BertClassifier(*encoder_and_preprocessor(sequence_length=16), labels=["praise", "thing"])
@@ -65,7 +95,7 @@ def classified():
     losses = Losses()
     model.fit(x, y, batch_size=16, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=[losses])
     measures = model.evaluate(x, y, batch_size=16, verbose=0)
-    return model, losses.seen + measures, model.predict(x, batch_size=16, verbose=0)
+    return model, [*losses.seen, *measures, *np.ravel(model.predict(x, batch_size=16, verbose=0))]
 
 
 def tagged():
@@ -74,7 +104,7 @@ def tagged():
     y = [["praise" if word in PRAISE else "thing" for word in words] for words in sentences()]
     settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "clip_norm": 0.5, "accumulate": 2}
     history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
-    return model, [entry[name] for entry in history for name in ("loss", "accuracy")], np.zeros(0)
+    return model, [entry[name] for entry in history for name in ("loss", "accuracy")]
 
 
 def tagged_by_crf():
@@ -89,7 +119,7 @@ def tagged_by_crf():
     y = [["BI"[i > 0 and row[i - 1]] + "-x" if row[i] else "O" for i in range(len(row))] for row in kinds]
     settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "teacher": teacher}
     history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
-    return model, [entry[name] for entry in history for name in ("loss", "f1")], np.zeros(0)
+    return model, [entry[name] for entry in history for name in ("loss", "f1")]
 
 
 def answered():
@@ -98,21 +128,42 @@ def answered():
     x = ["film good"] * ROWS, [" ".join(words) for words in sentences()]
     y = [[(words[0], 0)] for words in sentences()]
     history = fine_tune(model, (x, y), (x, y), epochs=EPOCHS, batch_size=16, learning_rate=1e-3, progress=False)
-    return model, [entry[name] for entry in history for name in ("loss", "f1")], np.zeros(0)
+    return model, [entry[name] for entry in history for name in ("loss", "f1")]
 
 
-def taught():
-    """fine_tune, with a teacher."""
-    model = BertClassifier(*encoder_and_preprocessor(sequence_length=None), labels=["praise", "thing"], name="student")
-    teacher = BertClassifier(*encoder_and_preprocessor(sequence_length=None), labels=["praise", "thing"])
-    for variable in teacher.trainable_variables:
-        variable.assign(1.5 * variable)
-    x = [" ".join(words) for words in sentences()]
-    y = ["praise" if words[0] in PRAISE else "thing" for words in sentences()]
-    history = fine_tune(
-        model, (x, y), epochs=EPOCHS, batch_size=16, learning_rate=1e-3, teacher=teacher, progress=False
-    )
-    return model, [entry["loss"] for entry in history], np.zeros(0)
+def mixed():
+    """In bfloat16; its weights are not compared."""
+    plain = reviews.classifier()
+    keras.utils.set_random_seed(0)
+    encoder = BertEncoder(plain.encoder.config, dtype="mixed_bfloat16")
+    model = BertClassifier(encoder, plain.preprocessor, reviews.LABELS, dropout=0.0)
+    settings = {"epochs": 4, "batch_size": 8, "learning_rate": 1e-3, "progress": False}
+    return None, [epoch["loss"] for epoch in fine_tune(model, reviews.examples(16), **settings)]
+
+
+def compared(kind):
+    """A step of gradient descent with one of the losses that compare rows; replicas may have mini-batches of two."""
+    words = small.WORDS.split()
+    columns = [[" ".join(words[i + 3 * j : i + 3 + i % 3 + 2 * j]) for i in range(7)] for j in range(2)]
+    columns[1][5] = columns[1][0]  # of one replica, and of the other
+    if kind == "lists":
+        model, loss = small.task(BertReranker, config={"num_layers": 1}, scale=0.1), LambdaLoss()
+        x = pack_lists(model.preprocessor, [*columns, columns[0][::-1]])
+        y = np.array([[1, 0], [1, 1], [0, 2], [0, 0], [1, 0], [0, 0], [2, 2]])  # replicas have 3 pairs and 1
+    else:
+        model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
+        x = tuple(model.preprocessor(column) for column in columns)
+        loss, y = MultipleNegativesRankingLoss(symmetric=True), np.arange(14).reshape(7, 2)
+        y[5, 1] = y[0, 1]
+        if kind == "shorter_by_two":
+            loss = MatryoshkaLoss(loss, [32, 8])
+        if kind == "cosent":
+            loss, y = CoSENTLoss(), np.linspace(0, 1, 7)
+    model.compile(keras.optimizers.SGD(1.0), loss)
+    is_whole = not kind.endswith("by_two") or model.distribute_strategy.num_replicas_in_sync == 1
+    with model.training_with(WHOLE_BATCH if is_whole else MiniBatches(2)):
+        history = model.fit(tf.data.Dataset.from_tensors((x, tf.constant(y))), verbose=0)
+    return model, history.history["loss"]
 
 
 def pretrained(records: Path, directory: Path):
@@ -121,7 +172,7 @@ def pretrained(records: Path, directory: Path):
     settings = {"batch_size": 16, "learning_rate": 1e-3, "measure_every": 4, "accumulate": 2}
     history = pretrain(model, records, 8, directory, records, progress=False, **settings)
     names = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
-    return model, [entry[name] for entry in history for name in names], np.zeros(0)
+    return model, [entry[name] for entry in history for name in names]
 
 
 def rows_seen(devices: tf.distribute.Strategy) -> list[int]:
@@ -137,22 +188,24 @@ def main(kind: str, folder: Path, result: Path) -> None:
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     devices = strategy(kind)
-    found = {}
-    jobs = {"classified": classified, "tagged": tagged, "tagged_by_crf": tagged_by_crf}
-    jobs |= {"answered": answered, "taught": taught}
+    tf.config.run_functions_eagerly(kind == "one")  # to trace them takes longer
+    jobs = {each.__name__: each for each in (any_model, classified, tagged, tagged_by_crf, answered, mixed)}
+    jobs |= {name: functools.partial(compared, name) for name in COMPARING}
     jobs["pretrained"] = functools.partial(pretrained, folder / "records", folder / f"run_{kind}")
+    found = {}
     for name in JOBS[kind]:
         with devices.scope():
-            model, numbers, predictions = jobs[name]()
-        found |= {f"{name} {_NUMBERED.sub('encoder/', each.path)}": each.numpy() for each in model.weights}
-        found |= {f"{name} numbers": numbers, f"{name} predictions": predictions}
+            model, numbers = jobs[name]()
+        weights = model.weights if model else []
+        found |= {f"{name} {_NUMBERED.sub('encoder/', each.path)}": each.numpy() for each in weights}
+        found[f"{name} numbers"] = numbers
     np.savez(result, **found)
-    told = {
+    notes = {
         "replicas": devices.num_replicas_in_sync,
         "chief": distribution.is_chief(devices),
         "rows": rows_seen(devices),
     }
-    print(json.dumps(told))
+    print(json.dumps(notes))
 
 
 if __name__ == "__main__":

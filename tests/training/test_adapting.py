@@ -50,7 +50,7 @@ def logits(learner):
     return learner(TEXTS).numpy()
 
 
-def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_the_layers():
+def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_the_layers(untraced):
     learner = classifier()
     before = values_by_name(learner.encoder)
     head = learner.head.get_weights()
@@ -65,7 +65,7 @@ def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_th
     assert names(learner.weights) == trainable
 
 
-def test_lora_in_a_keras_model_of_your_own(tmp_path):
+def test_lora_in_a_keras_model_of_your_own(tmp_path, untraced):
     """Files that are written inside the block, and the model after it, answer as the model that was trained."""
     encoder = BertEncoder(BertConfig.tiny())
     ids = keras.Input([None], dtype="int32")

@@ -8,7 +8,6 @@ from scipy.special import expit, log_softmax
 from sklearn.utils.class_weight import compute_class_weight
 
 from keras_bert import BertClassifier, BertReranker, BertTokenClassifier
-from keras_bert.tasks.class_weights import balanced_weights
 from keras_bert.training import fine_tune
 
 from ..support import small
@@ -18,22 +17,33 @@ TEXTS = ["the film was good", "dull plot", "a cold river", "she loved it", "warm
 TAGS = [["fun"], ["fun", "long"], [], ["long"], ["fun"], ["fun"]]
 SENTENCES = [["the", "films"], ["dull"], ["a", "cold", "river"], ["she", "loved", "it"]]
 LABELS = [["O", "B-X"], ["O"], ["B-X", "I-X", "O"], ["O", "O", "O"]]
-RUN = {"epochs": 1, "batch_size": 2, "frozen_layers": 2, "progress": False}  # tracing takes half the time
-pytestmark = pytest.mark.filterwarnings("ignore:.*shuffle=True:UserWarning", "ignore:labels with fewer than 3")
+RUN = {"epochs": 1, "batch_size": 2, "progress": False}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*shuffle=True:UserWarning", "ignore:labels with fewer than 3"),
+    pytest.mark.usefixtures("untraced"),
+]
+
+
+def new(kind, *arguments, **settings):
+    return small.task(kind, *arguments, config={"num_layers": 1}, **settings)
 
 
 def several():
-    return small.task(BertClassifier, ["fun", "long"], problem_type="multi_label_classification", dropout=0.0)
+    return new(BertClassifier, ["fun", "long"], problem_type="multi_label_classification")
 
 
 def tagger(**settings):
-    return small.task(BertTokenClassifier, ["O", "B-X", "I-X"], dropout=0.0, **settings)
+    return new(BertTokenClassifier, ["O", "B-X", "I-X"], **settings)
 
 
 def fitted_loss(model, *arguments, **settings):
     """The loss of one batch of all examples, before its update."""
-    model.compile("sgd", model.training_loss(), run_eagerly=True)
+    model.compile("sgd", model.training_loss())
     return model.fit(*arguments, verbose=0, **settings).history["loss"][0]
+
+
+def dataset_of(targets):
+    return tf.data.Dataset.from_tensor_slices((TEXTS, targets)).batch(6)
 
 
 def label_losses(model):
@@ -54,11 +64,10 @@ def word_losses(model):
 @pytest.mark.parametrize("class_weight", [{"long": 3.0}, {1: 3}])
 def test_the_weight_of_a_label_counts_for_the_texts_that_have_it(class_weight):
     losses, has_label = label_losses(several())
-    expected = (losses * np.where(has_label == 1, [1, 3], 1)).mean()
-    assert fitted_loss(several(), TEXTS, TAGS, class_weight=class_weight) == pytest.approx(expected, rel=1e-5)
+    expected = pytest.approx((losses * np.where(has_label == 1, [1, 3], 1)).mean(), rel=1e-5)
+    assert fitted_loss(several(), TEXTS, TAGS, class_weight=class_weight) == expected
     model = several()
-    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, model.targets(TAGS))).batch(6)
-    assert fitted_loss(model, dataset, class_weight=class_weight) == pytest.approx(expected, rel=1e-5)
+    assert fitted_loss(model, dataset_of(model.targets(TAGS)), class_weight=class_weight) == expected
 
 
 @pytest.mark.parametrize("class_weight", [{"B-X": 4.0, "O": 0.5}, {1: 4.0, 0: 0.5}])
@@ -89,12 +98,6 @@ def test_words_in_windows_are_weighted_once():
     assert twice == pytest.approx(2 * plain, rel=1e-5)
 
 
-def test_balanced_weights_are_those_of_scikit_learn():
-    labels = np.array([0] * 7 + [1] * 2 + [2] * 5)
-    expected = compute_class_weight("balanced", classes=np.arange(3), y=labels)
-    np.testing.assert_allclose(balanced_weights(np.bincount(labels)), expected, rtol=1e-6)
-
-
 def test_balanced_words_and_labels_weigh_as_in_scikit_learn():
     losses, labels = word_losses(tagger())
     names = ["O", "B-X", "I-X"]
@@ -114,7 +117,7 @@ def test_balanced_words_and_labels_weigh_as_in_scikit_learn():
 
 def test_a_balanced_classifier_learns_the_rare_class():
     """Unweighted, one text in eight is lost among the others; balanced, the classes start even."""
-    model = small.task(BertClassifier, ["good", "bad"], dropout=0.0)
+    model = new(BertClassifier, ["good", "bad"])
     x, y = TEXTS[:4] * 2, ["good"] * 7 + ["bad"]
     losses = -log_softmax(np.float64(model(x)), axis=-1)[range(8), [0] * 7 + [1]]
     weights = compute_class_weight("balanced", classes=np.array(["good", "bad"]), y=y)
@@ -130,26 +133,21 @@ def test_a_run_with_balanced_weights_resumes_and_refuses_others(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "x", "y", "words"),
+    ("make", "x", "y", "words"),
     [
         (lambda: tagger(crf=True), SENTENCES, LABELS, ("class_weight", "CRF", "crf=False")),
-        (
-            lambda: small.task(BertClassifier, ["stars"], problem_type="regression"),
-            TEXTS,
-            [1.0] * 6,
-            ("class_weight", "numbers"),
-        ),
-        (lambda: small.task(BertReranker), (TEXTS, TEXTS), [1.0] * 6, ("class_weight", "BertReranker")),
+        (lambda: new(BertClassifier, ["stars"], "regression"), TEXTS, [1.0] * 6, ("class_weight", "numbers")),
+        (lambda: new(BertReranker), (TEXTS, TEXTS), [1.0] * 6, ("class_weight", "BertReranker")),
     ],
 )
-@pytest.mark.parametrize("class_weight", [{0: 2.0}, "balanced"])
-def test_a_task_without_weights_of_classes_says_so(model, x, y, words, class_weight):
-    model = model()
+def test_a_task_without_weights_of_classes_says_so(make, x, y, words):
+    model = make()
     model.compile("sgd", model.training_loss())
-    with error_names(ValueError, *words):
-        model.fit(x, y, class_weight=class_weight, verbose=0)
-    with error_names(ValueError, *words):
-        fine_tune(model, (x, y), class_weight=class_weight, **RUN)
+    for class_weight in ({0: 2.0}, "balanced"):
+        with error_names(ValueError, *words):
+            model.fit(x, y, class_weight=class_weight, verbose=0)
+        with error_names(ValueError, *words):
+            fine_tune(model, (x, y), class_weight=class_weight, **RUN)
 
 
 class Batches(keras.utils.PyDataset):
@@ -166,12 +164,7 @@ class Batches(keras.utils.PyDataset):
         ((TEXTS, TAGS), {"class_weight": "even"}, TypeError, ("class_weight", "even", "balanced")),
         ((TEXTS, TAGS), {"class_weight": {"odd": 1.0}}, ValueError, ("class_weight", "odd", "fun", "long")),
         ((TEXTS, TAGS), {"class_weight": {0: 1.0}, "sample_weight": np.ones(6)}, ValueError, ("sample_weight",)),
-        (
-            (tf.data.Dataset.from_tensor_slices((TEXTS, np.zeros([6, 2]))).batch(6),),
-            {"class_weight": "balanced"},
-            ValueError,
-            ("balanced", "dataset"),
-        ),
+        ((dataset_of(np.zeros([6, 2])),), {"class_weight": "balanced"}, ValueError, ("balanced", "dataset")),
         ((Batches(),), {"class_weight": {0: 1.0}}, TypeError, ("class_weight", "tf.data.Dataset")),
     ],
 )

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_bert import BertClassifier, BertTokenClassifier
 from keras_bert.tasks.classifier_losses import MultiLabel, Regression
@@ -13,14 +12,7 @@ from ..support.messages import warning_names
 from ..support.reviews import classifier, examples
 
 WORDS = ["the", "actor", "love", "good", "music", "and", "bad"]
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_traced():
-    """Which takes longer than the few texts of these tests."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+pytestmark = pytest.mark.usefixtures("untraced")
 
 
 def tagger(labels):

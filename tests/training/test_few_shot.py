@@ -10,10 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.multiclass import OneVsRestClassifier
 
-from keras_bert import BertClassifier, BertReranker
+from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.recipe import FEW_EXAMPLES, FineTuningRecipe
 from keras_bert.tasks.few_shot import batches_of_pairs, pair_losses, texts_of_class
-from keras_bert.training import fine_tune, fine_tune_files
+from keras_bert.training import fine_tune, fine_tune_files, report
 
 from ..support import small
 from ..support.commands import invoke
@@ -88,93 +88,95 @@ def test_twenty_thousand_examples_need_no_table_of_all_pairs():
     assert all((classes[batch[:16]] == classes[batch[16:]]).all() for batch in batches)
 
 
+def regression(vectors, y, **settings):
+    """The classes of scikit-learn's regression, and their probabilities for each of the vectors."""
+    scaled = vectors / np.linalg.norm(vectors, axis=1).mean()
+    fitted = LogisticRegression(max_iter=2000, **settings).fit(scaled, y)
+    return fitted.classes_, fitted.predict_proba(scaled)
+
+
+def vectors_of(model, x):
+    return np.asarray(model.features(model.arrays(x, None)[0]))
+
+
+@pytest.mark.parametrize("labels", [LABELS, [*LABELS, "odd"]])
 @pytest.mark.parametrize("make", [classifier, pooled])
-def test_the_head_is_the_regression_of_scikit_learn(make):
-    """Of two classes and of three, with any pooling."""
-    for labels in (LABELS, [*LABELS, "odd"]):
-        model, (x, y) = make(labels=labels), examples(12)
-        y = ["odd" if i % 5 == 0 else label for i, label in enumerate(y)] if len(labels) == 3 else y
-        fine_tune(model, (x, y), **RUN)
-        vectors = np.asarray(model.features(model.arrays(x, None)[0]))
-        vectors = vectors / np.linalg.norm(vectors, axis=1).mean()
-        reference = LogisticRegression(max_iter=2000).fit(vectors, y)
-        answers = model.classify(x)
-        expected = reference.predict_proba(vectors)
-        assert [each["label"] for each in answers] == reference.classes_[expected.argmax(1)].tolist()
-        np.testing.assert_allclose([each["probability"] for each in answers], expected.max(1), atol=1e-3)
+def test_the_head_is_the_regression_of_scikit_learn(make, labels, untraced):
+    model, (x, y) = make(labels=labels), examples(12)
+    y = ["odd" if i % 5 == 0 else label for i, label in enumerate(y)] if len(labels) == 3 else y
+    vectors = vectors_of(model, x)
+    model.fit_head(vectors, model.targets(y))
+    classes, expected = regression(vectors, y)
+    answers = model.classify(x)
+    assert [each["label"] for each in answers] == classes[expected.argmax(1)].tolist()
+    np.testing.assert_allclose([each["probability"] for each in answers], expected.max(1), atol=1e-3)
 
 
 def test_each_of_several_labels_is_a_regression_of_its_own():
     model, (x, y) = several(), tagged()
-    fine_tune(model, (x, y), **RUN)
-    vectors = np.asarray(model.features(model.arrays(x, None)[0]))
-    reference = OneVsRestClassifier(LogisticRegression(max_iter=2000)).fit(vectors, np.asarray(model.targets(y)))
+    vectors, targets = vectors_of(model, x), np.asarray(model.targets(y))
+    model.fit_head(vectors, targets)
+    reference = OneVsRestClassifier(LogisticRegression(max_iter=2000)).fit(vectors, targets)
     probabilities = ops.convert_to_numpy(ops.sigmoid(model(x)))
     np.testing.assert_allclose(probabilities, reference.predict_proba(vectors), atol=1e-3)
 
 
-def test_classes_are_weighted_in_the_regression():
-    model, (x, y) = pooled(), examples(12)
-    fine_tune(model, (x, y), **RUN, class_weight={"bad": 5.0})
-    vectors = np.asarray(model.features(model.arrays(x, None)[0]))
-    reference = LogisticRegression(max_iter=2000, class_weight={"bad": 5.0, "good": 1.0}).fit(vectors, y)
-    expected = reference.predict_proba(vectors)[:, reference.classes_.tolist().index("bad")]
-    np.testing.assert_allclose(ops.softmax(model(x))[:, 1], expected, atol=1e-3)
-
-
 def test_a_class_without_examples_is_never_the_answer():
     model, (x, y) = pooled(labels=["odd", *LABELS]), examples(12)
-    fine_tune(model, (x, y), **RUN)
-    assert {answer["label"] for answer in model.classify([*x, "", "odd"])} <= set(LABELS)
-    assert np.mean([answer["label"] == label for answer, label in zip(model.classify(x), y, strict=True)]) > 0.8
+    model.fit_head(vectors_of(model, x), model.targets(y))
+    assert set(np.argmax(model([*x, "", "odd"]), axis=1)) == {1, 2}
 
 
-def test_vectors_of_a_class_come_together():
-    model, (x, y) = pooled(), examples()
-    same = np.equal.outer(y, y)
-
-    def contrast():
-        cosines = cosine_similarity(np.asarray(model.features(model.arrays(x, None)[0])))
-        return cosines[same].mean() - cosines[~same].mean()
-
-    before = contrast()
-    history = fine_tune(model, (x, y), **RUN)
-    assert contrast() > before + 0.2
-    assert len(history) == 1
-    assert np.mean([answer["label"] == label for answer, label in zip(model.classify(x), y, strict=True)]) > 0.9
+def learn(model, directory=None, *callbacks):
+    """Two epochs of 54 batches, in which "bad" texts count five times."""
+    settings = {**RUN, "epochs": 2, "class_weight": {"bad": 5.0}, "checkpoint_seconds": 0}
+    with pytest.MonkeyPatch.context() as patch:  # nothing is traced to measure it
+        patch.setattr(report, "evaluate", lambda model, x, y: {"accuracy": float(np.mean(model(x)[:, 0]))})
+        return fine_tune(model, examples(), examples(6), directory, callbacks=callbacks, **settings)
 
 
-def test_a_run_resumes_with_the_same_weights(tmp_path):
-    def trained(directory=None, *callbacks):
-        model = pooled(dropout=0.3)
-        try:
-            history = fine_tune(model, examples(), examples(6), directory, callbacks=callbacks, epochs=2, **RUN)
-        except Stop:
-            return None
-        return [each.numpy() for each in model.variables], history
+@pytest.fixture(scope="module")
+def learned():
+    """A model that learned and that tests must not change, its vectors of the examples before, and the history."""
+    model = pooled(dropout=0.3)
+    return model, vectors_of(model, examples()[0]), learn(model)
 
-    assert trained(tmp_path, StopAt(70)) is None  # of two epochs of 54 batches
-    weights, history = trained(tmp_path)
-    expected, expected_history = trained()
-    assert history == expected_history
-    for one, other in zip(weights, expected, strict=True):
+
+def test_vectors_of_a_class_come_together_and_the_head_is_fitted_to_them(learned):
+    """To those of all examples, with the weights of their classes."""
+    (model, vectors_before, _), (x, y) = learned, examples()
+    same, vectors = np.equal.outer(y, y), vectors_of(model, x)
+    cosines = [cosine_similarity(each) for each in (vectors_before, vectors)]
+    before, after = (each[same].mean() - each[~same].mean() for each in cosines)
+    assert after > before + 0.2
+    classes, expected = regression(vectors, y, class_weight={"bad": 5.0, "good": 1.0})
+    assert classes.tolist() == LABELS[::-1]
+    np.testing.assert_allclose(ops.softmax(model(x)), expected[:, ::-1], atol=1e-3)
+    assert np.mean(classes[expected.argmax(1)] == y) > 0.9
+
+
+def test_a_run_resumes_with_the_same_weights(learned, tmp_path):
+    with pytest.raises(Stop):
+        learn(pooled(dropout=0.3), tmp_path, StopAt(70))
+    resumed, (unbroken, _, history) = pooled(dropout=0.3), learned
+    assert learn(resumed, tmp_path) == history
+    for one, other in zip(resumed.variables, unbroken.variables, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_model_trains_on_with_all_its_weights():
-    model, (x, y) = pooled(), examples()
-    fine_tune(model, (x, y), **RUN)
-    before = model.head.logits.get_weights()
-    model.fit(x, y, epochs=3, verbose=0)
+def test_the_model_trains_on_with_all_its_weights(learned, untraced):
+    model, (x, y) = learned[0], examples()
+    states, before = [variable.numpy() for variable in model.variables], model.head.logits.get_weights()
+    model.fit(x, y, epochs=2, verbose=0)
     assert all((one != other).any() for one, other in zip(before, model.head.logits.get_weights(), strict=True))
+    for variable, state in zip(model.variables, states, strict=True):
+        variable.assign(state)
 
 
-def test_a_directory_keeps_the_pooling(tmp_path):
-    model, (x, y) = pooled(), examples()
-    fine_tune(model, (x, y), **RUN)
+def test_a_directory_keeps_the_pooling(learned, tmp_path):
+    model, (x, _) = learned[0], examples()
     model.save_preset(tmp_path)
-    loaded = BertClassifier.from_preset(tmp_path)
-    np.testing.assert_array_equal(loaded(x), model(x))
+    np.testing.assert_array_equal(BertClassifier.from_preset(tmp_path)(x), model(x))
     config = json.loads((tmp_path / "config.json").read_text())
     assert (config["architectures"], config["classifier_pooling"]) == (["BertModel"], "unit_mean")
     assert "length 1" in (tmp_path / "README.md").read_text()
@@ -183,13 +185,14 @@ def test_a_directory_keeps_the_pooling(tmp_path):
     assert "classifier_pooling" not in json.loads((tmp_path / "config.json").read_text())
 
 
-def test_few_examples_of_a_new_head_are_learned_by_pairs_and_the_run_says_so():
+def test_few_examples_of_a_new_head_are_learned_by_pairs_and_the_run_says_so(learned):
     model, few = pooled(), examples(8)
     model.head.logits.bias.assign(np.zeros(2))  # as that of a new head
     assert texts_of_class(model, *few) == 4
-    with warning_names("few examples", "few_shot=False", 4):
-        assert len(fine_tune(model, few, learning_rate=1e-3, batch_size=8, progress=False)) == 1
-    assert texts_of_class(model, *few) is None  # its head is trained
+    before_training = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: 1 / 0)
+    with warning_names("few examples", "few_shot=False", 4), pytest.raises(ZeroDivisionError):
+        fine_tune(model, few, learning_rate=1e-3, batch_size=8, progress=False, callbacks=[before_training])
+    assert texts_of_class(learned[0], *few) is None  # its head is trained
     assert texts_of_class(several(), *tagged()) is None
 
 
@@ -232,17 +235,18 @@ def test_what_few_shot_cannot_do_is_refused(make, train, settings, words):
 
 
 def test_the_command_learns_by_pairs_and_says_so(tmp_path):
-    """With the pooling of the vectors of MiniLM."""
+    """With the pooling of a model of vectors."""
+    BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor()).save_preset(tmp_path / "preset")
     rows = "".join(f"{text},{label}\n" for text, label in zip(*examples(8), strict=True))
     (tmp_path / "train.csv").write_text("text,label\n" + rows)
-    options = ["--train", tmp_path / "train.csv", "--output", tmp_path / "model", "--frozen-layers", 6]
+    options = ["--train", tmp_path / "train.csv", "--output", tmp_path / "model", "--preset", tmp_path / "preset"]
     result = invoke("finetune", "classify", *options)
     assert_names(result.stderr, "few examples", 4, "few_shot")
     config = json.loads((tmp_path / "model/config.json").read_text())
     assert config["classifier_pooling"] == "unit_mean"
-    report = (tmp_path / "model/report.md").read_text()
-    assert "| few_shot | True |" in report
-    assert "| pooling | unit_mean |" in report
+    written = (tmp_path / "model/report.md").read_text()
+    assert "| few_shot | True |" in written
+    assert "| pooling | unit_mean |" in written
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from ..support import small
 from ..support.messages import assert_names, error_names
 from ..support.reviews import LABELS, SETTINGS, classifier, examples
 
+pytestmark = pytest.mark.usefixtures("untraced_module")
+
 
 @pytest.fixture(scope="module")
 def untrained():
@@ -61,20 +63,16 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
     [{"good": 0.5, "bad": 3}, {0: 0.5, 1: 3}, {np.int64(0): np.float32(0.5), "bad": 3.0}, {"bad": 6, 0: 1}],
 )
 def test_fit_weights_classes_by_name_and_by_index(class_weight):
-    learner = classifier()
-    learner.compile("sgd", learner.training_loss(), run_eagerly=True)
     x, y = examples(6)
     numbers = [LABELS.index(label) for label in y]
+    weights = [class_weight.get(label, class_weight.get(number)) for label, number in zip(y, numbers, strict=True)]
+    learner = classifier()
+    learner.compile(keras.optimizers.SGD(0.0), learner.training_loss())
     losses = -log_softmax(np.float64(learner(x)), axis=-1)[range(6), numbers]
-    given = [class_weight.get(label, class_weight.get(number)) for label, number in zip(y, numbers, strict=True)]
     dataset = tf.data.Dataset.from_tensor_slices((x, numbers)).batch(6)
     for arguments in ((x, y), (dataset,)):
-        learner = classifier()
-        learner.compile("sgd", learner.training_loss(), run_eagerly=True)
-        history = learner.fit(
-            *arguments, batch_size=None if len(arguments) == 1 else 6, class_weight=class_weight, verbose=0
-        )
-        assert history.history["loss"][0] == pytest.approx((losses * given).mean(), rel=1e-5)
+        history = learner.fit(*arguments, class_weight=class_weight, verbose=0)
+        assert history.history["loss"][0] == pytest.approx((losses * weights).mean(), rel=1e-5)
 
 
 def test_a_run_with_classes_by_index_goes_on_with_their_names(tmp_path):
@@ -179,7 +177,14 @@ def test_regression_goes_on_where_it_was(tmp_path):
     np.testing.assert_equal(broken.get_weights(), unbroken.get_weights())
 
 
-def test_a_trained_model_does_not_stay_in_memory():
+@pytest.fixture
+def traced(untraced_module):
+    tf.config.run_functions_eagerly(False)
+    yield
+    tf.config.run_functions_eagerly(True)
+
+
+def test_a_trained_model_does_not_stay_in_memory(traced):
     """As it does where TensorFlow keeps the graph of the training step, which holds weights and moments."""
 
     def graphs():

@@ -36,7 +36,7 @@ def test_pairs_arrays_and_columns():
     assert ([text.decode() for text in texts.numpy()], list(labels.numpy())) == (train[0][0], list(train[1]))
 
 
-def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch):
+def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch, untraced):
     """The run remembers the share."""
     x, y = [f"{text} {i}" for i, text in enumerate(examples()[0])], examples()[1]
     model, seen = classifier(), []

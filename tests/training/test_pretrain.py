@@ -82,7 +82,7 @@ def check_resumed(records, directory, stops, make=new, last=None, **settings):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, records):
+def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, records, untraced):
     _, history = check_resumed(records, tmp_path, (3, 8))  # in the first epoch, and in the second
     assert len(history) == 3
     assert "next_sentence_accuracy" in history[0]
@@ -119,7 +119,7 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
 
 
 @pytest.mark.slow
-def test_documents_that_share_sequences(tmp_path, corpus):
+def test_documents_that_share_sequences(tmp_path, corpus, untraced):
     settings = {"objective": "sentences", "layout": "prose", "pack": True, "progress": False}
     for name, files in (("train", corpus[:1]), ("validation", corpus[1:])):
         write_records(files, tmp_path / name, preprocessor(), **settings)
@@ -135,7 +135,7 @@ def test_documents_that_share_sequences(tmp_path, corpus):
     assert np.isfinite(history[0]["masked_lm_loss"])
 
 
-def test_a_run(tmp_path, records, monkeypatch):
+def test_a_run(tmp_path, records, monkeypatch, untraced):
     """Of large batches, each of two small ones."""
     model = new(dropout=0.0)
     model.encoder.trainable = False  # a smaller step is traced
@@ -163,7 +163,7 @@ def test_a_run(tmp_path, records, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", [True, False])
-def test_accumulated_batches_train_as_the_large_batch(tmp_path, corpus, pairs):
+def test_accumulated_batches_train_as_the_large_batch(tmp_path, corpus, pairs, untraced):
     """Of rows with different numbers of masked tokens and of tokens; learning from a teacher, too."""
     directory = tmp_path / "train"
     text = tmp_path / "text.txt"
@@ -189,7 +189,7 @@ def test_accumulated_batches_train_as_the_large_batch(tmp_path, corpus, pairs):
 
 
 @pytest.mark.slow
-def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_a_window(tmp_path, records):
+def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_a_window(tmp_path, records, untraced):
     """Of 5 and 4 steps, 3 an update: after 3, 5, 8 and 9."""
     then = Phase(records / "train", 4, batch_size=8)
     settings = {"steps": 5, "measure_every": 2, "accumulate": 3, "then": then}
@@ -200,9 +200,9 @@ def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_a_window(tm
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
-def test_measures_do_not_depend_on_the_size_of_batches(untrained, records, size):
+def test_measures_do_not_depend_on_the_size_of_batches(untrained, records, size, untraced):
     """Not on how many masked tokens a batch holds, either."""
-    untrained.compile("sgd", untrained.training_loss(), weighted_metrics=untrained.training_metrics(), run_eagerly=True)
+    untrained.compile("sgd", untrained.training_loss(), weighted_metrics=untrained.training_metrics())
     (batch,) = Records(records / "validation").in_order(2000)
     rows = tf.data.Dataset.from_tensor_slices(batch).take(40)
 
@@ -251,7 +251,7 @@ def test_mixed_precision_learns_and_is_resumed(tmp_path, records):
     assert isinstance(expected.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
-def test_the_rate_follows_the_size(tmp_path, records, monkeypatch):
+def test_the_rate_follows_the_size(tmp_path, records, monkeypatch, untraced):
     """A run at the default rate is one with that rate: either resumes the other, at no other rate."""
     model = new(dropout=0.0)
     model.encoder.trainable = False
@@ -265,7 +265,7 @@ def test_the_rate_follows_the_size(tmp_path, records, monkeypatch):
         pretrain(model, records / "train", 2, tmp_path, learning_rate=1e-4, **settings)
 
 
-def test_trained_models_are_trained_further_at_the_papers_rate(tmp_path, records, untrained):
+def test_trained_models_are_trained_further_at_the_papers_rate(tmp_path, records, untrained, untraced):
     untrained.save_preset(tmp_path / "model")
     loaded = BertPretrainer.from_preset(tmp_path / "model")
     loaded.encoder.trainable = False

@@ -20,6 +20,7 @@ from ..support.messages import error_names
 from ..support.stopping import Stop, StopAt
 
 SETTINGS = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "progress": False, "checkpoint_seconds": 0}
+pytestmark = pytest.mark.usefixtures("untraced_module")
 
 
 def new():

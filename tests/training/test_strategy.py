@@ -30,42 +30,6 @@ def test_one_device(kind, capsys):
     assert capsys.readouterr().err == "training on one device\n"
 
 
-# Batches of seven rows, two of them an update, on one device and on two.
-_TWO_DEVICES = """
-import json
-import keras, numpy as np, tensorflow as tf
-from keras_bert.training import AdamW, Replicated, strategy
-
-two = [tf.config.LogicalDeviceConfiguration()] * 2
-tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
-
-class Model(Replicated, keras.Model):
-    pass
-
-rows = np.arange(28.0)[:, None] % 9
-for kind in ("one", "mirrored"):
-    devices = strategy(kind)
-    with devices.scope():
-        inputs = keras.Input([1])
-        model = Model(inputs, keras.layers.Dense(1, kernel_initializer="ones")(inputs))
-        model.compile(AdamW(0.1, global_clipnorm=0.5, gradient_accumulation_steps=2), "mse")
-    (loss,) = model.fit(rows, 3 * rows, batch_size=7, shuffle=False, verbose=0).history["loss"]
-    weights = [float(np.squeeze(weight)) for weight in model.get_weights()]
-    told = type(devices).__name__, devices.num_replicas_in_sync, int(model.optimizer.iterations)
-    print(json.dumps([told, [loss, *weights]]))
-"""
-
-
-@pytest.mark.slow
-def test_several_devices_train_as_one():
-    result = subprocess.run([sys.executable, "-c", _TWO_DEVICES], capture_output=True, text=True, check=False)
-    assert "training on 2 devices of this machine\n" in result.stderr, result.stderr
-    (_, one), (told, two) = map(json.loads, result.stdout.splitlines())
-    assert told == ["MirroredStrategy", 2, 2]
-    assert two == pytest.approx(one, rel=1e-5)
-    assert one[1] > 1.1  # the kernel, which was 1
-
-
 @pytest.mark.parametrize("kind", ["parameter_server", "central_storage"])
 def test_a_strategy_of_parameter_servers_is_refused(kind):
     with error_names(ValueError, repr(kind), "parameter servers", '"multi_worker"'):
