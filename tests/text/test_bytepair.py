@@ -106,13 +106,7 @@ def test_ids_of_the_original(shared_data, roberta):
 
 
 @pytest.mark.slow
-def test_real_texts_with_the_real_vocabulary(shared_data, roberta):
-    book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:1500]
-    compare_byte_pairs(roberta, [*SENTENCES, *ODD_WORDS, *book])
-
-
-@pytest.mark.slow
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=80, deadline=None)
 @hypothesis.given(st.lists(st.text(st.sampled_from(MANY) | st.characters()), max_size=4))
 def test_arbitrary_unicode(byte_pairs, known, texts):
     allowed = frozenset(known)
@@ -120,8 +114,8 @@ def test_arbitrary_unicode(byte_pairs, known, texts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["hello wörld " * 800_000, "x" * 10_000_000], ids=["words", "one word"])
-def test_ten_megabytes(byte_pairs, text):
+@pytest.mark.parametrize("text", ["hello wörld " * 80_000, "x" * 1_000_000], ids=["words", "one word"])
+def test_a_megabyte(byte_pairs, text):
     ids, starts, ends = byte_pairs.tokenize_with_offsets(text)
     assert (starts[0], ends[-1]) == (0, len(text.encode()))
     assert byte_pairs.detokenize(ids).numpy() == text.encode()

@@ -1,12 +1,10 @@
-"""Truncation and packing against slow versions of themselves, and against TF Hub's preprocessing model."""
+"""Truncation and packing against slow versions of themselves; tests/contract has them against TF Hub's model."""
 
 import itertools
 
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  TF Hub's model needs its ops
 
-from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import ROBERTA_PAIRS, pack, truncate
 
 from ..support import small
@@ -92,46 +90,3 @@ def test_packed_layout_of_roberta():
         "input_type_ids": [[0] * 8, [0] * 8],
     }
     assert [ROBERTA_PAIRS.special_tokens(segments) for segments in (1, 2)] == [2, 4]
-
-
-WORDS = ["It", "was", "the", "best", "of", "times,", "unaffable", "it", "was", "superfluous", "e.g.", "don't", "!"]
-LENGTHS = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 9), (9, 2), (15, 15), (30, 45), (45, 30), (90, 3), (3, 90), (80, 81)]
-
-
-def _text(words, shift):
-    return " ".join(itertools.islice(itertools.cycle(WORDS), shift, shift + words))
-
-
-@pytest.fixture(scope="module")
-def hub(shared_data):
-    return tf.saved_model.load(str(shared_data / "tfhub/bert_en_uncased_preprocess_3"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("truncation", ["round_robin", "longest_first"])
-def test_same_as_tf_hub_at_every_length(hub, real_tokenizer, truncation):
-    first = [_text(a, 0) for a, _ in LENGTHS]
-    second = [_text(b, 5) for _, b in LENGTHS]
-    theirs = [hub.tokenize(tf.constant(texts)) for texts in (first, second)]
-    for length in range(3, 81):
-        preprocessor = BertPreprocessor(real_tokenizer, sequence_length=length, truncation=truncation)
-        segments = tuple(real_tokenizer.tokenize(texts) for texts in (first, second))
-        seq_length = tf.constant(length)
-        _same(preprocessor.pack(segments[0]), hub.bert_pack_inputs(theirs[:1], seq_length))
-        _same(preprocessor.pack(segments), hub.bert_pack_inputs(theirs, seq_length))
-        if length % 25 == 3:  # the strings too, where they have been compiled
-            _same(preprocessor(first), hub.bert_pack_inputs(theirs[:1], seq_length))
-            _same(preprocessor((first, second)), hub.bert_pack_inputs(theirs, seq_length))
-
-
-@pytest.mark.slow
-def test_same_as_calling_tf_hub(hub, real_tokenizer):
-    texts = [_text(a, 3) for a, _ in LENGTHS]
-    _same(BertPreprocessor(real_tokenizer, truncation="round_robin")(texts), hub(tf.constant(texts)))
-
-
-def _same(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    for name, values in ours.items():
-        assert values.dtype == theirs[name].dtype
-        assert values.numpy().tolist() == theirs[name].numpy().tolist(), name

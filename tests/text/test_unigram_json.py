@@ -1,6 +1,5 @@
 """A `tokenizer.json` of type Unigram alone, as transformers 5 saves ALBERT's and XLM-RoBERTa's tokenizers."""
 
-import base64
 import json
 
 import pytest
@@ -53,26 +52,8 @@ def test_symbols_are_words_of_their_own(albert_model, untraced):
     assert tokens[-1] == "▁2010,"
     spans = [(start, end) for token, start, end in zip(tokens, starts, ends, strict=True) if token in ALBERT_SYMBOLS]
     assert spans == [(0, 1), (5, 6), (6, 7), (8, 9), (11, 13), (14, 16)]
-
-
-@pytest.mark.slow
-def test_albert_as_transformers_has_it(shared_data):
-    """Ids of transformers 5.23 for the published ALBERT's spiece.model."""
-    tokenizer = SentencePieceTokenizer(shared_data / "vocabs/albert_spiece.model", "albert-transformers")
-    text = "Hello (world). x-y ``a'' in 2010, ÉΣ"
-    ids, starts, ends = (each.numpy() for each in tokenizer.tokenize_with_offsets(text))
-    want = '▁hello ( ▁world ) . ▁x - ▁ y ▁ " a " ▁in ▁2010, ▁ e <unk>'
-    assert [tokenizer.vocabulary[i] for i in ids] == want.split(" ")
-    cut = [text.encode()[a:b].decode() for a, b in zip(starts, ends, strict=True)]
-    expected = ["Hello", "(", "world", ")", ".", "x", "-", "", "y", " ", "``", "a", "''", "in", "2010,", " ", "É", "Σ"]
-    assert cut == expected
-    (words,) = tokenizer.group_by_word(tokenizer.tokenize(["x-y"]))
-    assert [len(word) for word in words.to_list()[0]] == [2, 2]
-    aware = SentencePieceTokenizer(
-        shared_data / "vocabs/albert_spiece.model", "albert-transformers", special_tokens_in_text=True
-    )
-    assert aware.tokenize("x [MASK].[SEP]").numpy().tolist() == [993, 4, 9, 3]
-    assert tokenizer.detokenize(tokenizer.tokenize("a (b) is")).numpy().decode() == "a( b) is"
+    aware = SentencePieceTokenizer(albert_model, "albert-transformers", special_tokens_in_text=True)
+    assert [aware.vocabulary[i] for i in aware.tokenize("[MASK].[SEP]").numpy()] == ["[MASK]", ".", "[SEP]"]
 
 
 def test_saved_and_read_again(albert_model, tmp_path, untraced):
@@ -102,20 +83,13 @@ def test_older_spelling(xlm_model, tmp_path, untraced):
     assert load_tokenizer(tmp_path).tokenize(UNIGRAM_TEXTS).to_list() == original.tokenize(UNIGRAM_TEXTS).to_list()
 
 
-def test_the_table_is_not_written_twice(albert_model, tmp_path):
-    """What transformers writes in base64 is what the model has."""
-    steps = save_json(tmp_path, albert_model)["normalizer"]["normalizers"]
-    model = read_model(albert_model.read_bytes())
-    assert base64.b64decode(steps[-1]["precompiled_charsmap"]) == model.normalizer_spec.precompiled_charsmap
-
-
 @pytest.mark.slow
-def test_as_many_tokens_as_xlm_roberta_has(xlm_model, tmp_path, untraced):
+def test_a_hundred_thousand_tokens(xlm_model, tmp_path, untraced):
     """The work grows with the vocabulary, not with its square, which would take hours."""
     content = save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
     mask = content["model"]["vocab"].pop()
-    more = [(f"{chr(0x4E00 + i % 20000)}{i}", -20.0) for i in range(250_000)]
+    more = [(f"{chr(0x4E00 + i % 20000)}{i}", -20.0) for i in range(100_000)]
     content["model"]["vocab"] += [*more, mask]
     content["added_tokens"][-1]["id"] = len(content["model"]["vocab"]) - 1
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    assert load_tokenizer(tmp_path).vocabulary_size > 250_000
+    assert load_tokenizer(tmp_path).vocabulary_size > 100_000
