@@ -89,12 +89,12 @@ def test_a_directory_of_version_5(pooling, tmp_path):
         for i, (path, kind) in enumerate(zip(paths, kinds, strict=True))
     ]
     (tmp_path / "modules.json").write_text(json.dumps(modules))
-    change(tmp_path, "1_Pooling/config.json", embedding_dimension=12, pooling_mode=pooling, include_prompt=True)
+    change(tmp_path, POOLING, embedding_dimension=12, pooling_mode=pooling, include_prompt=True)
     modality = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
     transformer = {"transformer_task": "feature-extraction", "module_output_name": "token_embeddings"}
-    change(tmp_path, "sentence_bert_config.json", modality_config=modality, **transformer)
+    change(tmp_path, LENGTH, modality_config=modality, **transformer)
     prompts = {"prompts": {"document": "", "query": ""}, "default_prompt_name": None}
-    change(tmp_path, "config_sentence_transformers.json", model_type="SentenceTransformer", **prompts)
+    change(tmp_path, MODEL, model_type="SentenceTransformer", **prompts)
     change(tmp_path, "tokenizer_config.json", model_max_length=384)
     expected = SentenceSettings(pooling, 384, prompts={"document": "", "query": ""})
     assert sentence_transformers.read(Preset(tmp_path)) == expected
@@ -134,12 +134,12 @@ def test_a_directory_without_modules(tmp_path):
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("config_sentence_transformers.json", {"similarity_fn_name": None, "prompts": None}),
-        ("config_sentence_transformers.json", {"model_type": "SentenceTransformer", "default_prompt_name": None}),
-        ("1_Pooling/config.json", {"include_prompt": True, "embedding_dimension": 12}),
-        ("1_Pooling/config.json", {"pooling_mode": ["mean"]}),
-        ("1_Pooling/config.json", {"pooling_mode_mean_tokens": False}),  # the library then takes the mean
-        ("sentence_bert_config.json", {"transformer_task": "feature-extraction", "unpad_inputs": None}),
+        (MODEL, {"similarity_fn_name": None, "prompts": None}),
+        (MODEL, {"model_type": "SentenceTransformer", "default_prompt_name": None}),
+        (POOLING, {"include_prompt": True, "embedding_dimension": 12}),
+        (POOLING, {"pooling_mode": ["mean"]}),
+        (POOLING, {"pooling_mode_mean_tokens": False}),  # the library then takes the mean
+        (LENGTH, {"transformer_task": "feature-extraction", "unpad_inputs": None}),
         ("2_Normalize/config.json", {"module_input_name": "sentence_embedding"}),
     ],
 )
@@ -184,13 +184,13 @@ def test_a_cross_encoder_is_refused_before_its_settings(directory):
 
 
 def test_prompts(directory):
-    change(directory, "config_sentence_transformers.json", prompts=PROMPTS, default_prompt_name="later")
+    change(directory, MODEL, prompts=PROMPTS, default_prompt_name="later")
     found = sentence_transformers.read(Preset(directory))
     assert (found.prompts, found.default_prompt) == ({"query": "query: ", "none": "", "later": ""}, "later")
 
 
 def test_the_file_of_another_family(directory):
-    (directory / "sentence_bert_config.json").rename(directory / "sentence_roberta_config.json")
+    (directory / LENGTH).rename(directory / "sentence_roberta_config.json")
     assert sentence_transformers.read(Preset(directory)).max_length == 24
 
 
@@ -228,7 +228,7 @@ def move_transformer(directory):
     change_modules(directory, lambda modules: modules[0].update(path="0_Transformer"))
     (directory / "0_Transformer").mkdir()
     for path in list(directory.iterdir()):
-        if path.is_file() and path.name not in ("modules.json", "config_sentence_transformers.json"):
+        if path.is_file() and path.name not in ("modules.json", MODEL):
             path.rename(directory / "0_Transformer" / path.name)
 
 
@@ -264,6 +264,6 @@ def test_dropout_changes_no_vector(package, directory):
 
 
 def test_a_module_without_its_file(directory):
-    (directory / "1_Pooling/config.json").unlink()
-    with error_names(FileNotFoundError, directory / "1_Pooling/config.json"):
+    (directory / POOLING).unlink()
+    with error_names(FileNotFoundError, directory / POOLING):
         sentence_transformers.read(Preset(directory))
