@@ -25,10 +25,7 @@ def test_columns_and_documents(write):
     assert read_conll(path, label_column=2) == WordExamples(words, [["NNP", "VBZ"], ["NNP"]])
     assert read_conll(path, word_column=2, label_column=1).words == [["NNP", "VBZ"], ["NNP"]]
     assert read_conll(path, label_column=None) == WordExamples(words)
-
-
-def test_words_alone(write):
-    path = write("a.txt", "Ada\nsang\n\nYes\n")
+    path = write("b.txt", "Ada\nsang\n\nYes\n")
     assert read_conll(path, label_column=None) == WordExamples([["Ada", "sang"], ["Yes"]])
 
 
@@ -58,13 +55,8 @@ def test_words_numbered_as_in_conll_u(write):
     assert read_conll(write("b.conll", "1-2 O\nwon O\n1.1 B-x\n")).words == [["1-2", "won", "1.1"]]
 
 
-@pytest.mark.parametrize("blank", ["\t", "  ", " \t ", "\t\t", "\u3000", "\u00a0"])
-def test_lines_of_white_space_end_sentences(write, blank):
-    path = write("a.conll", f"Ada\tB-x\nsang\tO\n{blank}\nYes\tO\n")
-    assert read_conll(path) == WordExamples([["Ada", "sang"], ["Yes"]], [["B-x", "O"], ["O"]])
-
-
+@pytest.mark.parametrize("blank", ["\t", "  ", " \t ", "\t\t", "\u3000", "\u00a0", ""])
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
-def test_any_line_ends(write, end):
-    path = write("a.conll", end.join(["\ufeffAda B-x", "sang O", "", "Yes O", ""]).encode())
+def test_lines_of_white_space_end_sentences_and_any_line_ends(write, end, blank):
+    path = write("a.conll", end.join(["\ufeffAda\tB-x", "sang\tO", blank, "Yes\tO", ""]).encode())
     assert read_conll(path) == WordExamples([["Ada", "sang"], ["Yes"]], [["B-x", "O"], ["O"]])

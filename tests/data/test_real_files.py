@@ -52,53 +52,44 @@ def test_squad(shared_data):
             assert all(context[start:].startswith(text) for text, start in answers)
 
 
-def lines_in(path):
-    return path.read_bytes().rstrip(b"\n").count(b"\n") + 1
+STSB = {"text_column": 1, "text_pair_column": 2, "label_column": 3, "label_kind": "number", "header": False}
+COLA = {"text_column": 4, "label_column": 2, "header": False}
+MRPC = {"text_column": "#1 String", "text_pair_column": "#2 String", "label_column": "Quality", "format": "tsv"}
+# File -> how it is read, its rows, the least and the greatest label and how often the greatest is there.
+TABLES = {
+    "sst2/dev.tsv": ({"text_column": "content", "label_column": "label"}, 872, ("0", "1", 444)),
+    "sst2/train.tsv": (
+        *({"text_column": "sentence", "label_column": "label", "label_kind": "number"}, 67_349),
+        (0.0, 1.0, 37_569),
+    ),
+    "mrpc/msr_paraphrase_train.txt": (MRPC, 4_076, ("0", "1", 2_753)),
+    "stsb/stsb-en-dev.csv": (STSB, 1_500, (0.0, 5.0, 56)),
+    "stsb/stsb-en-train.csv": (STSB, 5_749, (0.0, 5.0, 266)),
+    "cola/in_domain_train.tsv": (COLA, 8_551, ("0", "1", 6_023)),
+    "cola/in_domain_dev.tsv": (COLA, 527, ("0", "1", 365)),
+    "cola/out_of_domain_dev.tsv": (COLA, 516, ("0", "1", 354)),
+}
 
 
-def test_sst2(shared_data):
-    dev = read_table(shared_data / "sst2/dev.tsv", text_column="content", label_column="label")
-    assert len(dev) == 872 == lines_in(shared_data / "sst2/dev.tsv") - 1
-    assert dev.labels.count("1") == 444
-    train = read_table(
-        shared_data / "sst2/train.tsv", text_column="sentence", label_column="label", label_kind="number"
-    )
-    assert len(train) == 67_349 == lines_in(shared_data / "sst2/train.tsv") - 1
-    assert (train.texts[0], train.labels[0]) == ("hide new secretions from the parental units ".strip(), 0.0)
-    assert {type(label) for label in train.labels} == {float}
-    assert not any("\r" in text for text in train.texts)
-
-
-def test_mrpc(shared_data):
-    path = shared_data / "mrpc/msr_paraphrase_train.txt"
-    train = read_table(
-        path, text_column="#1 String", text_pair_column="#2 String", label_column="Quality", format="tsv"
-    )
-    assert len(train) == 4_076 == lines_in(path) - 1
-    quotes = path.read_text("utf-8-sig").count('"')
-    assert sum(text.count('"') for text in train.texts + train.pairs) == quotes > 0
-    assert train.labels.count("1") == 2_753
-
-
-def test_stsb(shared_data):
-    for name, rows in {"dev": 1_500, "train": 5_749}.items():
-        path = shared_data / f"stsb/stsb-en-{name}.csv"
-        examples = read_table(
-            path, text_column=1, text_pair_column=2, label_column=3, label_kind="number", header=False
-        )
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_glue(shared_data, name):
+    options, rows, labels = TABLES[name]
+    path = shared_data / name
+    examples = read_table(path, **options)
+    greatest = max(examples.labels)
+    assert (min(examples.labels), greatest, examples.labels.count(greatest)) == labels
+    assert len(examples) == rows
+    texts = [examples.texts, *([examples.pairs] if examples.pairs else [])]
+    if name.endswith(".csv"):
         with open(path, encoding="utf-8", newline="") as file:
-            theirs = list(csv.reader(file))
-        assert list(zip(examples.texts, examples.pairs, strict=True)) == [(one, two) for one, two, _ in theirs]
-        assert len(examples) == rows
-        assert min(examples.labels) == 0
-        assert max(examples.labels) == 5
+            assert [*zip(*texts, strict=True)] == [(one, two) for one, two, _ in csv.reader(file)]
+    else:
+        content = path.read_text("utf-8-sig")
+        assert rows == content.rstrip("\n").count("\n") + (not options.get("header", True))
+        assert sum(text.count('"') for column in texts for text in column) == content.count('"')
+        assert not any("\r" in text for column in texts for text in column)
 
 
-def test_cola(shared_data):
-    for name, rows in {"in_domain_train": 8_551, "in_domain_dev": 527, "out_of_domain_dev": 516}.items():
-        path = shared_data / f"cola/{name}.tsv"
-        examples = read_table(path, text_column=4, label_column=2, header=False)
-        assert len(examples) == rows == lines_in(path)
-        assert set(examples.labels) == {"0", "1"}
-        with error_names(ValueError, "no column 'sentence'", "without a header"):
-            read_table(path, text_column="sentence")
+def test_a_header_that_is_missing_is_named(shared_data):
+    with error_names(ValueError, "no column 'sentence'", "without a header"):
+        read_table(shared_data / "cola/in_domain_dev.tsv", text_column="sentence")

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from keras_bert.data import TextExamples, read_columns, read_conll, read_table
+from keras_bert.data import TextExamples, read_conll, read_table
 from keras_bert.data.tables import read_corpus, read_rows, text_rows
 
 from ..support.messages import error_names, warning_names
@@ -196,15 +196,10 @@ def test_empty_cells_and_nulls_are_the_same_everywhere(write, tmp_path):
 
 
 def test_a_table_is_read_row_by_row(write):
-    path = write("a.csv", "text,label\n" + "one,a\n" * 200_000)
+    path = write("a.csv", "text,label\n" + f"{'one ' * 100},a\n" * 5000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in text_rows(path, ["text"])) == 200_000
-        assert tracemalloc.get_traced_memory()[1] < 300_000  # the file has 1.2 MB
+        assert sum(1 for _ in text_rows(path, ["text"])) == 5000
+        assert tracemalloc.get_traced_memory()[1] < 300_000  # the file has 2 MB
     finally:
         tracemalloc.stop()
-
-
-def test_columns_to_compare_from_excel(tmp_path):
-    path = as_excel(tmp_path / "a.xlsx", [["q", "p", "s"], ["who?", "Ada", 0.5], ["why?", "so", 1]])
-    assert read_columns(path, text_columns=["q", "p"], score_column="s").scores == [0.5, 1.0]

@@ -30,22 +30,17 @@ def test_csv_of_several_lines_a_row_counts_lines_of_the_file(write):
     assert examples == TextExamples(["one\n\ntwo", 'say "hi", you'], labels=["x", "y"])
 
 
-def test_a_cell_may_be_a_book_and_the_csv_module_is_as_before(write):
-    limit, book = csv.field_size_limit(), "word " * 100_000
-    assert read_table(write("a.csv", f'text\n"{book}"\n')).texts == [book]
-    assert csv.field_size_limit() == limit
-
-
 def test_long_cells_in_threads(write):
+    """They need the csv module's limit, which is then as it was before."""
     books = [f'"{"word " * 27_000}{number}"\n' for number in range(5)]  # just over the csv module's limit
     path, limit = write("a.csv", "text\n" + "".join(books)), csv.field_size_limit()
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(8) as pool:
-            counts = list(pool.map(lambda _: len(read_table(path)), range(24)))
+            lengths = list(pool.map(lambda _: [len(text) for text in read_table(path).texts], range(24)))
     finally:
         sys.setswitchinterval(0.005)
-    assert counts == [5] * 24
+    assert lengths == [[5 * 27_000 + 1] * 5] * 24
     assert csv.field_size_limit() == limit
 
 
@@ -176,14 +171,13 @@ def test_parquet_values_that_python_cannot_hold(tmp_path):
     assert (first["day"], str(second["day"]), first["word"]) == ("12000-01-01", "1970-01-01", "go")
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_damaged_parquet_is_refused_or_read(tmp_path, count):
+def test_damaged_parquet_is_refused_or_read(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "a.parquet"
     kinds = pa.array(["a", "b"] * 50).dictionary_encode()
     parquet.write_table(pa.table({"text": ["good", "bad"] * 50, "kind": kinds, "list": [[1], []] * 50}), path)
     content, generator = path.read_bytes(), np.random.default_rng(0)
-    for _ in range(count):
+    for _ in range(200):
         damaged = bytearray(content)
         for place in generator.integers(len(content), size=3):
             damaged[place] ^= 1 << generator.integers(8)

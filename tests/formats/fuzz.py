@@ -1,15 +1,7 @@
-"""Damages small valid files and reads them: a program of its own, because a native library could end it.
+"""Damages small valid files and reads them; see tests/support/fuzzing.py."""
 
-    python -m tests.formats.fuzz ROUNDS SEED KIND...
-
-Prints a line before every round, and one after all of a kind, so that whoever runs it knows which did not end.
-"""
-
-import collections
 import importlib.util
 import json
-import random
-import sys
 import tempfile
 import tracemalloc
 import warnings
@@ -22,6 +14,7 @@ from keras_bert import formats
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.inference import ranges as int8_ranges
 
+from ..support import fuzzing
 from ..support.checkpoints import CONFIGS, random_weights
 from ..support.keras_hub import write_weights
 
@@ -46,7 +39,8 @@ if importlib.util.find_spec("torch"):
     FILES["torch"] = ["pytorch_model.bin"]
 # Kinds in which no checksum guards the values, nor where an array lies.
 UNGUARDED = ("safetensors", "safetensors-header", "h5", "torch")
-VALUES = [None, True, 0, -1, 7, 10**12, 10**400, 1.5, 1e308, "", "512", "../x", "a\0b", [], [1], [[]], {}, {"0": "a"}]
+# Bytes that Python itself may take, for modules that are imported at first use and for messages.
+MARGIN = 4_000_000
 
 
 def valid(kind, directory):
@@ -92,44 +86,10 @@ def read(kind, directory):
     return {(part, name): value for part, values in parts.items() for name, value in values.items()}
 
 
-def damaged(kind, content, chance):
-    if kind == "safetensors-header":
-        return with_another_header(content, chance)
-    if FILES[kind][0].endswith(".json") and chance.random() < 0.5:
-        return with_another_value(content, chance)
-    return with_other_bytes(content, chance)
-
-
-def with_other_bytes(content, chance):
-    """One to four bytes changed: a bit flipped, or another byte altogether; often near the start, where lengths are."""
-    result = bytearray(content)
-    for _ in range(chance.choice([1, 1, 2, 4])):
-        reach = chance.choice([len(result), len(result), min(64, len(result)), min(2000, len(result))])
-        i = chance.randrange(reach)
-        result[i] = chance.choice([result[i] ^ 1 << chance.randrange(8), chance.randrange(256), 0, 255])
-    return bytes(result)
-
-
-def with_another_value(content, chance):
-    """A JSON file with a value of another type or size somewhere, or with a key less."""
-    places = [([json.loads(content)], 0)]
-    for node, key in places:
-        if isinstance(node[key], dict | list):
-            inside = node[key] if isinstance(node[key], dict) else range(len(node[key]))
-            places += [(node[key], each) for each in inside]
-    ((tree,), _), *places = places
-    node, key = chance.choice(places)
-    if chance.random() < 0.2:
-        del node[key]
-    else:
-        node[key] = chance.choice(VALUES)
-    return json.dumps(tree).encode()
-
-
 def with_another_header(content, chance):
     """A safetensors file with a header that says something else."""
     length = int.from_bytes(content[:8], "little")
-    changed = with_another_value(content[8 : 8 + length], chance)
+    changed = fuzzing.with_another_value(content[8 : 8 + length], chance)
     return len(changed).to_bytes(8, "little") + changed + content[8 + length :]
 
 
@@ -157,33 +117,33 @@ def outcome(kind, directory, expected):
 
 def main(kind, rounds, seed):
     warnings.simplefilter("ignore")  # damaged values may well be infinite
-    counts = collections.Counter()
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) / "model"
         valid(kind, directory)
         contents = {name: (directory / name).read_bytes() for name in FILES[kind]}
         expected = read(kind, directory)
         size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-        tracemalloc.start()
-        for i in range(seed, seed + rounds):
-            print(kind, "round", i, flush=True)
-            chance = random.Random(i)
+
+        def attempt(chance):
             name = chance.choice(FILES[kind])
-            (directory / name).write_bytes(damaged(kind, contents[name], chance))
+            if kind == "safetensors-header":
+                content = with_another_header(contents[name], chance)
+            else:
+                content = fuzzing.damaged(contents[name], name.endswith(".json"), chance)
+            (directory / name).write_bytes(content)
             tracemalloc.reset_peak()
             before, _ = tracemalloc.get_traced_memory()
-            counts[outcome(kind, directory, expected)] += 1
+            result = outcome(kind, directory, expected)
             taken = tracemalloc.get_traced_memory()[1] - before
             if taken > 10 * size + MARGIN:
                 raise AssertionError(f"{taken:,} bytes of memory for files of {size:,} bytes")
             (directory / name).write_bytes(contents[name])
+            return result
+
+        tracemalloc.start()
+        fuzzing.run(kind, rounds, seed, attempt)
         tracemalloc.stop()
-    print(kind, "done", dict(counts), flush=True)
 
-
-# Bytes that Python itself may take, for modules that are imported at first use and for messages.
-MARGIN = 4_000_000
 
 if __name__ == "__main__":
-    for each in sys.argv[3:]:
-        main(each, int(sys.argv[1]), int(sys.argv[2]))
+    fuzzing.main(main)

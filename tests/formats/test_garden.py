@@ -52,36 +52,26 @@ def test_heads_are_kept_apart(tmp_path):
     )
 
 
-def write_as(tmp_path, path_of, weights, rename=lambda name: name, aliases=None):
-    """Writes a model of other objects, and of variables of other names, than `formats.write` does."""
-    table = garden.TABLES["bert"]
-    paths = {rename(name): path_of(name) for name in Tensors(CONFIG, table, weights).shapes}
-    renamed = ((rename(name), value) for name, value in Tensors(CONFIG, table, weights))
-    write_object_graph(tmp_path / "ckpt-7", renamed, paths.__getitem__, aliases or {})
+def inside_another_model(name):
+    return f"bert/{name}" if name.startswith(("cls", "next")) else f"bert_encoder_v2_1/{name}"
 
 
-def test_other_objects_around_the_same_variables(tmp_path):
-    """The keys are paths through the objects; version 1 of the encoder has others than version 2."""
+@pytest.mark.parametrize(
+    ("path_of", "rename"),
+    [
+        # The keys are paths through the objects; version 1 of the encoder has others than version 2.
+        (lambda name: f"model/layer_with_weights-{name.replace('/', '_')}", lambda name: name),
+        (lambda name: name, inside_another_model),
+        # The next-sentence head of the first pre-trainer.
+        (lambda name: name, lambda name: name.replace("next_sentence/logits", "predictions/transform/logits")),
+    ],
+)
+def test_other_objects_and_names_of_the_same_variables(path_of, rename, tmp_path):
     weights = random_weights(CONFIG, "masked_lm", "next_sentence")
-    write_as(tmp_path, lambda name: f"model/layer_with_weights-{name.replace('/', '_')}", weights)
-    assert same(read_all(tmp_path)[2], weights)
-
-
-def test_names_inside_of_another_model(tmp_path):
-    weights = random_weights(CONFIG, "masked_lm", "next_sentence")
-    write_as(
-        tmp_path,
-        lambda name: name,
-        weights,
-        lambda name: f"bert/{name}" if name.startswith(("cls", "next")) else f"bert_encoder_v2_1/{name}",
-    )
-    assert same(read_all(tmp_path)[2], weights)
-
-
-def test_the_first_pretrainers_next_sentence_head(tmp_path):
-    weights = random_weights(CONFIG, "masked_lm", "next_sentence")
-    old = "predictions/transform/logits"
-    write_as(tmp_path, lambda name: name, weights, lambda name: name.replace("next_sentence/logits", old))
+    tensors = Tensors(CONFIG, garden.TABLES["bert"], weights)
+    paths = {rename(name): path_of(name) for name in tensors.shapes}
+    renamed = ((rename(name), value) for name, value in tensors)
+    write_object_graph(tmp_path / "ckpt-7", renamed, paths.__getitem__, {})
     assert same(read_all(tmp_path)[2], weights)
 
 

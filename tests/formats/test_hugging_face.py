@@ -26,30 +26,9 @@ def preset(tmp_path):
     return tmp_path / "preset"
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """What that model gives."""
-    directory = tmp_path_factory.mktemp("expected")
-    formats.write(directory, CONFIG, random_weights(CONFIG), overwrite=True)
-    return outputs(BertEncoder.from_preset(directory))
-
-
 def change(directory, function):
     """Rewrites the weights by way of `function`, from a dict of arrays to another."""
     save_file(function(load_file(directory / "model.safetensors")), directory / "model.safetensors")
-
-
-def outputs(encoder):
-    inputs = {"input_word_ids": np.arange(10).reshape(2, 5), "input_type_ids": np.array([[0, 0, 1, 1, 1]] * 2)}
-    return encoder(inputs)
-
-
-def test_round_trip_is_bit_identical(preset, tmp_path):
-    BertEncoder.from_preset(preset).save_preset(tmp_path / "again")
-    first, second = (load_file(path / "model.safetensors") for path in (preset, tmp_path / "again"))
-    assert sorted(first) == sorted(second)
-    assert all(first[name].tobytes() == second[name].tobytes() for name in first)
-    assert (preset / "config.json").read_text() == (tmp_path / "again" / "config.json").read_text()
 
 
 def test_names_are_those_of_a_published_checkpoint(tmp_path):
@@ -73,19 +52,19 @@ def test_spellings(preset, prefix, old_names):
     assert same(read_all(preset)[2], random_weights(CONFIG))
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 1e-2), (ml_dtypes.bfloat16, 1e-1), ("float64", 1e-6)])
-def test_float_types(preset, expected, dtype, tolerance):
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float64"])
+def test_float_types(preset, dtype):
     change(preset, lambda weights: {name: value.astype(dtype) for name, value in weights.items()})
-    encoder = BertEncoder.from_preset(preset)
-    assert {str(weight.dtype) for weight in encoder.weights} == {"float32"}
-    np.testing.assert_allclose(outputs(encoder)["sequence_output"], expected["sequence_output"], atol=tolerance)
+    weights = random_weights(CONFIG)["encoder"]
+    rounded = {name: value.astype(dtype).astype("float32") for name, value in weights.items()}
+    assert same(read_all(preset)[2], {"encoder": rounded})
 
 
 def test_a_file_without_pooler(preset):
     change(preset, lambda weights: {name: value for name, value in weights.items() if "pooler" not in name})
     encoder = BertEncoder.from_preset(preset)
     assert not encoder.config.pooler
-    result = outputs(encoder)
+    result = encoder({"input_word_ids": np.arange(10).reshape(2, 5)})
     np.testing.assert_array_equal(result["pooled_output"], result["sequence_output"][:, 0])
 
 
@@ -107,10 +86,7 @@ QUERY, WORDS = "encoder.layer.0.attention.self.query.weight", "embeddings.word_e
     [
         (lambda w: {k: v for k, v in w.items() if k != QUERY}, [f"{QUERY} is missing"]),
         (lambda w: {**w, QUERY: w[QUERY][:, :6]}, [QUERY, "(12, 6)", "configuration", "(12, 12)"]),
-        (
-            lambda w: {k: v for k, v in w.items() if k.startswith("pooler")},
-            [f"{WORDS} is missing", "more"],
-        ),
+        (lambda w: {k: v for k, v in w.items() if k.startswith("pooler")}, [f"{WORDS} is missing", "more"]),
         (lambda w: {k: v for k, v in w.items() if k != "pooler.dense.bias"}, ["pooler.dense.bias is missing"]),
         (lambda w: {**w, QUERY: w[QUERY].astype("int32")}, [QUERY, "int32", "float"]),
     ],
@@ -158,19 +134,13 @@ def test_sizes_that_the_file_does_not_have(preset, sizes, words):
     assert BertEncoder.from_preset(preset).built
 
 
-@pytest.mark.parametrize("size", [0, 5, 100, 3000])
-def test_truncated(preset, size):
+def test_a_file_that_is_cut_short_and_a_header_that_claims_too_much(preset):
     path = preset / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:size])
-    with error_names(ValueError, path, f"{size:,} bytes", "not a whole safetensors file", "fetch"):
-        BertEncoder.from_preset(preset)
-
-
-def test_a_header_that_claims_too_much(preset):
-    path = preset / "model.safetensors"
-    path.write_bytes(struct.pack("<Q", 1 << 60) + path.read_bytes()[8:])
-    with error_names(ValueError, path, "not a whole safetensors file"):
-        BertEncoder.from_preset(preset)
+    content = path.read_bytes()
+    for damaged in (*(content[:size] for size in (0, 5, 100, 3000)), struct.pack("<Q", 1 << 60) + content[8:]):
+        path.write_bytes(damaged)
+        with error_names(ValueError, path, f"{len(damaged):,} bytes", "not a whole safetensors file", "fetch"):
+            formats.open_checkpoint(preset)
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("F8_E4M3", 1), ("I32", 4), ("C64", 8)])
@@ -187,7 +157,7 @@ def test_types_of_numbers_that_are_no_weights(preset, dtype, size):
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
     with error_names(ValueError, path, "embeddings.word_embeddings.weight"):
-        BertEncoder.from_preset(preset)
+        read_all(preset)
 
 
 @pytest.mark.parametrize(

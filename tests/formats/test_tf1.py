@@ -15,27 +15,27 @@ from ..support.messages import error_names, warning_names
 from ..support.reference.encoder import forward
 
 # As `tf.train.list_variables` prints them for Google's files: (sizes in letters, see models.py) V 30, H 12, I 20, P 16.
-BERT_NAMES = {
-    "bert/embeddings/word_embeddings": (30, 12),
-    "bert/embeddings/position_embeddings": (16, 12),
-    "bert/embeddings/token_type_embeddings": (2, 12),
-    "bert/embeddings/LayerNorm/gamma": (12,),
-    "bert/encoder/layer_1/attention/self/value/kernel": (12, 12),
-    "bert/encoder/layer_0/attention/self/query/bias": (12,),
-    "bert/encoder/layer_0/attention/output/dense/kernel": (12, 12),
-    "bert/encoder/layer_0/attention/output/LayerNorm/beta": (12,),
-    "bert/encoder/layer_1/intermediate/dense/kernel": (12, 20),
-    "bert/encoder/layer_1/output/dense/kernel": (20, 12),
-    "bert/encoder/layer_1/output/LayerNorm/gamma": (12,),
-    "bert/pooler/dense/kernel": (12, 12),
-    "cls/predictions/transform/dense/kernel": (12, 12),
-    "cls/predictions/transform/LayerNorm/gamma": (12,),
-    "cls/predictions/output_bias": (30,),
-    "cls/seq_relationship/output_weights": (2, 12),
-    "cls/seq_relationship/output_bias": (2,),
-}
 ALBERT = "bert/encoder/transformer/group_1/inner_group_0"
-OTHER_NAMES = {
+NAMES = {
+    "bert": {
+        "bert/embeddings/word_embeddings": (30, 12),
+        "bert/embeddings/position_embeddings": (16, 12),
+        "bert/embeddings/token_type_embeddings": (2, 12),
+        "bert/embeddings/LayerNorm/gamma": (12,),
+        "bert/encoder/layer_1/attention/self/value/kernel": (12, 12),
+        "bert/encoder/layer_0/attention/self/query/bias": (12,),
+        "bert/encoder/layer_0/attention/output/dense/kernel": (12, 12),
+        "bert/encoder/layer_0/attention/output/LayerNorm/beta": (12,),
+        "bert/encoder/layer_1/intermediate/dense/kernel": (12, 20),
+        "bert/encoder/layer_1/output/dense/kernel": (20, 12),
+        "bert/encoder/layer_1/output/LayerNorm/gamma": (12,),
+        "bert/pooler/dense/kernel": (12, 12),
+        "cls/predictions/transform/dense/kernel": (12, 12),
+        "cls/predictions/transform/LayerNorm/gamma": (12,),
+        "cls/predictions/output_bias": (30,),
+        "cls/seq_relationship/output_weights": (2, 12),
+        "cls/seq_relationship/output_bias": (2,),
+    },
     "albert": {
         "bert/embeddings/word_embeddings": (30, 6),
         "bert/encoder/embedding_hidden_mapping_in/kernel": (6, 12),
@@ -91,23 +91,15 @@ def test_round_trip(family, heads, tmp_path):
     assert same(read_weights, weights)
 
 
-def test_names_of_bert(tmp_path):
-    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"], *HEADS["bert"][0]), format="tf1")
-    written = shapes_in(tmp_path)
-    assert BERT_NAMES.items() <= written.items()
-    assert len(written) == 5 + 2 * 16 + 2 + 5 + 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "bert_config.json",
-        "bert_model.ckpt.data-00000-of-00001",
-        "bert_model.ckpt.index",
-    ]
-
-
-@pytest.mark.parametrize("family", OTHER_NAMES)
-def test_names_of_other_families(family, tmp_path):
+@pytest.mark.parametrize("family", NAMES)
+def test_names(family, tmp_path):
     config = dataclasses.replace(CONFIGS[family], activation="gelu" if family == "electra" else "gelu_tanh")
     formats.write(tmp_path, config, random_weights(config, *HEADS[family][0]), format="tf1")
-    assert OTHER_NAMES[family].items() <= shapes_in(tmp_path).items()
+    written = shapes_in(tmp_path)
+    assert NAMES[family].items() <= written.items()
+    assert family != "bert" or len(written) == 5 + 2 * 16 + 2 + 5 + 2
+    files = ["config.json", "model.ckpt.data-00000-of-00001", "model.ckpt.index"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{family}_{name}" for name in files]
 
 
 def test_kernels_are_not_transposed_but_output_weights_are(tmp_path):

@@ -5,6 +5,7 @@ from typing import Any
 
 from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
 
+SIZES = {"wordpiece": 900, "bytepair": 400, "sentencepiece": 400}
 # Texts that no vocabulary was learned from.
 OTHER = [
     "",

@@ -24,27 +24,11 @@ ODD_WORDS = ["", " ", "  ", "\n", " \n", "a  b", "a \n b ", "  's", " 's", "''s"
 ODD_WORDS += ["\u3000'ta", "a\u00a0 b", "\u00a0\u00a0b", "1½²Ⅷ٣a", "<s>", "<mask>", "'", "'r", "'v e"]
 ODD_WORDS += ["a\0b\x7f\x85\ufeff\ufffd\U0010ffff\U000e0041"]
 # Texts that ALBERT's preparation or SentencePiece changes.
-ODD_PIECES = [
-    "",
-    " ",
-    "a  b",
-    "in 2010, 1, x92000, 1,2,3, the",
-    "a\x1cb\x1fe\x85c\x0bd",
-    "ÉÀ½ İ ÄΣ ΟΔΟΣ 3,\u00a0",
-    "``a''",
-]
+ODD_PIECES = ["", " ", "a  b", "in 2010, 1, x92000, 1,2,3, the", "a\x1cb\x1fe\x85c\x0bd", "``a''"]
+ODD_PIECES += ["ÉÀ½ İ ÄΣ ΟΔΟΣ 3,\u00a0"]
 ODD_PIECES += ["½", "\u0301", "line \0nul\0", "\u0301 a\u0301", "İÌÍĨĮ", "[CLS]a[SEP] <s>", "\u200ba", "K ſ ㎏ 漢字"]
-UNIGRAM_TEXTS = [
-    *SENTENCES,
-    *ODD_PIECES,
-    "Hello (world). a.b x-y",
-    "`` ''' a'",
-    "（x） \x85a",
-    "😀 a👩‍👩‍👧b",
-    "한국어 हिन्दी ไทยนี้ ΟΔΟΣ",
-    "",
-    " a  b\t\nc ",
-]
+UNIGRAM_TEXTS = [*SENTENCES, *ODD_PIECES, "Hello (world). a.b x-y", "`` ''' a'", "（x） \x85a", "😀 a👩‍👩‍👧b"]
+UNIGRAM_TEXTS += ["한국어 हिन्दी ไทยนี้ ΟΔΟΣ", "", " a  b\t\nc "]
 
 
 # What sentencepiece and Hugging Face's tokenizers do otherwise with the same model: marks behind a character that its

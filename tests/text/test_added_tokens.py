@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
 from keras_bert import BertPreprocessor
 from keras_bert.text import load_tokenizer
@@ -17,23 +16,8 @@ from ..support.texts import SENTENCES
 from ..support.tokenization import NASTY, ODD_WORDS, random_texts
 
 ADDED = small.ADDED_TOKENS
-PARTS = [
-    *ADDED,
-    *small.SPECIAL,
-    "<|end|>",
-    "e\u0301",
-    "n",
-    " ",
-    "    ",
-    "\n",
-    "\0",
-    "\1",
-    "the",
-    "'s",
-    "日本",
-    "\u1100\u1161",
-    "|",
-]
+PARTS = [*ADDED, *small.SPECIAL, "<|end|>", "e\u0301", "n", " ", "    ", "\n", "\0", "\1", "the", "'s", "日本", "|"]
+PARTS += ["\u1100\u1161"]
 TEXTS = [*SENTENCES, *ODD_WORDS, *random_texts(PARTS, 300, 9), *random_texts(NASTY, 60, 30)]
 
 
@@ -63,11 +47,10 @@ def test_same_as_hugging_face(tokenizer, theirs):
     assert {*range(tokenizer.vocabulary_size - len(ADDED), tokenizer.vocabulary_size)} <= {*itertools.chain(*ids)}
 
 
-def test_special_tokens_as_hugging_face(merges, theirs):
+def test_special_tokens_as_hugging_face(merges, theirs, untraced):
     aware = small.modern_byte_pairs(merges, special_tokens_in_text=True)
-    assert aware.tokenize(TEXTS).to_list() == [
-        each.ids for each in theirs.encode_batch(TEXTS, add_special_tokens=False)
-    ]
+    want = [each.ids for each in theirs.encode_batch(TEXTS, add_special_tokens=False)]
+    assert aware.tokenize(TEXTS).to_list() == want
 
 
 @pytest.mark.parametrize("prefix", [False, True])
@@ -76,9 +59,8 @@ def test_saved_and_read(merges, tokenizer, saved, prefix, tmp_path, untraced):
     assert load_tokenizer(saved).get_config() == tokenizer.get_config()
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).write_text("of another tokenizer")
-    other = small.modern_byte_pairs(
-        merges, add_prefix_space=prefix, separators=2, second_type_id=1, added_tokens=ADDED[:1]
-    )
+    changes = {"add_prefix_space": prefix, "separators": 2, "second_type_id": 1, "added_tokens": ADDED[:1]}
+    other = small.modern_byte_pairs(merges, **changes)
     with error_names(FileExistsError, tmp_path, "vocab.json", "overwrite"):
         other.save_preset(tmp_path)
     other.save_preset(tmp_path, overwrite=True)
@@ -87,29 +69,24 @@ def test_saved_and_read(merges, tokenizer, saved, prefix, tmp_path, untraced):
     assert load_tokenizer(tmp_path).get_config() == other.get_config()
 
 
-def test_merges_as_strings(tokenizer, saved, tmp_path, untraced):
+def test_merges_as_strings_and_the_padding_and_truncation_of_a_training(tokenizer, saved, tmp_path, untraced):
+    """They change nothing."""
     content = json.loads((saved / "tokenizer.json").read_text("utf-8"))
     content["model"]["merges"] = [" ".join(pair) for pair in content["model"]["merges"]]
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
-
-
-def test_padding_and_truncation_of_a_training_change_nothing(tokenizer, saved, tmp_path, untraced):
-    content = json.loads((saved / "tokenizer.json").read_text("utf-8"))
     content["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
     content["padding"] = {"strategy": {"Fixed": 4}, "direction": "Right", "pad_id": 0, "pad_token": "[PAD]"}
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
 
 
-def test_pairs_have_one_type(tokenizer, theirs):
+def test_pairs_have_one_type(tokenizer, theirs, untraced):
     packed = BertPreprocessor(tokenizer, sequence_length=None)((["the fox"], ["it  is"]))
     whole = theirs.encode("the fox", "it  is")
     assert packed["input_word_ids"].numpy().tolist() == [whole.ids]
     assert packed["input_type_ids"].numpy().tolist() == [whole.type_ids]
 
 
-def test_offsets(tokenizer):
+def test_offsets(tokenizer, untraced):
     """Of composed characters, the span of their parts."""
     texts = ["cafe\u0301  [unused0]|||\u00a0né x", "", "ne\u0301e\u0301", "鑫c\u0327\u0301鑫", "plain   "]
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
@@ -128,7 +105,7 @@ def test_offsets(tokenizer):
     assert tokenizer.detokenize(ids).numpy()[2].decode() == "n\u00e9\u00e9"
 
 
-def test_words(tokenizer):
+def test_words(tokenizer, untraced):
     """Runs of spaces begin a word."""
     (words,) = tokenizer.group_by_word(tokenizer.tokenize(["x  y", "x[unused0] y"]))
     assert [[tokenizer.detokenize(word).numpy() for word in row] for row in words.to_list()] == [
@@ -137,19 +114,7 @@ def test_words(tokenizer):
     ]
 
 
-def test_in_a_saved_model(tokenizer, tmp_path):
-    module = tf.Module()
-    module.call = tf.function(
-        lambda texts: tokenizer.tokenize_with_offsets(texts), input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    tf.saved_model.save(module, str(tmp_path / "exported"))
-    moved = shutil.move(tmp_path / "exported", tmp_path / "moved")
-    texts = ["cafe\u0301  [unused0]", ""]
-    served = tf.saved_model.load(str(moved)).call(tf.constant(texts))
-    assert [each.to_list() for each in served] == [each.to_list() for each in tokenizer.tokenize_with_offsets(texts)]
-
-
-def test_what_is_not_utf8(tokenizer):
+def test_what_is_not_utf8(tokenizer, untraced):
     with error_names(ValueError, "valid UTF-8", "row 1"):
         tokenizer.tokenize(["a  b", b"  \xff", "b"])
 

@@ -2,9 +2,6 @@
 
 import inspect
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,8 +11,8 @@ from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
 from keras_bert.text.array_preprocessor import _BYTE_PAIRS, _WORDPIECE, ArrayPreprocessor
 
 from ..support import small
-from ..support.data import ROOT
 from ..support.messages import error_names
+from ..support.processes import run_python
 
 TEXTS = [
     *small.TEXTS,
@@ -45,31 +42,30 @@ except ImportError as error:
 """
 
 
-def run(*arguments):
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.splitlines()
-
-
 @pytest.mark.parity
 def test_without_tensorflow(small_preset):
     pytest.importorskip("jax")
     columns = (TEXTS, TEXTS[::-1])
     ours = BertPreprocessor.from_preset(small_preset, sequence_length=32)(columns)
-    packed, error = run(small_preset, json.dumps({"sequence_length": 32}), json.dumps(columns))
+    arguments = small_preset, json.dumps({"sequence_length": 32}), json.dumps(columns)
+    packed, error = run_python(PROGRAM, *arguments, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu").splitlines()
     for name, values in json.loads(packed).items():
         np.testing.assert_array_equal(values, ours[name])
     assert error.startswith("BertClassifier needs tensorflow, which is not installed")
 
 
-@pytest.mark.parametrize("settings", [{"sequence_length": None}, {"sequence_length": 9}, {}])
-def test_the_same_inputs(small_preset, settings):
-    ours, theirs = (kind.from_preset(small_preset, **settings) for kind in (BertPreprocessor, ArrayPreprocessor))
+def check_the_same_inputs(preset, **settings):
+    ours, theirs = (kind.from_preset(preset, **settings) for kind in (BertPreprocessor, ArrayPreprocessor))
     for texts in (TEXTS, (TEXTS, TEXTS[::-1]), TEXTS[0]):
-        expected, found = ours(texts), theirs(texts)
-        for name, values in found.items():
+        expected = ours(texts)
+        for name, values in theirs(texts).items():
             assert values.dtype == np.int32
             np.testing.assert_array_equal(values, expected[name])
+
+
+@pytest.mark.parametrize("settings", [{"sequence_length": None}, {"sequence_length": 9}, {}])
+def test_the_same_inputs(small_preset, settings, untraced):
+    check_the_same_inputs(small_preset, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +77,8 @@ def byte_pair_preset(small_preset, byte_pairs, tmp_path_factory):
     return directory
 
 
-def test_the_same_inputs_of_byte_pairs(byte_pair_preset):
-    ours, theirs = (kind.from_preset(byte_pair_preset) for kind in (BertPreprocessor, ArrayPreprocessor))
-    for texts in (TEXTS, (TEXTS, TEXTS[::-1])):
-        expected = ours(texts)
-        for name, values in theirs(texts).items():
-            np.testing.assert_array_equal(values, expected[name])
+def test_the_same_inputs_of_byte_pairs(byte_pair_preset, untraced):
+    check_the_same_inputs(byte_pair_preset)
 
 
 def test_a_damaged_vocabulary_is_refused_alike(byte_pair_preset, tmp_path):

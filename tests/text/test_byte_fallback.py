@@ -81,19 +81,12 @@ def test_saved_and_read(model, tokenizer, tmp_path, untraced):
     )
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ({"do_lower_case": True}, ["do_lower_case", True, False]),
-        ({"split_by_punct": True}, ["split_by_punct", True, False]),
-        ({"sp_model_kwargs": {"enable_sampling": True}}, ["sp_model_kwargs", "{'enable_sampling': True}", "{}"]),
-    ],
-)
-def test_other_settings_are_refused(model, setting, words, tmp_path):
+@pytest.mark.parametrize("key", ["do_lower_case", "split_by_punct"])
+def test_other_settings_are_refused(model, key, tmp_path):
     (tmp_path / "spm.model").write_bytes(model.read_bytes())
-    config = {"tokenizer_class": "DebertaV2Tokenizer", "split_by_punct": False, **setting}
+    config = {"tokenizer_class": "DebertaV2Tokenizer", "split_by_punct": False, key: True}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    with error_names(ValueError, tmp_path / "tokenizer_config.json", *words):
+    with error_names(ValueError, tmp_path / "tokenizer_config.json", key, True, False):
         load_tokenizer(tmp_path)
 
 

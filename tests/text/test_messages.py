@@ -10,12 +10,7 @@ import tensorflow as tf
 
 from keras_bert import BertPreprocessor
 from keras_bert.formats.hugging_face_tokenizers import template
-from keras_bert.text import (
-    BytePairTokenizer,
-    SentencePieceTokenizer,
-    WordPieceTokenizer,
-    load_tokenizer,
-)
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.explanation import explain
 from keras_bert.text.sentencepiece_files import NORMAL, UNKNOWN, tokenizer_json, unigram_model
 from keras_bert.text.words import find_words
@@ -87,6 +82,8 @@ IDS = {
     "more digits than 64 bits": ([[2**70]], ["ids", f"[[{2**70}]]", "integers"]),
     "more than 32 bits": ([[2**40]], ["id", "vocabulary", 2**40]),
     "a negative number": ([[-1]], ["id", "vocabulary", -1]),
+    "one behind the vocabulary": ([[0, len(VOCABULARY)]], ["vocabulary", len(VOCABULARY) - 1, len(VOCABULARY)]),
+    "one number": (3, ["ids"]),
     "three dimensions": ([[[1]]], ["integer ids", "[batch, (tokens)]"]),
 }
 
@@ -390,18 +387,8 @@ TOKENIZER_JSON = {
     "a space before": ("BPE", "added_tokens.+", user(NEW, lstrip=True), ["'<user>'", "before it", "lstrip: True"]),
     "a space after": ("BPE", "added_tokens.+", user(NEW, rstrip=True), ["'<user>'", "after it", "rstrip: True"]),
     "raw text": ("BPE", "added_tokens.+", user(NEW, normalized=False), ["'<user>'", "normalized: False"]),
-    "one more": (
-        "Unigram",
-        "normalizer.normalizers.+",
-        {"type": "NFC"},
-        ["normalizer[6]", "'missing'"],
-    ),
-    "their order": (
-        "Unigram",
-        "normalizer.normalizers.0.type",
-        "NFC",
-        ["normalizer[0].type", "'NFC'"],
-    ),
+    "one more": ("Unigram", "normalizer.normalizers.+", {"type": "NFC"}, ["normalizer[6]", "'missing'"]),
+    "their order": ("Unigram", "normalizer.normalizers.0.type", "NFC", ["normalizer[0].type", "'NFC'"]),
     "no table": ("Unigram", "normalizer.normalizers.-1", ..., ["normalizer", "no Precompiled table"]),
     "a damaged table": ("Unigram", "normalizer.normalizers.-1.precompiled_charsmap", "?", ["damaged", "base64"]),
     "no normalizers": ("Unigram", "normalizer", None, ["normalizer", "no Precompiled table"]),
@@ -409,12 +396,7 @@ TOKENIZER_JSON = {
         *("Unigram", "pre_tokenizer.pretokenizers.1.prepend_scheme", "never"),
         ["pre_tokenizer[1].prepend_scheme", "'never'", "'always'"],
     ),
-    "spaces that stay": (
-        "Unigram",
-        "pre_tokenizer",
-        METASPACE,
-        ["pre_tokenizer[0].prepend_scheme", "'missing'"],
-    ),
+    "spaces that stay": ("Unigram", "pre_tokenizer", METASPACE, ["pre_tokenizer[0].prepend_scheme", "'missing'"]),
     "bytes": ("Unigram", "model.byte_fallback", True, ["model.byte_fallback", True, False]),
     "the id of unknown text": ("Unigram", "model.unk_id", 7, ["model.unk_id", 7, 1]),
     "a token outside": ("Unigram", "added_tokens.+", user(600), ["added_tokens[10]", "'<user>'"]),
@@ -456,10 +438,6 @@ TOKENIZER_CONFIGS = {
         {"do_lower_case": "false"},
         ["'false'", "do_lower_case", "true or false"],
     ),
-    "no words": ("WordPiece", {"do_basic_tokenize": False}, ["do_basic_tokenize", False, True]),
-    "words that are kept": ("WordPiece", {"never_split": ["a"]}, ["never_split", "['a']"]),
-    "another splitter of words": ("WordPiece", {"word_tokenizer_type": "mecab"}, ["word_tokenizer_type", "'mecab'"]),
-    "characters": ("WordPiece", {"subword_tokenizer_type": "character"}, ["subword_tokenizer_type", "'character'"]),
     "an added token": (
         *("WordPiece", {"added_tokens_decoder": {"9": {"content": "<user>"}}}),
         ["added token", "'<user>'", "special", "tokenizer.json"],

@@ -1,7 +1,6 @@
 """SentencePieceTokenizer: google/sentencepiece's ids, with what each family does around it; offsets; files."""
 
 import json
-import random
 import re
 
 import hypothesis
@@ -76,19 +75,22 @@ def test_offsets_of_expanded_and_stripped_characters(albert):
     assert [each.strip() for each in cut] == ["Crème", "Brûlée", "ﬁx", "2010,", "e\u0301x"]
 
 
-def test_layout_of_xlm_roberta(xlm_roberta, xlm_model):
+@pytest.mark.parametrize(
+    ("family", "shift", "special"), [("xlm_roberta", 1, [0, 1, 2, 3]), ("camembert", 4, [5, 1, 6, 3])]
+)
+def test_layouts_of_fairseq(family, shift, special, xlm_model, request, untraced):
+    """Ids are larger than the model's; `almanach/camembert-base` has 32,000 pieces and 32,005 ids."""
+    tokenizer = request.getfixturevalue(family)
     spm = pytest.importorskip("sentencepiece")
     model = spm.SentencePieceProcessor(model_file=str(xlm_model))
-    assert xlm_roberta.vocabulary[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
-    assert xlm_roberta.vocabulary[-1] == "<mask>"
-    assert xlm_roberta.vocabulary_size == model.vocab_size() + 2
-    names = ("cls", "pad", "sep", "unk", "mask")
-    ids = [getattr(xlm_roberta, f"{name}_token_id") for name in names]
-    assert ids == [0, 1, 2, 3, xlm_roberta.vocabulary_size - 1]
+    assert tokenizer.vocabulary_size == model.vocab_size() + shift + 1
+    ids = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "pad", "sep", "unk", "mask")]
+    assert ids == [*special, tokenizer.vocabulary_size - 1]
+    assert [tokenizer.vocabulary[i] for i in ids] == ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     texts = [*SENTENCES, *ODD_PIECES, "\U0001f98a unknown"]
-    for text, ids in zip(texts, xlm_roberta.tokenize(texts).to_list(), strict=True):
-        assert ids == [3 if i == 0 else i + 1 for i in model.encode(text)], ascii(text)
-    check_sentencepiece_spans(xlm_roberta, texts)
+    for text, ids in zip(texts, tokenizer.tokenize(texts).to_list(), strict=True):
+        assert ids == [3 if i == 0 else i + shift for i in model.encode(text)], ascii(text)
+    check_sentencepiece_spans(tokenizer, texts)
 
 
 def test_special_tokens_in_text(albert, albert_model, untraced):
@@ -128,20 +130,6 @@ def test_long_texts(albert, text):
 # -- Files
 
 
-def test_layout_of_camembert(camembert, xlm_model):
-    """Ids are four larger than the model's (fairseq); `almanach/camembert-base` has 32,000 pieces and 32,005 ids."""
-    spm = pytest.importorskip("sentencepiece")
-    model = spm.SentencePieceProcessor(model_file=str(xlm_model))
-    assert camembert.vocabulary_size == model.vocab_size() + 5
-    names = ("cls", "pad", "sep", "unk", "mask")
-    ids = [getattr(camembert, f"{name}_token_id") for name in names]
-    assert ids == [5, 1, 6, 3, camembert.vocabulary_size - 1]
-    texts = [*SENTENCES, *ODD_PIECES, "\U0001f98a unknown"]
-    for text, ids in zip(texts, camembert.tokenize(texts).to_list(), strict=True):
-        assert ids == [3 if i == 0 else i + 4 for i in model.encode(text)], ascii(text)
-    check_sentencepiece_spans(camembert, texts)
-
-
 def test_config_json_distinguishes_models_of_one_name(camembert, xlm_roberta, xlm_model, tmp_path):
     """`sentencepiece.bpe.model` is XLM-RoBERTa's or CamemBERT's; not all files name the tokenizer's class."""
     (tmp_path / "sentencepiece.bpe.model").write_bytes(xlm_model.read_bytes())
@@ -155,34 +143,15 @@ def test_config_json_distinguishes_models_of_one_name(camembert, xlm_roberta, xl
 
 def test_preset_round_trip(albert_model, xlm_roberta, camembert, tmp_path):
     tokenizer = SentencePieceTokenizer(albert_model, lowercase=False, strip_accents=False)
-    tokenizer.save_preset(tmp_path / "albert")
-    assert SentencePieceTokenizer.from_preset(tmp_path / "albert").get_config() == tokenizer.get_config()
+    for name, each in {"albert": tokenizer, "xlm": xlm_roberta, "camembert": camembert}.items():
+        each.save_preset(tmp_path / name)
+        assert SentencePieceTokenizer.from_preset(tmp_path / name).get_config() == each.get_config()
     assert (tmp_path / "albert/spiece.model").read_bytes() == albert_model.read_bytes()
-    xlm_roberta.save_preset(tmp_path / "xlm")
-    assert SentencePieceTokenizer.from_preset(tmp_path / "xlm").get_config() == xlm_roberta.get_config()
-    camembert.save_preset(tmp_path / "camembert")
-    assert SentencePieceTokenizer.from_preset(tmp_path / "camembert").get_config() == camembert.get_config()
     with error_names(FileExistsError, "sentencepiece.bpe.model", "overwrite"):
         xlm_roberta.save_preset(tmp_path / "xlm")
     (tmp_path / "xlm/tokenizer_config.json").write_text('{"tokenizer_class": "T5TokenizerFast"}')
     with error_names(ValueError, "tokenizer_config.json", "T5Tokenizer", "AlbertTokenizer"):
         SentencePieceTokenizer.from_preset(tmp_path / "xlm")
-
-
-@pytest.mark.slow
-def test_damaged_models(albert_model, untraced):
-    """A tokenizer that works, or an error that says which model is bad."""
-    model, generator, refused = albert_model.read_bytes(), random.Random(0), []
-    for _ in range(200):
-        damaged = bytearray(model)
-        for _ in range(generator.randrange(1, 4)):
-            damaged[generator.randrange(len(damaged))] = generator.choice((0, 1, 127, 255, generator.randrange(256)))
-        try:
-            SentencePieceTokenizer(bytes(damaged)).tokenize(["a b 12,"])
-        except ValueError as error:
-            refused.append(str(error))
-    assert 0 < len(refused) < 200
-    assert all(message.startswith("the model ") for message in refused)
 
 
 # -- The published model, real books, anything at all
@@ -206,10 +175,9 @@ def test_ids_of_the_original(shared_data, published_model, untraced):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_a_real_book(shared_data, published_model, setting):
+def test_a_real_book(shared_data, published_model):
     book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:500]
-    compare(published_model, setting, [*SENTENCES, *ODD_PIECES, *book])
+    compare(published_model, {}, [*SENTENCES, *ODD_PIECES, *book])
 
 
 @pytest.mark.slow
@@ -223,9 +191,9 @@ def test_arbitrary_unicode(published, texts):
 
 
 @pytest.mark.slow
-def test_ten_megabytes(published):
-    _, starts, ends = published.tokenize_with_offsets("hello wörld " * 800_000)
-    assert (starts[0], ends[-1]) == (0, 13 * 800_000 - 1)
+def test_a_megabyte(published):
+    _, starts, ends = published.tokenize_with_offsets("hello wörld " * 80_000)
+    assert (starts[0], ends[-1]) == (0, 13 * 80_000 - 1)
 
 
 # What transformers does otherwise: it drops U+0085, splits at U+001C to U+001F and U+000B as SentencePiece, not Python,
@@ -245,10 +213,5 @@ def test_same_as_hugging_face(shared_data, family, request, tmp_path):
     texts = [text for text in [*SENTENCES, *ODD_PIECES, *book] if not DIFFERENT.search(text)]
     texts = [text for text in texts if not any(token in text for token in ours.special_tokens.values())]
     assert len(texts) > 1300
-    ids = ours.tokenize(texts).to_list()
-    differ = [
-        (text, row)
-        for text, row in zip(texts, ids, strict=True)
-        if theirs(text, add_special_tokens=False)["input_ids"] != row
-    ]
-    assert differ == []
+    rows = zip(texts, ours.tokenize(texts).to_list(), theirs(texts, add_special_tokens=False)["input_ids"], strict=True)
+    assert [(text, row) for text, row, want in rows if row != want] == []

@@ -142,7 +142,7 @@ def test_same_as_hugging_face(directory, tokenizer, tmp_path):
     assert [text.decode() for text in tokenizer.detokenize(ids[:2]).numpy()] == texts[:2]
 
 
-def test_special_tokens_and_pairs(directory, tokenizer):
+def test_special_tokens_and_pairs(directory, tokenizer, untraced):
     library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
     theirs = library.Tokenizer.from_file(str(directory / "tokenizer.json"))
     aware = load_tokenizer(directory, special_tokens_in_text=True)

@@ -1,8 +1,5 @@
 """The graph tokenizer and the plain-Python reference give the same tokens and spans, whatever the text."""
 
-import os
-import subprocess
-import sys
 import unicodedata
 
 import hypothesis
@@ -118,14 +115,14 @@ def known_set(known):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_every_character(known, setting):
+def test_every_character(known, setting, untraced):
     setting = SETTINGS[setting]
     strip = setting.get("strip_accents", setting.get("lowercase", True))
     tokens = {char for char, _ in reference.normalize(known, setting.get("lowercase", True), strip)}
     tokens = sorted(tokens.union("abcde") - set(" \t\n\r"))
     tokenizer = WordPieceTokenizer(SPECIAL + tokens + ["##" + token for token in tokens], **setting)
-    # Every fifth for all settings but the one that most models have: each character then is in one of them at least.
-    chars = known if setting == {} else known[[*SETTINGS.values()].index(setting) :: 5]
+    # Every tenth for all settings but the one that most models have.
+    chars = known if setting == {} else known[[*SETTINGS.values()].index(setting) :: 10]
     for i in range(0, len(chars), 20_000):
         compare_word_tokens(tokenizer, [f"a{c}b {c}c d {c} e{c}" for c in chars[i : i + 20_000]])
 
@@ -136,7 +133,7 @@ def test_of_all_characters_none_hides_a_long_word(known):
 
 
 @pytest.mark.slow
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=80, deadline=None)
 @hypothesis.given(
     st.lists(st.text(st.sampled_from(NASTY + "abehinorstäéñ ") | st.characters(), max_size=40), max_size=4)
 )
@@ -144,40 +141,3 @@ def test_arbitrary_unicode(real_tokenizer, known_set, texts):
     texts = ["".join(filter(known_set.__contains__, text)) for text in texts]
     compare_word_tokens(real_tokenizer, texts)
     check_spans(real_tokenizer, texts)
-
-
-# -- Real vocabularies, a real book, and a process in another country
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["uncased", "cased", "multi_cased", "chinese"])
-def test_sentences_with_real_vocabularies(shared_data, name):
-    path = shared_data / f"vocabs/bert_{name}_vocab.txt"
-    tokenizer = WordPieceTokenizer(path, lowercase=name in ("uncased", "chinese"))
-    sizes = {"uncased": 30522, "cased": 28996, "multi_cased": 119547, "chinese": 21128}
-    assert tokenizer.vocabulary_size == sizes[name]
-    compare_word_tokens(tokenizer, SENTENCES)
-
-
-@pytest.mark.slow
-def test_a_real_book(shared_data, real_tokenizer):
-    book = shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt"
-    compare_word_tokens(real_tokenizer, book.read_text("utf-8").split("\n\n")[:1500])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
-def test_locale_does_not_matter(locale):
-    """ICU's lower-casing follows the process's locale, in which a Turkish I becomes a dotless ı."""
-    code = """
-import sys
-from keras_bert.text import WordPieceTokenizer
-tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "##\u0307", "##\u0300", "ì", "ĩ", "ı", "j", "į"]
-for strip in (True, False):
-    print(WordPieceTokenizer(tokens, strip_accents=strip).tokenize(["I İ Ì Ĩ Į i J ı", "é I"]).to_list())
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": locale}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
-    stripped, kept = result.stdout.splitlines()[-2:]
-    assert stripped == "[[5, 5, 5, 5, 5, 5, 11, 10], [1, 5]]"
-    assert kept == "[[5, 5, 6, 8, 9, 12, 5, 11, 10], [1, 5]]"

@@ -1,9 +1,6 @@
 """WordPieceTokenizer: options, offsets, detokenization, and every way TensorFlow runs it."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +9,6 @@ import tensorflow as tf
 from keras_bert import presets
 from keras_bert.text import WordPieceTokenizer
 
-from ..support import small
 from ..support.messages import error_names
 from ..support.small import SPECIAL, VOCABULARY
 from ..support.texts import SENTENCES
@@ -29,13 +25,7 @@ def test_ids_of_the_original(shared_data, real_tokenizer, untraced):
 
 def test_forms_of_input(tokenizer):
     want = tokenizer.tokenize(["hello world", "naïve"]).to_list()
-    for texts in (
-        np.array(["hello world", "naïve"]),
-        np.array(["hello world", "naïve"], dtype=object),
-        tf.constant(["hello world", "naïve"]),
-        ("hello world", "naïve"),
-        [b"hello world", "naïve".encode()],
-    ):
+    for texts in (np.array(["hello world", "naïve"]), ("hello world", "naïve"), [b"hello world", "naïve".encode()]):
         assert tokenizer.tokenize(texts).to_list() == want
     one = tokenizer.tokenize("hello world")
     assert one.dtype == tf.int32
@@ -58,13 +48,12 @@ def test_offsets_count_bytes_of_the_text_as_given(tokenizer):
     assert "".join(cut) == "CrèmeBRÛLÉE漢字🙂e\u0301ＡＢ"
 
 
-@pytest.mark.parametrize("limit", [5, 200, *(pytest.param(limit, marks=pytest.mark.slow) for limit in (1, 1500))])
+@pytest.mark.parametrize("limit", [1, 5, 200])
 def test_long_words(limit, untraced):
     """The limit counts characters after normalization; the op beneath counts bytes."""
     tokenizer = WordPieceTokenizer(WORDS, max_chars_per_word=limit, strip_accents=False)
     lengths = [limit - 1, limit, limit + 1, 2 * limit, 5 * limit]
-    chars = "aжé中" if limit < 1000 else "ж"  # the reference takes the square of the length
-    words = [char * length for char in chars for length in lengths]
+    words = [char * length for char in "aжé中" for length in lengths]
     mixed = ["ab" * (limit // 2) + "ж" * (limit - limit // 2 * 2), "\u200b".join("ж" * limit), "a" * limit + "中" + "b"]
     compare_word_tokens(
         tokenizer, [*words, *mixed, " ".join(words), "a " + "ж" * (limit + 1) + "," + "b" * limit, "", "é" * limit]
@@ -73,6 +62,13 @@ def test_long_words(limit, untraced):
     compare_word_tokens(
         stripping, ["á" * limit, "á" * (limit + 1), "a\u0301" * limit + " b", "a\u0301" * (limit + 1) + " b"]
     )
+
+
+def test_words_that_are_longer_than_regular_expressions_count(untraced):
+    tokenizer = WordPieceTokenizer(WORDS, max_chars_per_word=1500)
+    for char in "aж":
+        rows = tokenizer.tokenize([char * 1500, char * 1501]).to_list()
+        assert [len(rows[0]), rows[1]] == [1500, [tokenizer.unk_token_id]]
 
 
 def test_special_tokens_in_text(tokenizer, untraced):
@@ -96,19 +92,12 @@ def test_special_tokens_in_text(tokenizer, untraced):
         aware.tokenize_with_offsets([b"a", b"[MASK] b [MASK]", b"[MASK] \xff"])
 
 
-def test_empty_text_is_fine(untraced):
-    preprocessor = small.preprocessor()
-    for text in ("", "   ", "\x00"):
-        assert preprocessor([text])["input_mask"].numpy().sum() == 2
-    assert preprocessor([])["input_word_ids"].shape == (0, 3)
-    assert preprocessor(("", ""))["input_type_ids"].numpy().tolist() == [0, 0, 1]
-
-
-@pytest.mark.parametrize("content", ["{} \n", "\r\n{}", "{}\r\n", "\ufeff{}\n"])
-def test_harmless_differences_of_the_file(content, tmp_path):
-    separator = "\r\n" if "\r" in content else "\n"
-    (tmp_path / "vocab.txt").write_bytes(content.strip(" \r\n").format(separator.join([*SPECIAL, "a"])).encode())
-    assert WordPieceTokenizer(tmp_path / "vocab.txt").vocabulary == [*SPECIAL, "a"]
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_harmless_differences_of_the_file(end, tmp_path):
+    content = end.join([*SPECIAL, "a"])
+    for text in (content, content + end, "\ufeff" + content):
+        (tmp_path / "vocab.txt").write_bytes(text.encode())
+        assert WordPieceTokenizer(tmp_path / "vocab.txt").vocabulary == [*SPECIAL, "a"]
 
 
 def test_a_token_of_white_space_is_in_no_text(untraced):
@@ -148,67 +137,10 @@ def test_detokenize_forms(tokenizer):
     assert tokenizer.detokenize(tf.cast(ids, tf.int64)).numpy().tolist() == want
     assert tokenizer.detokenize(ids[0]).numpy() == want[0]
     assert tokenizer.detokenize([]).numpy() == b""
+    assert tf.function(tokenizer.detokenize)(ids).numpy().tolist() == want
     film, ending = (tokenizer.vocabulary.index(token) for token in ("film", "##ing"))
     assert tokenizer.detokenize([2, film, 4, 1, 3]).numpy() == b"film [MASK] [UNK]"
     assert tokenizer.detokenize([ending, film]).numpy() == b"ing film"
-
-
-def test_detokenize_ids_outside_the_vocabulary(tokenizer):
-    size = tokenizer.vocabulary_size
-    for ids, bad in (([[0, size]], size), ([-1], -1)):
-        with error_names(ValueError, "vocabulary", size - 1, bad):
-            tokenizer.detokenize(ids)
-
-
-@pytest.mark.parametrize("ids", [[[[1]]], 3, [1.5], tf.constant([1.5]), tf.constant(["a"])])
-def test_detokenize_refuses_other_things(tokenizer, ids):
-    with pytest.raises((ValueError, TypeError)):
-        tokenizer.detokenize(ids)
-
-
-class Text(tf.Module):
-    """A module to save, with the signature of a served model."""
-
-    def __init__(self, tokenizer):
-        super().__init__()
-        batch = tf.TensorSpec([None], tf.string)
-        self.tokenize = tf.function(tokenizer.tokenize_with_offsets, input_signature=[batch])
-        self.again = tf.function(lambda s: tokenizer.detokenize(tokenizer.tokenize(s)), input_signature=[batch])
-
-
-@pytest.mark.slow
-def test_every_way_of_running_gives_the_same(tokenizer, tmp_path):
-    eager = [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(SENTENCES)]
-    module = Text(tokenizer)
-    assert [ragged.to_list() for ragged in module.tokenize(tf.constant(SENTENCES))] == eager
-
-    rows = tf.data.Dataset.from_tensor_slices(SENTENCES)
-    batched = next(iter(rows.batch(len(SENTENCES)).map(tokenizer.tokenize_with_offsets)))
-    assert [ragged.to_list() for ragged in batched] == eager
-    assert [ids.numpy().tolist() for ids in rows.map(tokenizer.tokenize)] == eager[0]
-
-    tf.saved_model.save(module, str(tmp_path / "model"))
-    (tmp_path / "model").rename(tmp_path / "moved")
-    (tmp_path / "texts.json").write_text(json.dumps(SENTENCES))
-    code = """
-import json, sys
-sys.modules["keras_bert"] = None  # whoever serves the model does not have it
-import tensorflow as tf, tensorflow_text
-model = tf.saved_model.load("moved")
-texts = tf.constant(json.load(open("texts.json")))
-print(json.dumps([ragged.to_list() for ragged in model.tokenize(texts)]))
-print(json.dumps([text.decode() for text in model.again(texts).numpy()]))
-try:
-    model.tokenize(tf.constant([b"fine", b"\\xff"]))
-except tf.errors.InvalidArgumentError as error:
-    print("not valid UTF-8" in str(error) and "[1]" in str(error))
-"""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", code]
-    lines = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True).stdout.splitlines()
-    assert json.loads(lines[0]) == eager
-    assert json.loads(lines[1]) == [text.decode() for text in tokenizer.detokenize(eager[0]).numpy()]
-    assert lines[2] == b"True"
 
 
 def test_made_while_a_graph_is_traced():
@@ -240,14 +172,14 @@ def test_preset_round_trip(tmp_path):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("setting", [{}, {"lowercase": False}, {"strip_accents": False}, {"split_on_cjk": False}])
-def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path):
+def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path, untraced):
     transformers = pytest.importorskip("transformers")
     tokenizer = WordPieceTokenizer(vocabulary, max_chars_per_word=100, **setting)
     tokenizer.save_preset(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     # They lower-case character by character, and so give no Greek word in capitals its small final sigma.
-    for text in (text for text in SENTENCES if "Σ" not in text):
-        assert tokenizer.tokenize(text).numpy().tolist() == theirs(text, add_special_tokens=False)["input_ids"]
+    texts = [text for text in SENTENCES if "Σ" not in text]
+    assert tokenizer.tokenize(texts).to_list() == theirs(texts, add_special_tokens=False)["input_ids"]
 
 
 @pytest.mark.parity
@@ -266,9 +198,9 @@ def test_same_ids_and_spans_as_hugging_face_tokenizers(shared_data, vocabulary):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["hello wörld " * 800_000, "é" * 5_000_000], ids=["words", "one word"])
-def test_ten_megabytes(real_tokenizer, text):
+@pytest.mark.parametrize("text", ["hello wörld " * 80_000, "é" * 500_000], ids=["words", "one word"])
+def test_a_megabyte(real_tokenizer, text):
     ids, starts, ends = real_tokenizer.tokenize_with_offsets(text)
     assert starts[0] == 0
     assert ends[-1] == len(text.rstrip().encode())
-    assert len(ids) == (1_600_000 if " " in text else 1)
+    assert len(ids) == (160_000 if " " in text else 1)

@@ -134,8 +134,8 @@ def test_the_published_mpnet(shared_data, name, tmp_path):
         assert theirs("Hello", "it is")["input_ids"] == packed
 
 
-@pytest.mark.parametrize("lowercase", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_added_tokens(lowercase, tmp_path):
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_added_tokens(lowercase, tmp_path, untraced):
     """They are found anywhere in normalized text, as in Hugging Face's tokenizers."""
     library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
     vocabulary = [*dict.fromkeys((*VOCABULARY, *ADDED))]
@@ -201,7 +201,7 @@ def test_added_tokens_of_older_versions(is_special, tmp_path):
         (("normalizer",), {"handle_chinese_chars": False}),
     ],
 )
-def test_same_ids_as_hugging_face(keys, changes, tmp_path):
+def test_same_ids_as_hugging_face(keys, changes, tmp_path, untraced):
     """Whole sequences, single and in pairs."""
     tokenizers = pytest.importorskip("tokenizers")
     write(tmp_path, *keys, **changes)
