@@ -4,6 +4,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from click.testing import Result
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder
@@ -24,6 +25,22 @@ def _each_model_loaded_once():  # and only for the tests in this folder
             patch.setattr(model, "from_preset", functools.cache(model.from_preset))
         patch.setattr(tasks_table, "load_task", functools.cache(tasks_table.load_task))
         yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _untraced():
+    """Runs tf.functions eagerly: tracing takes longer than a few calls."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def traced():
+    """Traces functions, as a process does: for many steps, and for numbers like a process's to the last bit."""
+    tf.config.run_functions_eagerly(False)
+    yield
+    tf.config.run_functions_eagerly(True)
 
 
 @pytest.fixture

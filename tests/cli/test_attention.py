@@ -1,7 +1,5 @@
 """keras-bert attention: what it writes, and what it refuses."""
 
-import json
-import shutil
 import sys
 
 import pytest
@@ -12,7 +10,6 @@ from keras_bert.visualize import attention
 from ..support.data import ROOT
 
 TEXTS = ("the film", "it </script><script>was</script> good")
-GOLDEN = ROOT / "tests/golden"
 
 
 def test_page(run, small_preset, tmp_path):
@@ -24,37 +21,24 @@ def test_page(run, small_preset, tmp_path):
     assert result.stdout == f"{path}: 2 layers of 4 heads, {len(view.weights.tokens)} tokens\n"
 
 
-def test_picture(run, fails, tmp_path):
+def test_picture_of_one_head_and_of_all(run, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "attention.png"
     run("attention", TEXTS[0], "--output", path, "--layer", "1", "--head", "3")
     one = path.read_bytes()
     assert one.startswith(b"\x89PNG")
-    assert fails("attention", TEXTS[0], "-o", path).endswith(
-        "exists; replace it with --overwrite, or choose another name"
-    )
-    assert path.read_bytes() == one
     run("attention", TEXTS[0], "-o", path, "--overwrite")
     assert path.read_bytes() != one
 
 
-def test_mistakes(run, fails, tmp_path, monkeypatch):
+def test_mistakes(fails, tmp_path, monkeypatch):
     def refused(*arguments, name="attention.html"):
         message = fails("attention", *arguments, "--output", tmp_path / name)
-        assert not list(tmp_path.glob("*attention*"))
+        assert not list(tmp_path.iterdir())
         return message
 
-    for name in ("attention.pdf", "attention", "-"):
-        assert "choose a name that ends in .html or .png" in refused("a", name=name)
     assert refused("film " * 47).startswith("the text is 49 tokens long, 2 special tokens included")
     assert refused("a", "--head", "4") == "head is 4, but this model has the heads 0 to 3"
-    assert "nowhere" in refused("a", "--preset", "nowhere")
-    assert "vocab.txt" in refused("a", "--preset", GOLDEN / "tiny-bert")
-    other = tmp_path / "other"
-    shutil.copytree(GOLDEN / "tiny-bert", other)
-    (other / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    assert "gpt2" in refused("a", "--preset", other)
-    assert refused("a\udcff").startswith("argument 1 is not UTF-8")
-    run("attention", "a", exit_code=2)  # no --output
+    assert "vocab.txt" in refused("a", "--preset", ROOT / "tests/golden/tiny-bert")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert refused("a", name="attention.png").startswith("this needs matplotlib: pip install")

@@ -39,24 +39,17 @@ def test_encode_json_lines(run, vectors):
     np.testing.assert_array_equal(np.float32([row["vector"] for row in rows]), vectors)
 
 
-@pytest.mark.parametrize("texts_at_a_time", [2, 100])
-def test_encode_npy_is_the_same_for_any_chunks(run, vectors, tmp_path, monkeypatch, texts_at_a_time):
-    monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", texts_at_a_time)
-    path = tmp_path / "vectors.npy"
-    assert run("encode", "--output", path, input=lines()).output == ""
-    written = np.load(path)
-    assert written.dtype == np.float32
-    np.testing.assert_allclose(written, vectors, rtol=0, atol=1e-6)
-
-
-def test_encode_text(run, vectors, tmp_path):
-    run("encode", "--output", tmp_path / "vectors.txt", input=lines())
-    np.testing.assert_array_equal(np.loadtxt(tmp_path / "vectors.txt", dtype=np.float32), vectors)
+@pytest.mark.parametrize(("name", "read"), [("vectors.npy", np.load), ("vectors.txt", np.loadtxt)])
+def test_encode_into_a_file_chunk_by_chunk(run, vectors, tmp_path, monkeypatch, name, read):
+    monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 2)
+    assert run("encode", "--output", tmp_path / name, input=lines()).output == ""
+    np.testing.assert_allclose(read(tmp_path / name), vectors, rtol=0, atol=1e-6)
 
 
 def test_encode_no_texts(run, tmp_path):
     run("encode", "--output", tmp_path / "none.npy", input=b"")
-    assert np.load(tmp_path / "none.npy").shape == (0, 32)
+    written = np.load(tmp_path / "none.npy")
+    assert (written.shape, written.dtype) == ((0, 32), np.float32)
 
 
 def test_encode_hands_on_each_chunk_before_it_reads_the_next(run, monkeypatch):
@@ -66,14 +59,10 @@ def test_encode_hands_on_each_chunk_before_it_reads_the_next(run, monkeypatch):
 
 
 def test_encode_says_how_many_texts_were_cut(run):
-    result = run("encode", "word " * 600, "short")
+    result = run("encode", "word " * 600, "short", "--batch-tokens", "512")
     assert len(result.stdout.splitlines()) == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("Warning: texts cut to 48 tokens")
-
-
-def test_encode_batch_tokens(run):
-    run("encode", "a", "--batch-tokens", "512")
 
 
 @pytest.fixture(scope="module")
@@ -183,20 +172,12 @@ def test_similarity_of_the_best_pairs(run, vectors):
     assert result == "".join(f"{pairs[i, j]:.3f}\t{TEXTS[i]}\t{TEXTS[j]}\n" for i, j in sorted(best[:4]))
 
 
-def test_similarity_writes_no_huge_table_unasked(run, fails, tmp_path):
-    many = lines(["a"] * 1001)
+def test_similarity_writes_no_huge_table_unasked(run, fails, monkeypatch):
+    monkeypatch.setattr("keras_bert.cli.similarity._MOST_TEXTS", 3)
     for output_format in ("text", "jsonl"):
-        message = fails("similarity", "--format", output_format, input=many)
-        assert message.startswith(
-            "1,001 texts make 500,500 pairs; choose some with --top-k or --threshold, or write the"
-        )
-    assert run("similarity", "--top-k", "1", input=many).stdout == "1.000\ta\ta\n"
-    message = fails("similarity", "a", "b", "--top-k", "1", "--output", tmp_path / "matrix.npy")
-    assert message.startswith("--top-k and --threshold write pairs, not the matrix of npy")
-
-
-def test_similarity_of_less_than_two(fails):
-    assert fails("similarity", input=b"") == "a comparison needs two texts, but there are 0"
+        message = fails("similarity", "--format", output_format, *"aaaa")
+        assert message.startswith("4 texts make 6 pairs; choose some with --top-k or --threshold, or write the")
+    assert run("similarity", "--top-k", "1", *"aaaa").stdout == "1.000\ta\ta\n"
 
 
 # Those that write directories, read them, or wait for requests have tests of their own.

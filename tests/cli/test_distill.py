@@ -16,23 +16,24 @@ from ..support.messages import assert_names
 
 
 @pytest.mark.slow
-def test_a_classifier(run, untrained, table, tmp_path):
+def test_a_classifier(run, traced, untrained, table, tmp_path):
     teacher, student = tmp_path / "teacher", tmp_path / "student"
     result = run("finetune", "classify", *columns(table), "--preset", untrained, "--output", teacher, *QUICK)
     assert result.stdout == "accuracy\t1.0000\n"
     command = ("distill", "classify", "--teacher", teacher, "--num-layers", "1", *columns(table), "--output", student)
-    result = run(*command, *QUICK, "--temperature", "3")
+    settings = (*QUICK, "--dtype", "mixed_bfloat16", "--temperature")
+    result = run(*command, *settings, "3")
     assert result.stdout == "accuracy\t1.0000\n"
     report = (tmp_path / "student/report.md").read_text()
     for line in (f"| preset | {teacher} |", "| num_layers | 1 |", "| temperature | 3.0 |"):
         assert line in report
     assert BertClassifier.from_preset(student).classify(["good great"])[0]["label"] == "praise"
 
-    again = run(*command, *QUICK, "--temperature", "3")  # it is over
+    again = run(*command, *settings, "3")  # it is over
     assert again.stdout == result.stdout
     assert "is finished, after epoch 4 of 4; nothing is trained" in again.stderr
     assert "loss" not in again.stderr
-    other = run(*command, *QUICK, "--temperature", "4", exit_code=2)
+    other = run(*command, *settings, "4", exit_code=2)
     assert "a finished run with other temperature (3.0, now 4.0)" in other.stderr
 
 

@@ -73,4 +73,3 @@ def test_mistakes(run, fails, model, untrained):
     cut = run("fill", model, "cat " * 20 + "[MASK]", exit_code=2)  # warned of, too
     assert "only 0 in the 16 tokens that are read" in cut.stderr.splitlines()[-1]
     assert "has no masked language modeling head" in fails("fill", untrained, "the [MASK]")
-    assert "neither a directory nor a known preset" in fails("fill", "nowhere", "the [MASK]")

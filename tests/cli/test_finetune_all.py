@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertReranker, BertSentenceEncoder
+from keras_bert import BertQuestionAnswerer, BertReranker, BertSentenceEncoder
 
 from ..support import small
 from ..support.commands import KINDS, QUICK, columns, json_lines
@@ -19,44 +19,7 @@ from ..support.processes import HANGS, wait_for
 pytestmark = pytest.mark.slow
 
 
-def test_what_is_trained_and_how(run, untrained, table, tmp_path, monkeypatch):
-    """Everything reaches `fine_tune` and the report; the evaluation examples are answered once when all is over."""
-    classified = []
-    classify = BertClassifier.classify
-    monkeypatch.setattr(
-        BertClassifier,
-        "classify",
-        lambda *given, **settings: classified.append(classify(*given, **settings)) or classified[-1],
-    )
-    options = ("--class-weight", "praise=0", "--class-weight", "blame=2", "--batch-tokens", "64", "--lora-rank", "2")
-    model = tmp_path / "model"
-    quick = ("--epochs", "2", "--learning-rate", "5e-2")
-    run("finetune", "classify", *columns(table), "--preset", untrained, "--output", model, *options, *quick)
-    assert len(classified) == 2 + 1
-    assert {answer["label"] for answer in classified[-1]} == {"blame"}  # the other class counts for nothing
-    report = (model / "report.md").read_text()
-    for line in ("| class_weight | {'praise': 0.0, 'blame': 2.0} |", "| batch_tokens | 64 |", "| lora_rank | 2 |"):
-        assert line in report
-    before, after = (BertEncoder.from_preset(each) for each in (untrained, model))
-    np.testing.assert_array_equal(
-        before.embeddings.word_embeddings.embeddings, after.embeddings.word_embeddings.embeddings
-    )
-    assert not np.array_equal(before.blocks[0].attention.qkv.kernel, after.blocks[0].attention.qkv.kernel)
-
-
-def test_mixed_precision(run, untrained, table, tmp_path):
-    """A run goes on with the same type only: with another, it would not end with the same weights."""
-    model, student = tmp_path / "model", tmp_path / "student"
-    learn = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", model, *QUICK)
-    teach = ("distill", "classify", *columns(table), "--teacher", model, "--num-layers", "1", "--output", student)
-    for command in ((*learn, "--dtype", "mixed_float16"), (*teach, *QUICK, "--dtype", "mixed_bfloat16")):
-        result = run(*command)
-        assert result.stdout == "accuracy\t1.0000\n"
-    refused = run(*learn, exit_code=2)
-    assert "a finished run with other dtype ('mixed_float16', now 'float32')" in refused.stderr
-
-
-def test_pairs_and_numbers(run, untrained, tmp_path):
+def test_pairs_and_numbers(run, traced, untrained, tmp_path):
     generator = np.random.default_rng(0)
     words = KINDS["blame"] + KINDS["praise"]
     rows = [generator.choice(words, 2).tolist() for _ in range(64)]
@@ -138,7 +101,7 @@ def test_tag(run, untrained, tmp_path):
     assert (entity["text"], entity["label"], entity["start"], entity["end"]) == ("good", "praise", 4, 8)
 
 
-def test_answer(run, untrained, tmp_path):
+def test_answer(run, traced, untrained, tmp_path):
     generator = np.random.default_rng(0)
     questions = []
     for i in range(64):
@@ -162,7 +125,7 @@ def test_answer(run, untrained, tmp_path):
 
 
 @pytest.mark.timing
-def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
+def test_an_interrupted_run_goes_on(run, start, traced, untrained, table, tmp_path):
     def command(name):
         settings = ("--preset", untrained, "--epochs", "8", "--batch-size", "2", "--learning-rate", "1e-4")
         return "finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name)
@@ -190,53 +153,63 @@ def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
     assert models[0] == models[1]
 
 
-def test_embed(run, untrained, tmp_path):
+@pytest.fixture(scope="module")
+def questions():
+    """Rows of a query and the same words in another order."""
     generator = np.random.default_rng(0)
-    words = small.WORDS.split()
-    queries = [" ".join(generator.choice(words, 4)) for _ in range(48)]
-    rows = [{"question": query, "context": " ".join(generator.permutation(query.split()))} for query in queries]
-    path, model = tmp_path / "train.jsonl", tmp_path / "model"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = ("--query-column", "question", "--positive-column", "context", "--matryoshka-dims", "32,8")
-    command = ("--train", path, "--eval", path, "--preset", untrained, "--output", model, *options, *QUICK)
-    result = run("finetune", "embed", *command)
+    queries = [" ".join(generator.choice(small.WORDS.split(), 4)) for _ in range(48)]
+    return [{"question": query, "context": " ".join(generator.permutation(query.split()))} for query in queries]
+
+
+QUESTIONS = ("--query-column", "question", "--positive-column", "context")
+
+
+def write(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def test_embed(run, traced, untrained, questions, tmp_path):
+    path, model = write(tmp_path / "train.jsonl", questions), tmp_path / "model"
+    files = ("--train", path, "--eval", path, "--preset", untrained, "--output", model)
+    command = ("finetune", "embed", *files, *QUESTIONS, "--matryoshka-dims", "32,8", *QUICK)
+    result = run(*command)
     measures = dict(line.split("\t")[:2] for line in result.stdout.splitlines())
     assert list(measures) == ["ndcg@10", "mrr@10", "accuracy@1", "recall@10"]
     assert float(measures["ndcg@10"]) > 0.8
-    report = (tmp_path / "model" / "report.md").read_text()
+    report = (model / "report.md").read_text()
     assert "| query_column | question |" in report
     assert "| matryoshka_dims | (32, 8) |" in report
-    assert run("finetune", "embed", *command).stdout == result.stdout  # the run is finished
-    vectors = BertSentenceEncoder.from_preset(model, truncate_dim=8).encode([rows[0]["question"], rows[0]["context"]])
+    assert run(*command).stdout == result.stdout  # the run is finished
+    vectors = BertSentenceEncoder.from_preset(model, truncate_dim=8).encode([*questions[0].values()])
     assert vectors[0] @ vectors[1] > 0.8
 
-    (tmp_path / "scored.tsv").write_text(
-        "".join(
-            f"{row['question']}\t{row['context'] if i % 2 else queries[i - 1]}\t{i % 2}\n" for i, row in enumerate(rows)
-        )
-    )
+
+def test_embed_with_scores_and_with_negatives(run, untrained, questions, tmp_path):
+    others = [questions[i - 1]["question"] for i in range(len(questions))]
+    command = ("finetune", "embed", "--preset", untrained, "--epochs", "1", "--output")
+    scored = [
+        f"{row['question']}\t{row['context'] if i % 2 else other}\t{i % 2}\n"
+        for i, (row, other) in enumerate(zip(questions, others, strict=True))
+    ]
+    (tmp_path / "scored.tsv").write_text("".join(scored))
     options = ("--query-column", "1", "--positive-column", "2", "--score-column", "3", "--no-header", "--loss", "angle")
     files = ("--train", tmp_path / "scored.tsv", "--eval-split", "0.5")
-    result = run("finetune", "embed", *files, "--preset", model, "--output", f"{model}-2", *options, *QUICK)
-    assert result.stdout.startswith("average_precision\t")
+    assert run(*command, tmp_path / "scored", *files, *options).stdout.startswith("average_precision\t")
 
-    triplets = [{**row, "wrong": queries[i - 1]} for i, row in enumerate(rows)]
-    (tmp_path / "triplets.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in triplets))
-    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    options = ("--query-column", "question", "--positive-column", "context", "--negative-column", "wrong")
-    options += ("--preset", model, "--epochs", "1", "--train", tmp_path / "triplets.jsonl")
+    triplets = [{**row, "wrong": other} for row, other in zip(questions, others, strict=True)]
+    train = ("--train", write(tmp_path / "triplets.jsonl", triplets), *QUESTIONS, "--negative-column", "wrong")
+    write(tmp_path / "pairs.jsonl", questions)
     for name, is_measured in (("triplets", True), ("pairs", False)):
-        files = ("--eval", tmp_path / f"{name}.jsonl", "--output", f"{model}-{name}")
-        result = run("finetune", "embed", *files, *options)
+        result = run(*command, tmp_path / name, *train, "--eval", tmp_path / f"{name}.jsonl")
         assert "\nrecall@10\t" in result.stdout
         assert ("\ntriplet_accuracy\t" in result.stdout) == is_measured
         assert (f"{name}.jsonl has no 'wrong': it measures pairs" in result.stderr) == (not is_measured)
 
-    scored = [{**row, "wrong": queries[i - 1], "good": 1.0, "bad": i / 48} for i, row in enumerate(rows)]
+    scored = [{**row, "good": 1.0, "bad": i / 48} for i, row in enumerate(triplets)]
     parquet.write_table(pa.Table.from_pylist(scored), tmp_path / "triplets.parquet")
-    options = ("--query-column", "question", "--positive-column", "context", "--negative-column", "wrong")
-    options += ("--score-column", "good", "--score-column", "bad", "--mini-batch-size", "3")
     files = ("--train", tmp_path / "triplets.parquet", "--eval", tmp_path / "triplets.parquet")
-    result = run("finetune", "embed", *files, "--preset", untrained, "--output", f"{model}-3", *options, *QUICK)
-    assert result.stdout.startswith("spearman\t0.")
-    assert "| mini_batch_size | 3 |" in (tmp_path / "model-3" / "report.md").read_text()
+    scores = ("--score-column", "good", "--score-column", "bad", "--mini-batch-size", "3")
+    result = run(*command, tmp_path / "several", *files, *train[2:], *scores)
+    assert result.stdout.startswith("spearman\t")
+    assert "| mini_batch_size | 3 |" in (tmp_path / "several" / "report.md").read_text()

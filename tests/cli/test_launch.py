@@ -45,13 +45,13 @@ def test_misuse_ends_all(launch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed(launch, untrained, table, tmp_path):
-    def command(name, *last):
-        settings = ("--preset", untrained, "--epochs", "3", "--batch-size", "8", "--learning-rate", "1e-3")
-        arguments = ("finetune", "classify", *columns(table), *settings, "--output", tmp_path / name)
-        return launch("--", *arguments, *last)
-
-    process = command("broken", "--overwrite")  # the first time only
+def test_a_worker_is_killed(run, launch, untrained, table, tmp_path):
+    """The run ends as one of a single process does. A teacher is read when the processes know of one another."""
+    teacher = tmp_path / "teacher"
+    run("finetune", "classify", *columns(table), "--preset", untrained, "--epochs", "1", "--output", teacher)
+    settings = ("--epochs", "3", "--batch-size", "8", "--learning-rate", "1e-3")
+    command = ("distill", "classify", "--teacher", teacher, "--num-layers", "1", *columns(table), *settings, "--output")
+    process = launch("--", *command, tmp_path / "broken", "--overwrite")  # the first time only
     wait_for(lambda: (tmp_path / "broken/training/state.safetensors").exists(), process)
     psutil.Process(process.pid).children()[1].kill()
     output, said = told_by(process)
@@ -61,27 +61,14 @@ def test_a_worker_is_killed(launch, untrained, table, tmp_path):
     assert said.count(f"[0] resuming the run in {tmp_path}/broken after") == 1
     assert said.count("training on 2 devices of 2 processes") == 4
     assert output.startswith("[0] accuracy")
-    process = command("unbroken")
-    output, said = told_by(process)
-    assert process.returncode == 0, said
     assert "[0] epoch 3 of 3: loss" in said
     assert "[1] epoch" not in said
-    broken, unbroken = (load_file(tmp_path / name / "model.safetensors") for name in ("broken", "unbroken"))
-    assert set(broken) == set(unbroken)
-    for name, expected in unbroken.items():
-        np.testing.assert_allclose(broken[name], expected, atol=1e-5, err_msg=name)
-
-
-@pytest.mark.slow
-def test_a_student(run, launch, untrained, table, tmp_path):
-    """Its teacher is read when the processes know of one another, not before."""
-    teacher, student = tmp_path / "teacher", tmp_path / "student"
-    run("finetune", "classify", *columns(table), "--preset", untrained, "--epochs", "1", "--output", teacher)
-    arguments = ("--teacher", teacher, "--num-layers", "1", *columns(table), "--epochs", "1", "--output", student)
-    process = launch("--restarts", "0", "--", "distill", "classify", *arguments)
-    output, said = told_by(process)
-    assert process.returncode == 0, said
-    assert output.startswith("[0] accuracy")
+    run(*command, tmp_path / "alone")
+    broken, alone = (load_file(tmp_path / name / "model.safetensors") for name in ("broken", "alone"))
+    assert set(broken) == set(alone)
+    for name, expected in alone.items():
+        if not name.endswith("key.bias"):  # whose gradient is zero but for rounding
+            np.testing.assert_allclose(broken[name], expected, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ TEXTS = ["the cat sat on the mat", "a very long story about a river", "good"]
 
 
 @pytest.fixture(autouse=True)
-def _a_model_for_each_command(monkeypatch):
-    """A precision stays with its model, which the other tests share."""
+def _a_model_for_each_command(monkeypatch, traced):
+    """A precision stays with its model, which the other tests share, and is one of graphs."""
     monkeypatch.setattr(BertSentenceEncoder, "from_preset", BertSentenceEncoder.from_preset.__wrapped__)
 
 
@@ -42,24 +42,23 @@ def test_own_texts(run, tmp_path):
     assert run("encode", *TEXTS, "--precision", "int8").stdout != result.stdout
 
 
-def test_ranges_that_a_preset_keeps(run, small_preset, tmp_path):
-    model = BertSentenceEncoder.from_preset(small_preset)
+def test_ranges_that_a_preset_keeps(run, untrained, tmp_path):
+    model = BertSentenceEncoder.from_preset(untrained)
     model.set_precision("int8", TEXTS)
     model.save_preset(tmp_path / "kept")
     result = run("encode", *TEXTS, "--preset", tmp_path / "kept", "--precision", "int8", small=False)
     assert result.stderr == ""
-    layers = f"int8           all {model.encoder.config.num_layers} layers"
-    assert run("summary", tmp_path / "kept").stdout.splitlines()[-1] == layers
-    assert "int8" not in run("summary", small_preset).stdout
-    told = run("summary", small_preset, "--precision", "int8")
+    assert run("summary", tmp_path / "kept").stdout.splitlines()[-1] == "int8           all 1 layers"
+    assert "int8" not in run("summary", untrained).stdout
+    told = run("summary", untrained, "--precision", "int8")
     assert told.stdout.splitlines()[-1].startswith("int8           ")
     assert "a few built-in sentences" in told.stderr
 
 
-def test_layers_that_are_left_out_are_told(run, small_preset, tmp_path, monkeypatch):
+def test_layers_that_are_left_out_are_told(run, untrained, monkeypatch):
     monkeypatch.setattr("keras_bert.inference.precision._LEAST_COSINE", 1.1)  # never reached
-    result = run("summary", small_preset, "--precision", "int8")
-    assert result.stdout.splitlines()[-1] == "int8           0 of 2 layers, without 1, 2, which lose too much"
+    result = run("summary", untrained, "--precision", "int8")
+    assert result.stdout.splitlines()[-1] == "int8           0 of 1 layers, without 1, which lose too much"
 
 
 @pytest.mark.slow

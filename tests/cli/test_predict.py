@@ -50,18 +50,17 @@ def test_lines_and_json_lines(run, fails, classifier, tmp_path):
     lines = json_lines(run("predict", classifier, input="\n".join(texts).encode()).stdout)
     answers = tasks_table.load_task(Path(classifier)).classify(texts)
     assert lines == [{"text": text, **answer} for text, answer in zip(texts, answers, strict=True)]
-    for name in ("texts.jsonl", "TEXTS.NDJSON"):
-        path = tmp_path / name
-        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-        told = fails("predict", classifier, "--file", path)
-        assert told.startswith(f"{path}: 1 of 3 rows cannot be used: line 2: text is empty")
-        result = run("predict", classifier, "--file", path, "--skip-bad")
-        assert "1 of 3 rows are left out: line 2: text is empty" in result.stderr
-        rows = json_lines(result.stdout)
-        assert [(row["text"], row["label"]) for row in rows] == [(each["text"], each["label"]) for each in lines[::2]]
+    path = tmp_path / "TEXTS.NDJSON"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    told = fails("predict", classifier, "--file", path)
+    assert told.startswith(f"{path}: 1 of 3 rows cannot be used: line 2: text is empty")
+    result = run("predict", classifier, "--file", path, "--skip-bad")
+    assert "1 of 3 rows are left out: line 2: text is empty" in result.stderr
+    rows = json_lines(result.stdout)
+    assert [(row["text"], row["label"]) for row in rows] == [(each["text"], each["label"]) for each in lines[::2]]
 
 
-def test_tables_and_arguments(run, fails, classifier, tmp_path):
+def test_tables_and_arguments(run, classifier, tmp_path):
     """Other columns are handed on, and nothing is lost if an answer has the name of a column."""
     rows = [("bad, bad", "x", "1"), ("great", "y", "2")]
     answers = tasks_table.load_task(Path(classifier)).classify([text for text, _, _ in rows])
@@ -82,9 +81,6 @@ def test_tables_and_arguments(run, fails, classifier, tmp_path):
     ]
     (one,) = run("predict", classifier, "great").stdout.splitlines()
     assert json.loads(one)["label"] == answers[1]["label"]
-    table.write_text("text\ngood\na,b\n")
-    told = f"{table}: 1 of 2 rows cannot be used: line 3: 2 cells instead of 1. Fix the file, or leave them out with"
-    assert fails("predict", classifier, "--file", table).startswith(told)
 
 
 @pytest.mark.parametrize("end", ["csv", "tsv", "jsonl"])
@@ -96,16 +92,6 @@ def test_the_name_of_the_output_decides_its_format(run, classifier, tmp_path, en
     rows = [row for _, row in read_rows(path, end, header=True).rows]
     as_texts = [[each if isinstance(each, str) else json.dumps(each) for each in row.values()] for row in answers]
     assert rows == (answers if end == "jsonl" else as_texts)
-
-
-def test_formats_that_are_not_written_are_refused_before_any_work(fails, classifier, table, tmp_path):
-    for end, name in {"parquet": "parquet", "JSON": "json", "xlsx": "xlsx", "txt": "text", "npy": "npy"}.items():
-        told = f"answers.{end}: predict does not write {name}; choose a name that ends in "
-        told += ".jsonl or .ndjson or .csv or .tsv"
-        assert fails("predict", classifier, "--output", f"answers.{end}", "--file", "none.txt") == told
-    for command in (("mine", table), ("evaluate", classifier, table, "--errors", "a.csv"), ("similarity", "a", "b")):
-        option = "--report" if command[0] == "evaluate" else "--output"
-        assert f"a.parquet: {command[0]} does not write parquet" in fails(*command, option, "a.parquet")
 
 
 def test_what_a_table_of_answers_cannot_hold(run, fails, classifier, tmp_path):
@@ -152,13 +138,21 @@ def test_a_pre_trained_model_predicts_the_next_sentence(run, tmp_path):
     assert len(errors.read_text().splitlines()) == (3 - 2 * right if right < 1 else 0)
 
 
-def test_evaluate(run, classifier, table):
+def test_evaluate_measures_and_lists_what_is_answered_wrongly(run, classifier, table, tmp_path):
+    """Only these examples, with their lines."""
     rows = [line.split("\t") for line in Path(table).read_text().splitlines()[1:]]
     answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
-    right = sum(answer["label"] == label for answer, (_, label) in zip(answers, rows, strict=True))
-    result = run("evaluate", classifier, table, "--text-column", "1", "--label-column", "kind")
+    options = ("--text-column", "1", "--label-column", "kind", "--errors", tmp_path / "errors.jsonl")
+    result = run("evaluate", classifier, table, *options)
     measures = dict(line.split("\t") for line in result.stdout.splitlines())
-    assert measures["accuracy"] == f"{right / len(rows):.4f}"
+    wrong = [
+        {"line": line, "text": text, "label": label, "answer": answer["label"], "probability": answer["probability"]}
+        for line, ((text, label), answer) in enumerate(zip(rows, answers, strict=True), start=2)
+        if answer["label"] != label
+    ]
+    assert 0 < len(wrong) < len(rows)
+    assert json_lines((tmp_path / "errors.jsonl").read_text()) == wrong
+    assert measures["accuracy"] == f"{1 - len(wrong) / len(rows):.4f}"
     kinds = [label for _, label in rows]
     found = precision_recall_fscore_support(kinds, [answer["label"] for answer in answers], zero_division=0)
     for i, name in enumerate(sorted(set(kinds))):
@@ -166,23 +160,6 @@ def test_evaluate(run, classifier, table):
             assert measures[f"{kind} of {name}"] == f"{values[i]:.4f}"
         assert measures[f"support of {name}"] == str(kinds.count(name))
     assert measures["macro_f1"] == f"{np.mean(found[2]):.4f}"
-
-
-def test_errors(run, fails, classifier, table, tmp_path):
-    """The examples that are answered wrongly, and only these, with their lines."""
-    rows = [line.split("\t") for line in Path(table).read_text().splitlines()[1:]]
-    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
-    options = ("--text-column", "sentence", "--label-column", "kind", "--errors", tmp_path / "errors.jsonl")
-    run("evaluate", classifier, table, *options)
-    wrong = json_lines((tmp_path / "errors.jsonl").read_text())
-    expected = [
-        {"line": line, "text": text, "label": label, "answer": answer["label"], "probability": answer["probability"]}
-        for line, ((text, label), answer) in enumerate(zip(rows, answers, strict=True), start=2)
-        if answer["label"] != label
-    ]
-    assert 0 < len(wrong) < len(rows)
-    assert wrong == expected
-    assert "errors.jsonl exists" in fails("evaluate", classifier, table, *options)
 
 
 def write_reviews(path, rows, names):
@@ -210,8 +187,13 @@ def answered_and_other(classifier):
     return answer, next(label for label in KINDS if label != answer["label"])
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.xlsx", "a.csv.gz", "a.jsonl.gz"])
-@pytest.mark.parametrize("end", ["jsonl", "csv"])
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        *(("a.csv", "jsonl"), ("a.tsv", "csv"), ("a.jsonl", "csv"), ("a.parquet", "csv"), ("a.xlsx", "jsonl")),
+        *(("a.csv.gz", "csv"), ("a.jsonl.gz", "jsonl")),
+    ],
+)
 def test_errors_keep_all_columns_and_the_line_of_the_file(run, classifier, tmp_path, name, end):
     """Those named as what is written get a prefix, and rows that are left out are counted."""
     answer, label = answered_and_other(classifier)
@@ -307,7 +289,7 @@ def test_errors_of_questions_and_of_words(run, untrained, tmp_path):
     assert [row["line"] for row in csv.DictReader((tmp_path / "words.csv").open(newline=""))] == ["1", "5"]
 
 
-def test_report(run, fails, classifier, table, tmp_path):
+def test_report(run, classifier, table, tmp_path):
     """A page of what evaluate says, and of the worst answers, the most certain first; it is only texts."""
     path, html = tmp_path / "hostile.tsv", tmp_path / "report.html"
     path.write_text(Path(table).read_text() + "<script>alert(1)</script> bad\tpraise\n")
@@ -335,8 +317,6 @@ def test_report(run, fails, classifier, table, tmp_path):
     ]
     places = [page.index(each) for each in shown]
     assert places == sorted(places)
-    assert "report.html exists" in fails(*command, "--report", html)
-    run(*command, "--report", html, "--overwrite")
 
 
 def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_path, monkeypatch):

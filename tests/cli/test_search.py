@@ -124,12 +124,6 @@ def test_tables_of_hits_and_of_duplicates(run, folder):
     assert [[json.loads(cell) for cell in row] for row in cells] == [list(pair.values()) for pair in pairs]
 
 
-def test_mistakes(fails, folder):
-    (folder / "empty.txt").write_text("")
-    assert fails("index", "empty.txt", "--output", "films") == "empty.txt is empty"
-    assert not (folder / "films").exists()
-
-
 def test_mine(run, fails, folder, small_preset):
     (folder / "pairs.csv").write_text("question,context\ngood ?,good film\nthe bank ?,bank money\n")
     command = ("mine", "pairs.csv", "--query-column", "question", "--positive-column", "context", "--negatives", "2")
@@ -143,7 +137,6 @@ def test_mine(run, fails, folder, small_preset):
     found = json_lines((folder / "triplets.jsonl").read_text())
     assert found == [{**each, **_rounded(each)} for each in expected]
     assert sorted(path.name for path in folder.iterdir()) == ["films.csv", "pairs.csv", "triplets.jsonl"]
-    assert fails(*command) == "triplets.jsonl exists; replace it with --overwrite, or choose another name"
     assert fails(*command, "--overwrite", "--negatives", "0") == "negatives is 0; expected 1 or more"
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import re
+import resource
 
 import pytest
 
@@ -11,8 +13,6 @@ from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
 
 from ..support.messages import assert_names
-
-COMMANDS = ["encode", "tokenize", "detokenize", "similarity"]
 
 
 def test_arguments_a_file_and_a_pipe_give_the_same(run, tmp_path):
@@ -48,15 +48,6 @@ def test_bytes_that_are_not_utf8(fails, tmp_path):
     assert fails("encode", input=b"\xff").startswith("standard input, line 1 is not UTF-8: bad byte 0xff at byte 0")
     # So Python passes on an argument's bytes that it cannot decode.
     assert fails("tokenize", "one", "caf\udce9").startswith("argument 2 is not UTF-8: bad byte 0xe9 at byte 3")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_arguments_and_a_file(fails, command):
-    assert fails(command, "1", "--file", "-") == "give texts as arguments or in --file, not both"
-
-
-def test_unreadable_files(fails, tmp_path):
-    assert fails("tokenize", "--file", tmp_path) == f"cannot read {tmp_path}: Is a directory"
 
 
 def test_a_preset_whose_package_is_missing(fails, monkeypatch):
@@ -181,6 +172,20 @@ def test_an_output_that_cannot_be_made(fails, tmp_path, command):
     (tmp_path / "texts.txt").write_text("good\n")
     arguments = (command, "--file", tmp_path / "texts.txt", "--output", "/proc/x.npy")
     assert fails(*arguments).endswith("/proc/x.npy: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("command", "output"), [(("export", "encoder", "--output"), "model"), (("encode", "a cat", "--output"), "a.jsonl")]
+)
+def test_a_file_that_cannot_be_written_to_its_end(fails, untrained, tmp_path, command, output):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        told = fails(*command, tmp_path / output, "--preset", untrained, exit_code=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert re.fullmatch(rf"{re.escape(str(tmp_path / output))}[^:]*: File too large", told)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):

@@ -72,6 +72,8 @@ WRITES_LINES = [
 ]  # fmt: skip
 _PRETRAIN = "pretrain texts.txt --vocab vocab.txt --size tiny --steps 1 --output new"
 _CLASSIFY = "finetune classify --train table.csv --text-column review"
+_RANK = "finetune rank --train pairs.csv --text-column query --text-pair-column positive --output new"
+_NAMES_FORMATS = (f"predict {_MODEL} text --output", "mine pairs.csv --output", "similarity a b --output")
 READS_LINES = [
     "encode", "project --output new", "tokenize", "detokenize", "similarity", "senses cat", "search empty",
     f"fill {_MODEL}", f"predict {_MODEL}",
@@ -89,6 +91,8 @@ DIRECTORIES = ("encoder", "preprocessor", "onnx", "openvino", "litert")
 WRONG = {  # a command -> what the message names
     # Paths.
     **{f"{command} --file nowhere.txt": "cannot read nowhere.txt" for command in READS_LINES},
+    **{f"{command} 1 --file -": "not both" for command in ("encode", "tokenize", "detokenize", "similarity")},
+    "tokenize --file empty": "cannot read empty: Is a directory",
     "embed nowhere.csv --output new": "nowhere.csv",
     "index nowhere.txt --output new": "nowhere.txt",
     "duplicates nowhere.txt": "nowhere.txt",
@@ -119,7 +123,7 @@ WRONG = {  # a command -> what the message names
     **{f"{command} --output exists.jsonl": "exists.jsonl exists" for command in (*WRITES_LINES, "search empty text")},
     **{f"{command} --output nowhere/new.jsonl": "cannot write nowhere/new.jsonl" for command in WRITES_LINES},
     "attention a --output exists.html": "exists.html exists",
-    "attention a --output new.gif": "new.gif",
+    **{f"attention a --output {name}": "ends in .html or .png" for name in ("new.gif", "new", "-")},
     "senses cat --file texts.txt --output new.gif": "new.gif",
     "evaluate all-MiniLM-L6-v2 table.csv --errors exists.jsonl": "exists.jsonl exists",
     "evaluate all-MiniLM-L6-v2 table.csv --report exists.html": "exists.html exists",
@@ -136,7 +140,14 @@ WRONG = {  # a command -> what the message names
     "vocab nowhere.txt --size 9 --output empty": "empty exists",
     f"{_CLASSIFY} --output empty": "empty exists and is not the directory of a run",
     "finetune tag --train words.conll --output empty": "empty exists and is not the directory of a run",
+    f"{_CLASSIFY} --output damaged": "of a run; choose another output, or start again with overwrite",
     _PRETRAIN.replace("new", "empty"): "empty exists and is not the directory of a run",
+    **{
+        f"{command} new.{end}": f"new.{end}: {command.split()[0]} does not write {end.lower()}"
+        for end in ("parquet", "JSON")
+        for command in (*_NAMES_FORMATS, f"evaluate {_MODEL} table.csv --report")
+    },
+    f"predict {_MODEL} text --output a.xlsx": "choose a name that ends in .jsonl or .ndjson or .csv or .tsv",
     # Columns.
     "embed table.csv --text-column Review --output new": "did you mean 'review'?",
     "embed rows.jsonl --text-column Review --output new": "Review",
@@ -191,15 +202,24 @@ WRONG = {  # a command -> what the message names
     "vocab texts.txt --kind bytepair --size 9 --output new.txt": "bytepair",
     "convert all-MiniLM-L6-v2 new --to nothing": "'nothing'",
     "export": "--check",
+    "export --check x encoder --output new": "give a command (",
     _PRETRAIN.replace("tiny", "gigantic"): "'gigantic'",
     f"{_PRETRAIN} --sequence-length 2": "2",
     f"{_CLASSIFY} --epochs 0 --output new": "epochs",
+    f"{_CLASSIFY} --learning-rate -1 --output new": "learning_rate is -1.0",
+    f"{_CLASSIFY} --batch-size 8 --batch-tokens 256 --output new": "batch_tokens",
+    f"{_CLASSIFY} --class-weight good --output new": "LABEL=NUMBER",
     f"{_CLASSIFY} --eval table.csv --validation-split 0.5 --output new": "validation",
     "finetune rank --train table.csv --score-column label --output new": "negative_column",
+    f"{_RANK} --negative-column a": "pairs.csv has no column 'a'; its columns are 'query', 'positive'",
+    f"{_RANK} --negative-column query --score-column a --score-column b --score-column c": "3 columns of scores for 2",
     "finetune rank --train table.csv --negative-column a --label-column label --output new": "label_column",
     "finetune rank --train table.csv --loss lambda --output new": "name the other texts of a row with negative_column",
     "finetune embed --train pairs.csv --score-column a --score-column b --output new": "columns of scores",
-    "finetune embed --train pairs.csv --matryoshka-dims a --output new": "--matryoshka-dims",
+    **{
+        f"finetune embed --train pairs.csv --matryoshka-dims {dims} --output new": f"dims is {dims}; expected"
+        for dims in ("a", "32,x", "0", ",")
+    },
     "finetune embed --train pairs.csv --query-prompt nothing --output new": "'nothing'",
     **{command.format(handle): text for command in TAKES_PRESET for handle, text in PRESETS.items()},
     **{command.format(handle): handle for command in TAKES_TOKENIZER for handle in PRESETS if handle != "strange"},

@@ -53,7 +53,7 @@ def test_a_search_finds_the_nearest(
     assert len(index.search("film", top_k=10**6)) == count
 
 
-def test_a_model_that_compares_by_dot_product(corpus, tmp_path, dot_preset, sentences, read_once):
+def test_a_model_that_compares_by_dot_product(untraced, corpus, tmp_path, dot_preset, sentences, read_once):
     model = read_once(dot_preset)
     vectors, query = model.encode(sentences, progress=False), model.encode("film", progress=False)
     products = vectors @ query
@@ -69,7 +69,7 @@ def test_a_model_that_compares_by_dot_product(corpus, tmp_path, dot_preset, sent
     assert build_index(more, tmp_path / "index", dot_preset)["encoded"] == 1
 
 
-def test_prompts_of_queries_and_documents(corpus, tmp_path, sentences):
+def test_prompts_of_queries_and_documents(untraced, corpus, tmp_path, sentences):
     """A model without Normalize, too: similarities are cosines."""
     prompts = {"query": "good ", "passage": "the bad "}
     model = BertSentenceEncoder(small.encoder(), small.preprocessor(), normalize=False, prompts=prompts)
@@ -82,7 +82,7 @@ def test_prompts_of_queries_and_documents(corpus, tmp_path, sentences):
     assert hit["similarity"] == pytest.approx(cosines.max(), abs=1e-5)
 
 
-def test_a_reranker_puts_the_hits_in_order(corpus, tmp_path, small_preset, sentences):
+def test_a_reranker_puts_the_hits_in_order(untraced, corpus, tmp_path, small_preset, sentences):
     reranker = small.task(BertReranker, config={"num_layers": 1})
     build_index(corpus, tmp_path / "index", small_preset)
     index = TextIndex(tmp_path / "index")
@@ -97,15 +97,10 @@ def test_a_reranker_puts_the_hits_in_order(corpus, tmp_path, small_preset, sente
 
 
 def test_int8_takes_a_quarter(corpus, tmp_path, small_preset, sentences):
-    sizes = {}
     for stored in ("float32", "int8"):
         build_index(corpus, tmp_path / stored, small_preset, stored=stored)
-        sizes[stored] = (
-            len(neighbours.Neighbours.open(tmp_path / stored / "vectors-1.faiss")),
-            (tmp_path / stored / "vectors-1.faiss").stat().st_size,
-        )
-    count, size = sizes["float32"]
-    assert size - sizes["int8"][1] == pytest.approx(count * 32 * 3, abs=500)
+    size, quarter = ((tmp_path / stored / "vectors-1.faiss").stat().st_size for stored in ("float32", "int8"))
+    assert size - quarter == pytest.approx(len(sentences) * 32 * 3, abs=500)
 
 
 @pytest.mark.parametrize("limit", [1000, 10, 40])  # exact, approximate, and from one to the other
@@ -126,7 +121,7 @@ def test_int8_holds_what_comes_after_the_first_texts(
         np.testing.assert_allclose([hit["similarity"] for hit in hits], expected, rtol=0, atol=0.01)
 
 
-def test_vectors_of_a_damaged_model_are_not_stored(tmp_path, small_preset, read_once):
+def test_vectors_of_a_damaged_model_are_not_stored(untraced, tmp_path, small_preset, read_once):
     """One weight is not a number: only some texts need it."""
     model = BertSentenceEncoder(small.encoder(), small.preprocessor())
     table = model.encoder.embeddings.word_embeddings.embeddings
@@ -178,13 +173,6 @@ def test_rows_of_tables(tmp_path, small_preset):
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert build_index(lines, directory, small_preset, "review", add=True) == {"texts": 5, "encoded": 2, "cut": 1}
     assert TextIndex(directory).search("日本語 \u2028", top_k=1)[0]["row"] == rows[0]
-
-
-def test_parquet(tmp_path, small_preset):
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pa.table({"id": [7, 8], "text": ["good film", "cold river"]}), tmp_path / "films.parquet")
-    assert build_index(tmp_path / "films.parquet", tmp_path / "index", small_preset)["texts"] == 2
-    assert TextIndex(tmp_path / "index").search("cold river")[0]["row"] == {"id": 8, "text": "cold river"}
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -304,7 +292,6 @@ def test_a_corpus_that_cannot_be_indexed_is_refused(corpus, tmp_path, small_pres
         "short.csv": "text,id\na film\n",
         "twice.csv": "text,text\na,b\n",
         "rows.jsonl": '{"text": "a"}\n{"text": 5}\n',
-        "bad.jsonl": '{"text": "a"}\n{"text": \n',
     }
     for name, content in files.items():
         (tmp_path / name).write_text(content)
@@ -317,7 +304,6 @@ def test_a_corpus_that_cannot_be_indexed_is_refused(corpus, tmp_path, small_pres
         ("short.csv", {}, ValueError, ["short.csv", "1 of 1 rows", "line 2", "1 cell", 2]),
         ("twice.csv", {}, ValueError, ["twice.csv", "2 columns", "'text'"]),
         ("rows.jsonl", {}, ValueError, ["rows.jsonl", "1 of 2 rows", "line 2", "text is 5"]),
-        ("bad.jsonl", {}, ValueError, ["bad.jsonl", "1 of 2 rows", "line 2", "not JSON"]),
         ("rows.jsonl", {"text_column": "body"}, ValueError, ["rows.jsonl", "2 of 2 rows", "line 1", "'body'"]),
         ("sentences.txt", {"stored": "int4"}, ValueError, ["stored", "'int4'", "float32 or int8"]),
         ("sentences.txt", {"batch_tokens": 0}, ValueError, ["batch_tokens", 0, "at least 1"]),

@@ -48,7 +48,7 @@ def test_the_negatives_of_sentence_transformers(pairs, sentences, small_preset, 
     assert found
 
 
-def test_a_model_that_compares_by_dot_product(pairs, sentences, dot_preset, read_once):
+def test_a_model_that_compares_by_dot_product(untraced, pairs, sentences, dot_preset, read_once):
     model = read_once(dot_preset)
     candidates = [text for text in sentences[20:] if text not in pairs[1]]
     products = model.encode(pairs[0][4], progress=False) @ model.encode(candidates, progress=False).T
@@ -91,7 +91,7 @@ def test_neither_a_positive_nor_the_query(pairs, sentences, small_preset):
         assert each.positive in answers[each.query]
 
 
-def test_scores_of_a_reranker(pairs, sentences, small_preset):
+def test_scores_of_a_reranker(untraced, pairs, sentences, small_preset):
     reranker = small.task(BertReranker, config={"num_layers": 1})
     rules = NegativeRules(negatives=2, range_max=8)
     found = list(mine_negatives(*pairs, sentences[20:], small_preset, rules, reranker, progress=False))

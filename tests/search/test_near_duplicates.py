@@ -32,7 +32,7 @@ def test_equal_texts_pair_with_the_first(tmp_path, small_preset):
     assert pairs[0].second.columns == {"id": 2, "text": "good film"}
 
 
-def test_pairs_of_a_model_that_compares_by_dot_product(corpus, dot_preset, read_once, sentences):
+def test_pairs_of_a_model_that_compares_by_dot_product(untraced, corpus, dot_preset, read_once, sentences):
     vectors = read_once(dot_preset).encode(sentences, progress=False)
     matrix = np.triu(vectors @ vectors.T, k=1)
     threshold = float(np.sort(matrix, axis=None)[-6:-4].mean())
