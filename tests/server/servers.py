@@ -48,10 +48,10 @@ class Server:
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
         self.stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
 
-    def post(self, verb: str, body: object, **settings) -> requests.Response:
+    def post(self, verb: str, body: object, session=requests, **settings) -> requests.Response:
         """To `verb`, such as ":predict", the JSON of `body`, or `body` itself if it is bytes."""
         kind = "data" if isinstance(body, bytes) else "json"
-        return requests.post(self.url + verb, **{kind: body}, timeout=HANGS, **settings)
+        return session.post(self.url + verb, **{kind: body}, timeout=HANGS, **settings)
 
     def predict(
         self, signature: str = "", version: int | None = None, outputs=(), timeout: float = HANGS, **inputs
