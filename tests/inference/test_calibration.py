@@ -1,10 +1,9 @@
 """Ranges of int8: what they are found with, which blocks are left out, and how a preset keeps them."""
 
-import os
-import subprocess
-import sys
+import shutil
 import warnings
 
+import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -13,6 +12,7 @@ from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
 from keras_bert.inference import onednn, precision, read_ranges, set_precision
 from keras_bert.inference.calibration import SAMPLE_TEXTS, block_losses, mean_cosine
 from keras_bert.inference.ranges import FILE
+from keras_bert.tasks import low_precision
 
 from ..support import small
 from ..support.encoders import random_encoder, random_inputs
@@ -27,64 +27,62 @@ def vectors(model):
     return np.asarray(model.encode(TEXTS, progress=False))
 
 
-@pytest.fixture
-def model():
-    return BertSentenceEncoder(small.encoder(), small.preprocessor())
+def sentence_encoder():
+    return BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
 
 
-def test_a_preset_keeps_the_ranges(model, tmp_path):
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A preset with the ranges of TEXTS, and what it computes with them."""
+    model, directory = sentence_encoder(), tmp_path_factory.mktemp("kept")
     model.set_precision("int8", TEXTS)
     expected = vectors(model)
     model.set_precision("float32")
-    model.save_preset(tmp_path)
-    assert read_ranges(tmp_path).is_built_in is False
-    loaded = BertSentenceEncoder.from_preset(tmp_path, precision="int8")
+    model.save_preset(directory)
+    return directory, expected
+
+
+@pytest.fixture
+def copied(kept, tmp_path):
+    return shutil.copytree(kept[0], tmp_path / "copied")
+
+
+def test_a_preset_keeps_the_ranges(kept):
+    directory, expected = kept
+    assert read_ranges(directory).is_built_in is False
+    loaded = BertSentenceEncoder.from_preset(directory, precision="int8")
     np.testing.assert_array_equal(vectors(loaded), expected)
     loaded.set_precision("int8", OTHERS)
     assert np.abs(vectors(loaded) - expected).max() > 1e-4
-    built_in = BertSentenceEncoder(small.encoder(), small.preprocessor())
-    built_in.set_precision("int8")
-    assert np.abs(vectors(built_in) - expected).max() > 1e-4
-    assert built_in.encoder.inference.ranges.is_built_in
 
 
-def test_ranges_of_other_weights_are_not_used(model, tmp_path):
-    model.set_precision("int8", TEXTS)
-    model.save_preset(tmp_path / "kept")
-    ranges = read_ranges(tmp_path / "kept")
-    model.set_precision("float32")
+def test_ranges_of_other_weights_are_not_used(copied):
+    model, ranges = BertSentenceEncoder.from_preset(copied), read_ranges(copied)
     kernel = model.encoder.blocks[0].intermediate.kernel
     kernel.assign(kernel * 1.5)
     with error_names(ValueError, "int8 ranges", "other weights", "calibrate again"):
         set_precision(model.encoder, "int8", ranges=ranges)
-    model.save_preset(tmp_path / "kept", overwrite=True)
-    assert not (tmp_path / "kept" / FILE).exists()
+    content = (copied / FILE).read_bytes()
+    model.save_preset(copied, overwrite=True)
+    assert not (copied / FILE).exists()
     model.set_precision("int8")
     assert model.encoder.inference.ranges.is_built_in
-    # Another program has written weights beside the ranges.
-    model.save_preset(tmp_path / "other")
-    (tmp_path / "other" / FILE).unlink()
-    fresh = BertSentenceEncoder(small.encoder(), small.preprocessor())
-    fresh.set_precision("int8", TEXTS)
-    fresh.save_preset(tmp_path / "fresh")
-    (tmp_path / "fresh" / FILE).rename(tmp_path / "other" / FILE)
-    with warning_names(tmp_path / "other" / FILE, "other weights"):
-        BertSentenceEncoder.from_preset(tmp_path / "other")
+    (copied / FILE).write_bytes(content)  # as if another program had written the weights
+    with warning_names(copied / FILE, "other weights"):
+        BertSentenceEncoder.from_preset(copied)
 
 
-def test_a_damaged_file_is_refused(model, tmp_path):
-    model.set_precision("int8", TEXTS)
-    model.save_preset(tmp_path)
-    whole = (tmp_path / FILE).read_bytes()
-    (tmp_path / FILE).write_bytes(whole[:200])
-    with error_names(ValueError, tmp_path / FILE, "damaged", "remove it", "calibrate again"):
-        BertSentenceEncoder.from_preset(tmp_path)
-    (tmp_path / FILE).write_bytes(whole)
-    tensors = load_file(tmp_path / FILE)
+def test_a_damaged_file_is_refused(copied):
+    whole = (copied / FILE).read_bytes()
+    (copied / FILE).write_bytes(whole[:200])
+    with error_names(ValueError, copied / FILE, "damaged", "remove it", "calibrate again"):
+        BertSentenceEncoder.from_preset(copied)
+    (copied / FILE).write_bytes(whole)
+    tensors = load_file(copied / FILE)
     tensors["block_0/qkv/limit"][:] = np.nan
-    save_file(tensors, tmp_path / FILE, {"weights": "", "blocks": "2", "built_in": "False"})
-    with error_names(ValueError, tmp_path / FILE, "block_0/qkv", "positive"):
-        read_ranges(tmp_path)
+    save_file(tensors, copied / FILE, {"weights": "", "blocks": "1", "built_in": "False"})
+    with error_names(ValueError, copied / FILE, "block_0/qkv", "positive"):
+        read_ranges(copied)
 
 
 def test_a_block_that_loses_too_much_is_left_out(monkeypatch):
@@ -113,7 +111,8 @@ def encoder_of(encoder):
     return lambda inputs: encoder.run(inputs, encoder.blocks)
 
 
-def test_the_choice_is_kept(monkeypatch, model, tmp_path):
+def test_the_choice_is_kept(monkeypatch, tmp_path):
+    model = sentence_encoder()
     monkeypatch.setattr(precision, "_LEAST_COSINE", 1.1)  # never reached: no block is int8
     model.set_precision("int8", TEXTS)
     assert model.encoder.inference.ranges.float_blocks == list(range(model.encoder.config.num_layers))
@@ -122,15 +121,13 @@ def test_the_choice_is_kept(monkeypatch, model, tmp_path):
     np.testing.assert_array_equal(vectors(loaded), vectors(model))
 
 
-def test_pairs():
-    model = small.task(BertQuestionAnswerer, text={"stride": 8})
-    model.set_precision("int8", (TEXTS, OTHERS))
-    pairs = model.encoder.inference.ranges
-    model.set_precision("int8", (TEXTS, TEXTS))
-    assert pairs.blocks[0]["qkv"].limit != model.encoder.inference.ranges.blocks[0]["qkv"].limit
-    model = small.task(BertQuestionAnswerer, text={"stride": 8})
-    model.set_precision("int8")  # built-in pairs
-    assert model.encoder.inference.ranges.is_built_in
+def test_both_texts_of_a_pair_calibrate_in_windows_too():
+    model = small.task(BertQuestionAnswerer, text={"stride": 8}, config={"num_layers": 1})
+    limits = []
+    for contexts in (OTHERS, TEXTS):
+        model.set_precision("int8", (TEXTS, contexts))
+        limits.append(model.encoder.inference.ranges.blocks[0]["qkv"].limit)
+    assert limits[0] != limits[1]
 
 
 def test_texts_of_another_task_are_refused():
@@ -143,33 +140,16 @@ def test_texts_of_another_task_are_refused():
         small.task(BertClassifier, labels=["a", "b"]).set_precision("int8", (TEXTS, OTHERS))
 
 
-def test_windows():
-    model = small.task(BertClassifier, labels=["a", "b"])
-    encoder = model.encoder
-    preprocessor = small.preprocessor(sequence_length=6, stride=3)
-    model = BertClassifier(encoder, preprocessor, labels=["a", "b"])
-    model.set_precision("int8", TEXTS)
-    assert model.classify(TEXTS)
+def test_other_backends_are_refused(monkeypatch):
+    encoder = small.encoder(num_layers=1)
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with error_names(ValueError, "precision='int8'", "TensorFlow backend", "not jax"):
+        set_precision(encoder, "int8")
 
 
-@pytest.mark.slow
-def test_other_backends():
-    pytest.importorskip("jax")
-    code = (
-        "from keras_bert import BertConfig, BertEncoder\n"
-        "from keras_bert.inference import set_precision\n"
-        "set_precision(BertEncoder(BertConfig.tiny()), 'int8')"
-    )
-    command = [sys.executable, "-c", code]
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment)
-    last = result.stderr.strip().splitlines()[-1]
-    assert last == "ValueError: precision='int8' needs Keras's TensorFlow backend, not jax"
-
-
-def test_losses_are_means_over_the_tokens_of_all_batches():
+def test_losses_are_means_over_the_tokens_of_all_batches(untraced):
     """Whatever batches they are in; a text of two words counts less than one of nine."""
-    exact, other = small.encoder(seed=0), small.encoder(seed=1)
+    exact, other = (small.encoder(seed=seed, num_layers=1) for seed in (0, 1))
     texts = ["good film", "she loved the plot and hated the music not"]
     whole, parts = ([small.preprocessor()(each) for each in batches] for batches in ([texts], [texts[:1], texts[1:]]))
     of_texts = [mean_cosine(exact, other.blocks, None, [part]) for part in parts]
@@ -181,6 +161,13 @@ def test_losses_are_means_over_the_tokens_of_all_batches():
     np.testing.assert_allclose(*(block_losses(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)
 
 
+def test_a_low_cosine_to_float32_is_warned_of(monkeypatch):
+    monkeypatch.setattr(low_precision, "_LEAST_COSINE", 1.1)  # never reached
+    with warning_names("too few", "cosine to float32", "without texts"):
+        sentence_encoder().set_precision("int8", TEXTS)
+
+
+@pytest.mark.slow
 def test_texts_that_are_too_few_are_warned_of():
     """Of real weights: with the range of one word, hidden states of other texts are clipped."""
     model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")

@@ -1,16 +1,13 @@
 """The encoder on Keras's OpenVINO backend, which has inference only."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from keras_bert import BertEncoder
 
-from ..support.data import ROOT
+from ..support.processes import run_python
 
 pytest.importorskip("openvino", reason="needs the extra runtimes")
 pytestmark = pytest.mark.parity
@@ -29,9 +26,7 @@ np.save(sys.argv[3], np.array(encoder.predict(inputs, verbose=0)["sequence_outpu
 
 def test_predict(small_preset, tmp_path):
     path = tmp_path / "hidden.npy"
-    environment = os.environ | {"KERAS_BACKEND": "openvino", "PYTHONPATH": str(ROOT)}
-    arguments = (str(small_preset), json.dumps(IDS), str(path))
-    subprocess.run([sys.executable, "-c", PROGRAM, *arguments], env=environment, check=True)
+    run_python(PROGRAM, small_preset, json.dumps(IDS), path, KERAS_BACKEND="openvino")
     ids = np.array(IDS, "int32")
     mask = (ids > 0).astype("int32")
     inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": 0 * ids}

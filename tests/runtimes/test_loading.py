@@ -1,20 +1,18 @@
 """`load`: exports in ONNX Runtime and OpenVINO that take texts, with the answers of the Keras model."""
 
+import functools
 import json
-import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder, BertTokenClassifier
-from keras_bert.runtimes import export_litert, export_onnx, export_openvino, load
+from keras_bert.runtimes import export_onnx, export_openvino, load
 
 from ..support import small
-from ..support.data import ROOT
 from ..support.messages import error_names, warning_names
+from ..support.processes import run_python
 
 pytest.importorskip("tf2onnx", reason="needs the extra runtimes")
 pytest.importorskip("onnxruntime")
@@ -28,14 +26,26 @@ TEXTS = [*small.TEXTS, "one", "good " * 8, "she loved watching it"]
 @pytest.fixture(scope="module")
 def encoder():
     prompts = {"query": "the film : ", "none": ""}
-    return BertSentenceEncoder(small.encoder(), small.preprocessor(), prompts=prompts, default_prompt="query")
+    encoder = small.encoder(num_layers=1)
+    return BertSentenceEncoder(encoder, small.preprocessor(), prompts=prompts, default_prompt="query")
+
+
+@pytest.fixture(scope="module")
+def exported(encoder, tmp_path_factory):
+    """A runtime -> the directory of the encoder's export."""
+
+    @functools.cache
+    def export(name):
+        directory = tmp_path_factory.mktemp(name) / "out"
+        EXPORTS[name](encoder, directory)
+        return directory
+
+    return export
 
 
 @pytest.fixture(scope="module", params=EXPORTS)
-def loaded(request, encoder, tmp_path_factory):
-    directory = tmp_path_factory.mktemp(request.param) / "out"
-    EXPORTS[request.param](encoder, directory)
-    return load(directory)
+def loaded(request, exported):
+    return load(exported(request.param))
 
 
 @pytest.mark.parametrize("prompt", [None, "", "query", "none"])
@@ -82,16 +92,15 @@ def test_a_text_that_is_no_str_or_an_unknown_prompt_is_refused(loaded):
         loaded.encode("good", batch_tokens=0)
 
 
-@pytest.mark.parametrize("export", EXPORTS.values())
-def test_other_tasks_give_the_outputs_of_their_signature(export, tmp_path):
-    labels = ["O", "B-PER"]
+def test_other_tasks_give_the_outputs_of_their_signature(tmp_path):
+    one_layer = {"config": {"num_layers": 1}}
     tasks = {
-        "classes": (small.task(BertClassifier, labels=["bad", "good"]), (TEXTS,), "probabilities"),
-        "words": (small.task(BertTokenClassifier, labels=labels), (TEXTS,), "probabilities"),
-        "ranks": (small.task(BertReranker), (TEXTS, TEXTS[::-1]), "score"),
+        "classes": (small.task(BertClassifier, ["bad", "good"], **one_layer), (TEXTS,), "probabilities"),
+        "words": (small.task(BertTokenClassifier, ["O", "B-PER"], **one_layer), (TEXTS,), "probabilities"),
+        "ranks": (small.task(BertReranker, **one_layer), (TEXTS, TEXTS[::-1]), "score"),
     }
     for name, (task, columns, output) in tasks.items():
-        export(task, tmp_path / name)
+        export_onnx(task, tmp_path / name)
         model = load(tmp_path / name)
         assert model.labels == getattr(task, "labels", None)
         packed = task.preprocessor(columns if len(columns) > 1 else columns[0])
@@ -103,17 +112,17 @@ def test_other_tasks_give_the_outputs_of_their_signature(export, tmp_path):
             model.encode("good")
 
 
-def test_a_directory_without_such_an_export_is_refused(encoder, tmp_path):
-    export_litert(encoder, tmp_path / "litert")
+def test_a_directory_without_such_an_export_is_refused(tmp_path):
+    (tmp_path / "litert").mkdir()
+    (tmp_path / "litert/model.tflite").touch()
     for directory in (tmp_path / "litert", tmp_path, tmp_path / "nowhere"):
         with error_names(FileNotFoundError, directory, "model.onnx", "export_onnx"):
             load(directory)
 
 
 def test_prompts_that_the_pooling_leaves_out_are_warned_of_and_refused(tmp_path):
-    model = BertSentenceEncoder(
-        small.encoder(), small.preprocessor(), prompts={"query": "the film : "}, include_prompt=False
-    )
+    settings = {"prompts": {"query": "the film : "}, "include_prompt": False}
+    model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), **settings)
     with warning_names("prompts", "encode"):
         export_onnx(model, tmp_path / "out")
     with error_names(ValueError, tmp_path / "out", "prompts", "BertSentenceEncoder"):
@@ -128,12 +137,9 @@ print(json.dumps([vectors.tolist(), sorted({"tensorflow", "tensorflow_text"} & s
 """
 
 
-def test_no_tensorflow_is_imported(encoder, tmp_path):
+def test_no_tensorflow_is_imported(encoder, exported):
     pytest.importorskip("jax")
-    export_onnx(encoder, tmp_path / "out")
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "out"), json.dumps(TEXTS)]
-    output = subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout
+    output = run_python(PROGRAM, exported("onnx"), json.dumps(TEXTS), KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
     vectors, imported = json.loads(output.splitlines()[-1])
     assert imported == []
     np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)

@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from keras_bert import HubLayer
+from keras_bert import BertMaskedLM, HubLayer
 from keras_bert.saved_model import export_encoder
 
 from ..golden import make_golden_export as golden
@@ -46,9 +46,9 @@ def models(request):
 
 @pytest.fixture(scope="session")
 def without_dropout(ours, tmp_path_factory):
-    """Our models with an encoder without dropout: its training is deterministic."""
+    """Our models with an encoder of one layer, without dropout: its training is deterministic."""
     directory = tmp_path_factory.mktemp("without_dropout") / "encoder"
-    export_encoder(small.encoder(num_layers=1), directory)
+    export_encoder(BertMaskedLM(small.encoder(num_layers=1)), directory)
     return {**ours, "encoder": str(directory)}
 
 

@@ -56,13 +56,6 @@ def test_what_export_serving_writes(exported):
     assert "4 warm-up requests answered by a process that has never seen keras_bert" in answers
 
 
-@pytest.mark.slow
-def test_python_functions(tmp_path):
-    """Only a process of its own can tell: this one has the function."""
-    with error_names(ValueError, "Python", "PyFunc", "could not answer"):
-        check_serving(save(tmp_path / "1", strings(in_python)))
-
-
 def in_python(text):
     return {"length": tf.numpy_function(lambda x: np.float32([len(each) for each in x]), [text], tf.float32)}
 

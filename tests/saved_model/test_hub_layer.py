@@ -73,9 +73,9 @@ def test_endpoints_of_a_preprocessor(models, loaded):
 
 
 @pytest.mark.slow
-def test_xla(ours):
+def test_xla(without_dropout):
     """With the head, whose outputs have the encoder's among them."""
-    layer = HubLayer(ours["encoder"], endpoint="mlm")
+    layer = HubLayer(without_dropout["encoder"], endpoint="mlm")
     assert layer.supports_jit
     positions = "masked_lm_positions"
     values = {**{name: IDS[name] for name in NAMES}, positions: np.array([[1], [1]])}

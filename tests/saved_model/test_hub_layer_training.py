@@ -13,11 +13,11 @@ from ..support.memory import graphs_kept
 from ..support.processes import run_python
 
 
-@pytest.mark.slow
-def test_it_learns_from_strings(models):
-    model = classifier(models)
+def test_models_of_tf_hub_learn_from_strings(theirs):
+    """That exports do is shown with files of Keras."""
+    model = classifier(theirs)
     layer = model.get_layer("encoder")
-    before, ids = layer.get_weights(), HubLayer(models["preprocessor"])(TEXTS)
+    before, ids = layer.get_weights(), HubLayer(theirs["preprocessor"])(TEXTS)
     outputs = layer(ids)["pooled_output"].numpy()
     losses = model.fit(TEXTS, LABELS, batch_size=8, epochs=12, verbose=0).history["loss"]
     assert losses[-1] < 0.5 * losses[0]
@@ -133,7 +133,7 @@ def losses_of_fine_tuning(library, layer, models):
     model.compile(library.optimizers.Adam(1e-4), library.losses.BinaryCrossentropy(from_logits=True))
     return [
         model.fit(TEXTS[i : i + 4], LABELS[i : i + 4], batch_size=4, shuffle=False, verbose=0).history["loss"][0]
-        for i in [0, 4, 2, 1, 3] * 4
+        for i in [0, 4, 2, 1, 3] * 2
     ]
 
 
@@ -142,7 +142,7 @@ def test_the_same_losses_as_with_hub_keras_layer(without_dropout):
     hub, tf_keras = pytest.importorskip("tensorflow_hub"), pytest.importorskip("tf_keras")
     theirs = losses_of_fine_tuning(tf_keras, hub.KerasLayer, without_dropout)
     ours = losses_of_fine_tuning(keras, HubLayer, without_dropout)
-    assert len(ours) == 20
+    assert len(ours) == 10
     assert np.ptp(ours) > 0.1  # there was something to learn
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
 

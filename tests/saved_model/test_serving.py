@@ -93,32 +93,21 @@ def test_an_example_without_the_text_is_refused(signatures):
         signatures["serialized_examples"](examples=tf.constant([example(title="no text")]))
 
 
-def test_functional_model_of_a_pair(pair_model, tmp_path):
-    signatures = tf.saved_model.load(export_serving(pair_model, tmp_path / "pairs")).signatures
+def test_a_functional_model_of_a_pair_that_was_trained(pair_model, tmp_path):
     pair = [tf.constant(["The film was good!", "a"]), tf.constant(["Very bad.", "b"])]
+    before = pair_model(pair)["scores"]
+    loss = {"scores": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    pair_model.compile("adam", loss, metrics={"scores": "accuracy"})
+    pair_model.fit(tf.data.Dataset.from_tensors((tuple(pair), {"scores": tf.constant([0, 2])})), verbose=0)
+    signatures = tf.saved_model.load(export_serving(pair_model, tmp_path / "pairs")).signatures
     served = signatures["serving_default"](text=pair[0], text_pair=pair[1])
     np.testing.assert_allclose(served["scores"], pair_model(pair)["scores"], rtol=0, atol=1e-6)
     swapped = signatures["serving_default"](text=pair[1], text_pair=pair[0])
-    assert np.abs(swapped["scores"] - served["scores"]).max() > 1e-3
+    assert all(np.abs(other["scores"] - served["scores"]).max() > 1e-3 for other in (swapped, {"scores": before}))
     rows = zip(*(texts.numpy() for texts in pair), strict=True)
     examples = [example(text=a.decode(), text_pair=b.decode()) for a, b in rows]
     again = signatures["serialized_examples"](examples=tf.constant(examples))
     np.testing.assert_array_equal(again["scores"], served["scores"])
-
-
-@pytest.mark.slow
-def test_a_model_that_was_trained(pair_model, tmp_path):
-    loss = {"scores": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
-    pair_model.compile("adam", loss, metrics={"scores": "accuracy"})
-    pair = [tf.constant(["The film was good!", "a"]), tf.constant(["Very bad.", "b"])]
-    before = pair_model(pair)["scores"]
-    examples = tf.data.Dataset.from_tensors((tuple(pair), {"scores": tf.constant([0, 2])}))
-    pair_model.fit(examples, verbose=0)
-    served = tf.saved_model.load(export_serving(pair_model, tmp_path)).signatures["serving_default"]
-    np.testing.assert_allclose(
-        served(text=pair[0], text_pair=pair[1])["scores"], pair_model(pair)["scores"], rtol=0, atol=1e-6
-    )
-    assert np.abs(pair_model(pair)["scores"] - before).max() > 1e-3
 
 
 def test_served_floats_are_float32(tmp_path):
@@ -128,20 +117,18 @@ def test_served_floats_are_float32(tmp_path):
     assert [output.dtype for output in signature.structured_outputs.values()] == [tf.float32]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("bfloat16", 1e-1), pytest.param("float16", 1e-2, marks=pytest.mark.slow)]
-)
-def test_half_the_size_as_the_next_version(model, exported, tmp_path, dtype, tolerance):
+def test_half_the_size_as_the_next_version(model, exported, tmp_path):
     assert exported.name == "1"
+    assert not (exported / "README.md").exists()  # it needs no special processor
     for name in ("notes", "007", "2"):
         (tmp_path / name).mkdir()
-    half = export_serving(model, tmp_path, dtype=dtype)
+    half = export_serving(model, tmp_path, dtype="bfloat16")
     assert half == tmp_path / "8"
     assert versions(tmp_path) == [2, 7, 8]
     saved = [(each / "variables/variables.data-00000-of-00001").stat().st_size for each in (exported, half)]
     assert saved[0] - saved[1] == pytest.approx(2 * model.count_params(), abs=200)
     served = tf.saved_model.load(half).signatures["serving_default"](text=tf.constant(TEXTS))["embedding"]
-    np.testing.assert_allclose(served, model(TEXTS), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(served, model(TEXTS), rtol=0, atol=1e-1)
 
 
 def test_nothing_is_overwritten(model, exported):

@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -48,10 +49,10 @@ class Server:
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
         self.stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
 
-    def post(self, verb: str, body: object, **settings) -> requests.Response:
+    def post(self, verb: str, body: object, session=requests, **settings) -> requests.Response:
         """To `verb`, such as ":predict", the JSON of `body`, or `body` itself if it is bytes."""
         kind = "data" if isinstance(body, bytes) else "json"
-        return requests.post(self.url + verb, **{kind: body}, timeout=HANGS, **settings)
+        return session.post(self.url + verb, **{kind: body}, timeout=HANGS, **settings)
 
     def predict(
         self, signature: str = "", version: int | None = None, outputs=(), timeout: float = HANGS, **inputs
@@ -188,19 +189,9 @@ def wait_until(condition, explanation=lambda: "") -> None:
 def at_once(jobs) -> list:
     """Runs all jobs, each in a thread of its own, and returns their results or exceptions in order."""
     jobs = list(jobs)
-    results: queue.Queue = queue.Queue()
-
-    def work(number, job):
-        try:
-            results.put((number, job()))
-        except Exception as error:
-            results.put((number, error))
-
-    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(jobs)]
-    for thread in threads:
-        thread.start()
-    found = dict(results.get(timeout=HANGS) for _ in jobs)
-    return [found[number] for number in range(len(jobs))]
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        running = [threads.submit(job) for job in jobs]
+        return [each.exception(HANGS) or each.result() for each in running]
 
 
 def output(response: predict_pb2.PredictResponse, name: str) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What happens to requests that are too many, or that take too long."""
 
+import signal
 import socket
 import time
 
@@ -65,8 +66,8 @@ def test_more_than_can_run_at_a_time_do_not_even_begin(start, toy_versions):
 
 
 @pytest.mark.slow
-def test_a_client_that_gives_up_gives_its_place_away(start_process, toy_versions):
-    # In a process, which ends although what was begun goes on for ever.
+def test_a_client_that_gives_up_gives_its_place_away_and_a_second_signal_ends_at_once(start_process, toy_versions):
+    """In a process, which ends although what was begun goes on for ever."""
     server = start_process(toy_versions, "--queue", "1", "--no-batching", "--timeout", "600")
 
     def ask_forever():
@@ -76,21 +77,28 @@ def test_a_client_that_gives_up_gives_its_place_away(start_process, toy_versions
 
     def code_of_another():
         with pytest.raises(grpc.RpcError) as caught:
-            server.predict("busy", timeout=3, **FOREVER)
+            server.predict("busy", timeout=1, **FOREVER)
         return caught.value.code()
 
     def is_full():
-        # One that came while another was let in for its three seconds was sent away, and asks again.
+        # One that came while another was let in for its second was sent away, and asks again.
         sent_away = [each for each in asking if each.done()]
         asking[:] = [each for each in asking if not each.done()] + [ask_forever() for _ in sent_away]
         if sent_away:
-            time.sleep(1)  # it is to come before another
+            time.sleep(0.5)  # it is to come before another
         return code_of_another() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
     wait_until(is_full)
     for each in asking:  # which of them waits, only the server knows
         each.cancel()
     wait_until(lambda: code_of_another() == grpc.StatusCode.DEADLINE_EXCEEDED)  # which was let in
+
+    call = ask_forever()
+    time.sleep(0.5)
+    server.process.send_signal(signal.SIGINT)
+    wait_until(lambda: any("stopping" in line for line in server.log))
+    assert server.terminate(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert call.code() == grpc.StatusCode.UNAVAILABLE
 
 
 def test_the_deadline_of_a_client_ends_its_run(start, toy_versions):

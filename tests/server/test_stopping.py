@@ -1,21 +1,17 @@
 """The end of a server: what was accepted is answered."""
 
-import re
-import signal
 import socket
 import time
 
-import grpc
 import numpy as np
 import pytest
 import requests
 
-from .servers import HANGS, at_once, output, wait_until
+from .servers import HANGS, at_once, output
 
 pytestmark = pytest.mark.timing
 
 A_WHILE = 500  # rounds: half a second or so
-ONE = np.array([1], np.float32)
 
 
 def test_what_was_accepted_is_answered(start, toy_versions):
@@ -70,35 +66,3 @@ def test_large_answers_are_sent_to_the_end(start, toy_versions):
     (answer,) = at_once([slow_reader])
     assert answer["outputs"]["upper"] == [text.upper() for text in texts]
     server.wait()
-
-
-@pytest.mark.slow
-def test_a_process_and_its_log(start_process, toy_versions):
-    server = start_process(toy_versions)
-    assert re.fullmatch(r"Serving toy version 1 at 127\.0\.0\.1: gRPC port \d+, REST port \d+\n", server.ready)
-    assert output(server.predict(x=ONE), "y").tolist() == [2]
-    assert server.post(":predict", {"instances": [1]}).json() == {"predictions": [2.0]}
-    assert server.terminate(signal.SIGTERM) == 0
-    # TensorFlow 2.20 heeds no log level when it says that an optimization is off.
-    log = [line for line in server.log if not re.match("WARNING: All log messages before|I0000 .*mlir", line)]
-    assert [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in log] == [
-        "version 1: loading",
-        "version 1: loaded, 0 warm-up requests answered",
-        "version 1: serving",
-        "stopping: accepted requests are answered first",
-        "version 1: unloaded",
-        "stopped; requests answered: 2",
-    ]
-    assert server.process.stdout.read() == ""
-
-
-@pytest.mark.slow
-def test_a_second_signal_ends_at_once(start_process, toy_versions):
-    server = start_process(toy_versions, "--timeout", "600")
-    rounds = np.array([100_000_000], np.int32)
-    call = server.stub.Predict.future(server.request("busy", rounds=rounds), HANGS)
-    time.sleep(0.5)
-    server.process.send_signal(signal.SIGINT)
-    wait_until(lambda: any("stopping" in line for line in server.log))
-    assert server.terminate(signal.SIGTERM) == 128 + signal.SIGTERM
-    assert call.code() == grpc.StatusCode.UNAVAILABLE

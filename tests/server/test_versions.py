@@ -1,10 +1,11 @@
 """Versions come, fail, take over and go while clients ask."""
 
-import itertools
+import contextlib
 import shutil
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
@@ -51,53 +52,43 @@ def add(versions, model, number):
     (versions / f".{number}.tmp").rename(versions / str(number))
 
 
-class Clients:
-    """Two that ask without a pause until they are stopped, one for each protocol."""
+@contextlib.contextmanager
+def clients(server, *versions):
+    """Two that ask without a pause, one for each protocol. Their answers must come from these versions."""
+    stopped, answers = threading.Event(), set()
 
-    def __init__(self, server):
-        self.answers = []
-        self.errors = []
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(ask,), daemon=True) for ask in (self.rest, self.grpc)]
-        self.server = server
-        for thread in self._threads:
-            thread.start()
-
-    def rest(self):
-        response = self.server.post(":predict", {"instances": [1]})
+    def ask_rest():
+        response = server.post(":predict", {"instances": [1]})
         assert response.status_code == 200, response.text
-        return response.json()["predictions"]
+        answers.update(response.json()["predictions"])
 
-    def grpc(self):
-        response = self.server.predict(x=ONE)
+    def ask_grpc():
+        response = server.predict(x=ONE)
         assert output(response, "y") == response.model_spec.version.value  # by the version that it says
-        return output(response, "y").tolist()
+        answers.update(output(response, "y").tolist())
 
-    def _ask(self, ask):
-        while not self._stop.is_set():
-            try:
-                self.answers.append(ask()[0])
-            except Exception as error:
-                self.errors.append(error)
-                return
+    def ask_on(ask):
+        while not stopped.is_set():
+            ask()
 
-    def stop(self):
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-        assert self.errors == []
-        return [answer for answer, _ in itertools.groupby(sorted(self.answers))]
+    with ThreadPoolExecutor() as threads:
+        asking = [threads.submit(ask_on, ask) for ask in (ask_rest, ask_grpc)]
+        try:
+            yield
+        finally:
+            stopped.set()
+    assert [each.exception() for each in asking] == [None, None]
+    assert answers == set(versions)
 
 
 def test_a_new_version_takes_over(start, versions, models):
     server = start(versions)
     assert "version 1 " in server.ready
-    clients = Clients(server)
-    add(versions, models[2], 2)
-    server.wait_for(v1="END", v2="AVAILABLE")
-    add(versions, models[4], 4)
-    server.wait_for(v2="END", v4="AVAILABLE")
-    assert clients.stop() == [1, 2, 4]
+    with clients(server, 1, 2, 4):
+        add(versions, models[2], 2)
+        server.wait_for(v1="END", v2="AVAILABLE")
+        add(versions, models[4], 4)
+        server.wait_for(v2="END", v4="AVAILABLE")
     assert output(server.predict(version=4, x=ONE), "y") == 4
     with pytest.raises(grpc.RpcError) as caught:
         server.predict(version=2, x=ONE)
@@ -105,63 +96,69 @@ def test_a_new_version_takes_over(start, versions, models):
     states = requests.get(server.url, timeout=HANGS).json()["model_version_status"]
     assert [(each["version"], each["state"]) for each in states] == [("4", "AVAILABLE"), ("2", "END"), ("1", "END")]
     # Back to an older one, by taking the new one away.
-    clients = Clients(server)
-    (versions / "4").rename(versions / "withdrawn")
-    wait_until(lambda: server.states() == {1: "END", 2: "AVAILABLE"}, server.states)
-    assert clients.stop() == [2, 4]
+    with clients(server, 2, 4):
+        (versions / "4").rename(versions / "withdrawn")
+        wait_until(lambda: server.states() == {1: "END", 2: "AVAILABLE"}, server.states)
 
 
-def test_versions_that_are_gone_are_forgotten(start, versions, models):
+def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models, monkeypatch):
+    """Otherwise a server's memory grows with each version (benchmarks/memory.py measures it)."""
+    made, closed = [], []
+
+    class Noted(module.Model):
+        def __init__(self, directory):
+            super().__init__(directory)
+            made.append(weakref.ref(self))
+
+        def close(self):
+            super().close()
+            closed.append(made.index(weakref.ref(self)))
+
+    monkeypatch.setattr(module, "Model", Noted)
     server = start(versions)
     (versions / "2").mkdir()
     (versions / "2" / "saved_model.pb").write_bytes(b"not a model")
     wait_until(lambda: server.states() == {1: "AVAILABLE", 2: "END"}, server.states)
-    add(versions, models[3], 3)
-    server.wait_for(v1="END", v3="AVAILABLE")
-    shutil.rmtree(versions / "1")
-    shutil.rmtree(versions / "2")
-    wait_until(lambda: server.states() == {3: "AVAILABLE"}, server.states)
+    for old, new in ((1, 3), (3, 4)):
+        add(versions, models[new], new)
+        server.wait_for(**{f"v{old}": "END", f"v{new}": "AVAILABLE"})
+        assert output(server.predict(x=ONE), "y") == new
+    wait_until(lambda: [model() is None for model in made] == [True, True, False])
+    assert closed == [0, 1]
+    for number in (1, 2, 3):
+        shutil.rmtree(versions / str(number))
+    wait_until(lambda: server.states() == {4: "AVAILABLE"}, server.states)
     assert requests.get(f"{server.url}/versions/1", timeout=HANGS).status_code == 404
     # What is served stays, though its directory is gone.
-    shutil.rmtree(versions / "3")
+    shutil.rmtree(versions / "4")
     time.sleep(6 * LOOK)
-    assert server.states() == {3: "AVAILABLE"}
-    assert output(server.predict(x=ONE), "y") == 3
-
-
-def test_names_that_are_no_version_numbers_are_ignored(start, versions, models):
-    """2^63 is more than gRPC's int64 holds."""
-    for name in (str(2**63), "9" * 200, "0", "2.0", "²"):
-        (versions / name).symlink_to(models[2])
-    server = start(versions)
-    assert "version 1 " in server.ready
-    states = requests.get(server.url, timeout=HANGS).json()["model_version_status"]
-    assert [each["version"] for each in states] == ["1"]
+    assert server.states() == {4: "AVAILABLE"}
+    assert output(server.predict(x=ONE), "y") == 4
 
 
 def test_what_does_not_load_is_reported_and_the_old_goes_on(start, versions, models):
+    """Names that are no version numbers are ignored: 2^63 is more than gRPC's int64 holds."""
     (versions / "3").mkdir()
     (versions / "3" / "saved_model.pb").write_bytes(b"not a model")
+    for name in ("0", "-3", "5.5", "2.0", "latest", "٣", "²", str(2**63), "9" * 200):
+        (versions / name).symlink_to(models[3])
     server = start(versions)
     assert server.ready.startswith("Serving toy version 1 ")
-    for name in ("0", "-3", "5.5", "latest", "٣"):
-        shutil.copytree(models[3], versions / name)
     (versions / "7").mkdir()  # not a model, or not yet
     (versions / "8").write_text("a file")
-    clients = Clients(server)
-    shutil.copytree(models[2], versions / "2", ignore=shutil.ignore_patterns("variables.data*"))
-    wait_until(lambda: 2 in server.states())
-    server.wait_for(v2="END", v1="AVAILABLE")
-    (status,) = requests.get(f"{server.url}/versions/2", timeout=HANGS).json()["model_version_status"]
-    assert status["status"]["error_code"] != "OK"
-    assert "variables" in status["status"]["error_message"]
-    wait_until(lambda: any("version 2: not loaded: " in line and "version 1 stays" in line for line in server.log))
-    time.sleep(6 * LOOK)  # a few looks at the directory, in which nothing has changed
-    # Once the copy is complete, it loads.
-    data = "variables/variables.data-00000-of-00001"
-    shutil.copy(models[2] / data, versions / "2" / data)
-    server.wait_for(v2="AVAILABLE", v1="END")
-    assert clients.stop() == [1, 2]
+    with clients(server, 1, 2):
+        shutil.copytree(models[2], versions / "2", ignore=shutil.ignore_patterns("variables.data*"))
+        wait_until(lambda: 2 in server.states())
+        server.wait_for(v2="END", v1="AVAILABLE")
+        (status,) = requests.get(f"{server.url}/versions/2", timeout=HANGS).json()["model_version_status"]
+        assert status["status"]["error_code"] != "OK"
+        assert "variables" in status["status"]["error_message"]
+        wait_until(lambda: any("version 2: not loaded: " in line and "version 1 stays" in line for line in server.log))
+        time.sleep(6 * LOOK)  # a few looks at the directory, in which nothing has changed
+        # Once the copy is complete, it loads.
+        data = "variables/variables.data-00000-of-00001"
+        shutil.copy(models[2] / data, versions / "2" / data)
+        server.wait_for(v2="AVAILABLE", v1="END")
     assert set(server.states()) == {1, 2, 3}
     attempts = [line for line in server.log if line.endswith("version 2: loading")]
     assert len(attempts) == 2  # not one a look
@@ -205,37 +202,24 @@ def test_warm_up(start, versions, models, tmp_path):
     assert output(server.predict(x=ONE), "y") == 1
 
 
-def test_a_version_stays_until_its_requests_are_answered(start, versions, models):
+def test_a_version_stays_until_its_requests_are_answered(start, versions, models, monkeypatch):
+    answered = threading.Event()
+
+    class Waiting(module.Model):
+        def run(self, signature, *rest):
+            assert signature.name != "busy" or answered.wait(HANGS)
+            return super().run(signature, *rest)
+
+    monkeypatch.setattr(module, "Model", Waiting)
     server = start(versions)
-    rounds = np.array([10_000], np.int32)  # seconds, in which the next version loads
-    call = server.stub.Predict.future(server.request("busy", rounds=rounds), HANGS)
+    call = server.stub.Predict.future(server.request("busy", rounds=np.array([3], np.int32)), HANGS)
     add(versions, models[2], 2)
-    server.wait_for(v2="AVAILABLE")
-    assert server.states()[1] == "UNLOADING"
-    assert output(server.predict(x=ONE), "y") == 2
+    try:
+        server.wait_for(v1="UNLOADING", v2="AVAILABLE")
+        assert output(server.predict(x=ONE), "y") == 2
+        assert server.states()[1] == "UNLOADING"
+    finally:
+        answered.set()
     assert call.result().model_spec.version.value == 1
-    assert output(call.result(), "rounds").tolist() == [10_000]
+    assert output(call.result(), "rounds").tolist() == [3]
     server.wait_for(v1="END")
-
-
-def test_a_version_that_is_gone_is_closed_and_forgotten(start, versions, models, monkeypatch):
-    """Otherwise a server's memory grows with each version (benchmarks/memory.py measures it)."""
-    made, closed = [], []
-
-    class Noted(module.Model):
-        def __init__(self, directory):
-            super().__init__(directory)
-            made.append(weakref.ref(self))
-
-        def close(self):
-            super().close()
-            closed.append(made.index(weakref.ref(self)))
-
-    monkeypatch.setattr(module, "Model", Noted)
-    server = start(versions)
-    for number in (2, 3):
-        add(versions, models[number], number)
-        server.wait_for(**{f"v{number}": "AVAILABLE", f"v{number - 1}": "END"})
-        assert output(server.predict(x=ONE), "y") == number
-    wait_until(lambda: [model() is None for model in made] == [True, True, False])
-    assert closed == [0, 1]

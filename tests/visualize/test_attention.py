@@ -76,7 +76,6 @@ FILMS = "the film ##s s ##a ##t [SEP]"
         (("the films sat", "the film"), f"[CLS] {FILMS} the film [SEP]"),
         pytest.param(("the films sat",), f"[CLS] {FILMS}", marks=pytest.mark.slow),
         pytest.param(("", ""), "[CLS] [SEP] [SEP]", marks=pytest.mark.slow),
-        pytest.param(("",), "[CLS] [SEP]", marks=pytest.mark.slow),
     ],
 )
 def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts, tokens):
@@ -90,10 +89,6 @@ def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts, tok
     assert expected.max() > 0.5
     np.testing.assert_allclose(numbers, expected, rtol=0, atol=5e-4)
     weights = compute_weights(encoder, preprocessor, *texts)
-    products = weights.queries @ weights.keys.swapaxes(-1, -2) / data["headSize"] ** 0.5
-    softmax = np.exp(products - products.max(-1, keepdims=True))
-    softmax /= softmax.sum(-1, keepdims=True)
-    np.testing.assert_allclose(softmax, expected, rtol=0, atol=5e-4)
     np.testing.assert_allclose(queries, weights.queries, rtol=2**-11, atol=1e-7)
     np.testing.assert_allclose(keys, weights.keys, rtol=2**-11, atol=1e-7)
     assert (data["tokens"], data["texts"]) == (tokens, list(texts))
@@ -138,11 +133,8 @@ def test_what_is_no_text_is_refused(encoder, preprocessor):
 
 def test_texts_are_only_texts(weights):
     source = page(weights, 0, 0)
-    data, numbers, queries, keys = read(source)
+    data, *_ = read(source)
     assert (data["texts"], data["tokens"]) == (list(weights.texts), weights.tokens)
-    np.testing.assert_allclose(numbers, weights.scores, rtol=0, atol=2.5e-4)
-    np.testing.assert_allclose(queries, weights.queries, rtol=2**-11)
-    np.testing.assert_allclose(keys, weights.keys, rtol=2**-11)
     found = Scripts(source).found
     kinds = [attributes.get("type") for tag, attributes, _ in found if tag == "script"]
     assert kinds == ["application/json", *["text/plain"] * 6, None]
@@ -263,8 +255,8 @@ def test_picture_without_matplotlib(weights, tmp_path, monkeypatch):
 LOCAL = {"rope_theta": 100.0, "global_every": 2, "local_window": 4}
 
 
-@pytest.mark.parametrize("changes", [LOCAL, {"relative_buckets": 8}, {"disentangled_buckets": 4}])
-def test_what_scores_are_made_of(changes):
+@pytest.mark.parametrize("changes", [{}, LOCAL, {"relative_buckets": 8}, {"disentangled_buckets": 4}])
+def test_a_page_says_what_scores_are_made_of(changes):
     found = compute_weights(small.encoder(**changes), small.preprocessor(), "the very good film", "not bad")
     scores = np.einsum("lhqd,lhkd->lhqk", found.queries, found.keys) / np.sqrt(found.queries.shape[-1])
     scores += 0 if found.added is None else found.added
@@ -275,15 +267,9 @@ def test_what_scores_are_made_of(changes):
     shares = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(found.scores, shares, rtol=0, atol=1e-5)
     assert found.reaches == ((None, 2) if changes is LOCAL else (None, None))
-    assert (found.added is None) == (changes is LOCAL)
-
-
-def test_a_page_says_what_is_added_and_how_far_layers_reach():
-    plain = compute_weights(small.encoder(), small.preprocessor(), "the very good film")
-    local = compute_weights(small.encoder(**LOCAL), small.preprocessor(), "the very good film")
-    added = compute_weights(small.encoder(relative_buckets=8), small.preprocessor(), "the very good film")
-    for weights, reaches, has_added in ((plain, "null, null", False), (local, "null, 2", False), (added, "null", True)):
-        content = page(weights, 0, 0)
-        assert f'"reaches": [{reaches}' in content
-        assert f'"hasAdded": {str(has_added).lower()}' in content
-        assert ('id="added-1"' in content) == has_added
+    has_added = changes not in ({}, LOCAL)
+    assert (found.added is not None) == has_added
+    content = page(found, 0, 0)
+    assert f'"reaches": [null, {2 if changes is LOCAL else "null"}' in content
+    assert f'"hasAdded": {str(has_added).lower()}' in content
+    assert ('id="added-1"' in content) == has_added
