@@ -113,16 +113,6 @@ def read_once() -> Callable[[str | Path], Any]:
     return from_preset
 
 
-@pytest.fixture
-def untraced() -> Iterator[None]:
-    """Runs tf.functions eagerly: tracing takes longer than a few calls."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 @pytest.fixture(scope="session")
 def _minilm_of_pages(tmp_path_factory) -> Path:
     from .support import small

@@ -1,21 +1,12 @@
 """Tokenizers that tests of text share: each is traced once per process."""
 
 import pytest
-import tensorflow as tf
 
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
 from ..support import small, tokenization
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES
-
-
-@pytest.fixture
-def untraced():
-    """Runs tf.functions eagerly: for a single call, tracing a tokenizer takes longer than running it."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")
