@@ -62,9 +62,10 @@ def tokenizer(vocabulary) -> WordPieceTokenizer:
 def _eagerly() -> Iterator[None]:
     import tensorflow as tf
 
+    before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     yield
-    tf.config.run_functions_eagerly(False)
+    tf.config.run_functions_eagerly(before)
 
 
 @pytest.fixture
