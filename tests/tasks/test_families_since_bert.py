@@ -22,6 +22,7 @@ from ..support import corpus as letters
 from ..support import small
 from ..support.encoders import LLAMA, MODERN, SWITCHES
 from ..support.messages import error_names
+from ..support.precisions import needs_bfloat16, needs_int8
 
 CHANGES = {
     "modernbert": {**MODERN, "head_activation": "gelu"},
@@ -57,9 +58,9 @@ def probabilities(model):
 def test_a_classifier_learns_is_saved_and_served(family, tmp_path):
     model, teacher = classifier(family), classifier(family, seed=1)
     before = probabilities(model)
-    history = fine_tune(model, (X, Y), epochs=1, batch_size=8, lora_rank=2, learning_rate=1e-3, progress=False)
-    history += fine_tune(model, (X, Y), epochs=1, batch_size=8, teacher=teacher, learning_rate=1e-3, progress=False)
-    assert all(np.isfinite(epoch["loss"]) for epoch in history)
+    settings = {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "progress": False}
+    (epoch,) = fine_tune(model, (X, Y), lora_rank=2, teacher=teacher, **settings)
+    assert np.isfinite(epoch["loss"])
     after = probabilities(model)
     assert np.abs(after - before).max() > 1e-4
     model.save_preset(tmp_path / "preset")
@@ -119,27 +120,34 @@ def hidden_states(model, packed):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")
-@pytest.mark.parametrize("family", ["modernbert", "eurobert"])
-def test_an_encoder_in_low_precision_answers_in_a_plain_process(family, tmp_path):
+@pytest.mark.parametrize(("family", "precision"), [
+    pytest.param("modernbert", "bfloat16", marks=needs_bfloat16), pytest.param("eurobert", "int8", marks=needs_int8),
+])  # fmt: skip
+def test_an_encoder_in_low_precision_answers_in_a_plain_process(family, precision, tmp_path):
     model = classifier(family)
-    model.set_precision("bfloat16")
+    model.set_precision(precision, TEXTS if precision == "int8" else None)
     export_encoder(model.encoder, tmp_path / "encoder")
     operations, _, answers = check_serving(tmp_path / "encoder")
     assert "of oneDNN" in operations
     assert "answered by a process that has never seen keras_bert" in answers
 
 
+@pytest.fixture(scope="module")
+def records(corpus, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("records")
+    write_records(corpus[:1], directory, letters.preprocessor(), "sentences", layout="sentences", progress=False)
+    return directory
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", CHANGES)
-def test_pre_training(family, corpus, tmp_path):
+def test_pre_training(family, records, tmp_path, untraced):
     preprocessor = letters.preprocessor()
-    write_records(corpus[:1], tmp_path / "records", preprocessor, "sentences", layout="sentences", progress=False)
     config = dataclasses.replace(letters.encoder().config, **config_of(family))
     model = BertPretrainer(BertEncoder(config), preprocessor, False)
     masking = MaskedLMMasking(preprocessor.tokenizer, predictions=4)
     settings = {"batch_size": 16, "learning_rate": 3e-3, "measure_every": 2, "masking": masking, "progress": False}
-    history = pretrain(model, tmp_path / "records", 4, tmp_path / "run", **settings)
+    history = pretrain(model, records, 4, tmp_path / "run", **settings)
     assert np.isfinite(history[-1]["loss"])
     model.save_preset(tmp_path / "preset")
     inputs = {"input_word_ids": np.array([[2, 5, 6, 3]], "int32"), "masked_lm_positions": np.array([[1]], "int32")}
