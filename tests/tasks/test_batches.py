@@ -31,8 +31,7 @@ def as_keras_does(method, made, x, y, **settings):
 
 
 @pytest.mark.parametrize("settings", [
-    {"epochs": 2},
-    {"batch_size": 4, "validation_split": 0.3},
+    {"epochs": 2, "batch_size": 4, "validation_split": 0.3},
     {"batch_size": 4, "validation_split": 0.3, "validation_batch_size": 2},
     {"batch_size": 3, "sample_weight": np.linspace(0.5, 2, len(TEXTS))},
 ], ids=" ".join)  # fmt: skip
