@@ -131,7 +131,7 @@ def test_compiled_for_xla_or_not_or_not_at_all(tmp_path, jit_compile):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adapted", [{"frozen_layers": 1, "accumulate": 4}, {"lora_rank": 2}])
-def test_compiled_by_fine_tune(tmp_path, adapted):
+def test_compiled_by_fine_tune(tmp_path, adapted, untraced):
     model = reviews.classifier()
     settings = {name: each for name, each in reviews.SETTINGS.items() if name != "frozen_layers"}
     fine_tune(model, reviews.examples(12), **settings, **adapted)
@@ -151,7 +151,7 @@ def test_checkpoints_of_keras_go_on(tmp_path):
 
     def new():
         model = reviews.classifier()
-        model.compile(AdamW(1e-2), model.training_loss())
+        model.compile(AdamW(1e-2), model.training_loss(), run_eagerly=True)
         return model
 
     unbroken = new()

@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertMaskedLM, BertSparseEncoder, tasks
-from keras_bert.saved_model import export_serving
-from keras_bert.saved_model.check import check_serving
+from keras_bert import BertMaskedLM, BertQuestionAnswerer, BertSparseEncoder, tasks
+from keras_bert.saved_model import check, export_serving
 from keras_bert.training import evaluate
 
 from ..support import small
@@ -169,16 +168,19 @@ def test_it_serves_what_the_verb_answers(case, model, answers, untraced):
 
 @pytest.mark.slow
 @of_each_network
-def test_a_server_answers_what_the_verb_answers(case, model, answers, tmp_path):
+def test_a_server_answers_what_the_verb_answers(case, model, answers, tmp_path, monkeypatch):
     pytest.importorskip("tensorflow_serving.apis")
     export_serving(model, tmp_path)
-    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
+    if case.kind is not BertQuestionAnswerer and "crf" not in case.settings:  # those with most in their graphs
+        monkeypatch.setattr(check, "_check_answers", lambda *_: "not asked in a process of its own")
+    assert "TF Serving has all of them" in check.check_serving(tmp_path)[0]
     signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
     served = signature(**dict(zip(model.text_names, texts_of(case), strict=True)))
     found = [case.served(row) for row in rows_of(served)]
     assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
-    nothing = signature(**{name: tf.constant([], tf.string) for name in model.text_names})
-    assert {len(each) for each in nothing.values()} == {0}
+    for texts in ([], [""]):
+        served = signature(**{name: tf.constant(texts, tf.string) for name in model.text_names})
+        assert {len(each) for each in served.values()} == {len(texts)}
 
 
 @of_each_network
