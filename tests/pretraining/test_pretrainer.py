@@ -1,6 +1,5 @@
 """BertPretrainer: two objectives, one loss, and what is kept of it."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -76,13 +75,6 @@ def test_saved_and_loaded(tmp_path, model, batch):
     np.testing.assert_allclose(masked, expected["masked_lm"], atol=1e-6)
     pairs = {name: value for name, value in inputs_of(batch).items() if name != "masked_lm_positions"}
     np.testing.assert_allclose(BertNextSentence.from_preset(tmp_path)(pairs), expected["next_sentence"], atol=1e-6)
-
-
-def test_as_a_keras_file(tmp_path, model, batch):
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    for name, value in again(inputs_of(batch)).items():
-        np.testing.assert_allclose(value, model(inputs_of(batch))[name], atol=1e-6)
 
 
 def test_without_pairs(tmp_path, preprocessor, batch):

@@ -17,14 +17,9 @@ from ..support.corpus import WRITTEN
 from ..support.messages import error_names
 
 GOOGLE = {
-    "input_ids": 24,
-    "input_mask": 24,
-    "segment_ids": 24,
-    "masked_lm_positions": 4,
-    "masked_lm_ids": 4,
-    "masked_lm_weights": 4,
-    "next_sentence_labels": 1,
-}
+    "input_ids": 24, "input_mask": 24, "segment_ids": 24, "masked_lm_positions": 4, "masked_lm_ids": 4,
+    "masked_lm_weights": 4, "next_sentence_labels": 1,
+}  # fmt: skip
 COUNTS = (1, 2, 3, 4, 5, 6, 7, 20)  # tokens of short documents
 PACKED = ("input_word_ids", "input_mask", "input_document_ids")
 
@@ -66,11 +61,8 @@ def test_google_can_read_them(written, google, preprocessor):
 def test_what_is_written_is_read(written, records, google):
     batches = list(records.in_order(50))
     assert records.count == written[1]["examples"] == sum(len(batch["input_mask"]) for batch in batches)
-    for ours, theirs in [
-        ("input_word_ids", "input_ids"),
-        ("input_type_ids", "segment_ids"),
-        ("masked_lm_weights", "masked_lm_weights"),
-    ]:
+    names = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids", "masked_lm_weights": "masked_lm_weights"}
+    for ours, theirs in names.items():
         np.testing.assert_array_equal(np.concatenate([batch[ours] for batch in batches]), google[theirs])
     labels = np.concatenate([batch["next_sentence_labels"] for batch in batches])
     np.testing.assert_array_equal(labels, np.ravel(google["next_sentence_labels"]))
@@ -223,17 +215,14 @@ def test_an_incomplete_directory_is_not_read(copied):
         Records(copied)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "other"])
+@pytest.mark.parametrize("damage", [
+    lambda data: data[:-100],
+    lambda data: data[:999] + bytes([data[999] ^ 1]) + data[1000:],
+    lambda data: b"no records at all, but a line of text that is long enough to be one",
+], ids=["cut", "changed", "other"])  # fmt: skip
 def test_a_damaged_file(copied, damage):
     path = min(copied.glob("*.tfrecord"))
-    data = bytearray(path.read_bytes())
-    if damage == "cut":
-        path.write_bytes(data[:-100])
-    elif damage == "changed":
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
-    else:
-        path.write_text("no records at all, but a line of text that is long enough to be one")
+    path.write_bytes(damage(path.read_bytes()))
     with error_names(ValueError, path, "damaged", "write it again"):
         Records(copied)
 

@@ -117,34 +117,27 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path, corpus, preproc
     assert files_of(tmp_path) == files_of(written[0])
 
 
-@pytest.fixture
-def beam():
-    """Options of a pipeline in this process."""
+def test_a_pipeline(tmp_path, corpus, preprocessor, written):
+    """In this process."""
     options = pytest.importorskip(
         "apache_beam.options.pipeline_options", reason="needs Apache Beam, which holds back numpy and protobuf"
     )
-    return {"pipeline_options": options.PipelineOptions()}
-
-
-def test_a_pipeline(tmp_path, corpus, preprocessor, written, beam):
-    assert write_records(corpus, tmp_path, preprocessor, **WRITTEN, **beam) == written[1]
-    assert files_of(tmp_path) == files_of(written[0])
-    first = min(tmp_path.glob("*.tfrecord"))
-    first.write_bytes(b"left alone")
-    for options in ({}, beam):  # nothing is left to do
-        assert write_records(corpus, tmp_path, preprocessor, **WRITTEN, **options) == written[1]
-    assert files_of(tmp_path) == files_of(written[0]) | {first.name: b"left alone"}
-
-
-def test_a_pipeline_that_fails(tmp_path, corpus, preprocessor, beam):
-    text, records = tmp_path / "text.txt", tmp_path / "records"
-    good = corpus[0].read_bytes()
+    beam = {"pipeline_options": options.PipelineOptions()}
+    directory, text, good = tmp_path / "records", tmp_path / "text.txt", corpus[0].read_bytes()
     text.write_bytes(good[:-1] + b"\xff")
     with error_names(Exception, text, "UTF-8"):
-        write_records([text], records, preprocessor, **WRITTEN, **beam)
+        write_records([text], directory, preprocessor, **WRITTEN, **beam)
     text.write_bytes(good)
-    counts = write_records([text], records, preprocessor, **WRITTEN)  # goes on
-    assert counts["examples"] == Records(records).count
+    counts = write_records([text], directory, preprocessor, **WRITTEN)  # goes on
+    assert counts["examples"] == Records(directory).count
+    whole = tmp_path / "whole"
+    assert write_records(corpus, whole, preprocessor, **WRITTEN, **beam) == written[1]
+    assert files_of(whole) == files_of(written[0])
+    first = min(whole.glob("*.tfrecord"))
+    first.write_bytes(b"left alone")
+    for settings in ({}, beam):  # nothing is left to do
+        assert write_records(corpus, whole, preprocessor, **WRITTEN, **settings) == written[1]
+    assert files_of(whole) == files_of(written[0]) | {first.name: b"left alone"}
 
 
 def test_each_item_is_worked_on_once(capfd):

@@ -111,24 +111,10 @@ CASES = {
         lambda row: {name: row[name] for name in ("label", "probability")},
         TEXTS, ["a", "b", "b", "c"], "BertForSequenceClassification", WINDOWS,
     ),
-    "pairs": Case(
-        BertClassifier, {**LABELS, "pairs": True}, "classify", PAIR,
-        lambda row: {name: row[name] for name in ("label", "probability")},
-        PAIR, ["a", "b", "b", "c"], "BertForSequenceClassification", {},
-    ),
     "classes by the mean of tokens": Case(
         BertClassifier, LABELS, "classify", (TEXTS,),
         lambda row: {name: row[name] for name in ("label", "probability")},
         TEXTS, ["a", "b", "b", "c"], "BertModel", {}, config={"pooler": False, "pooling": "unit_mean"},
-    ),
-    "several labels": Case(
-        BertClassifier, {**LABELS, "problem_type": MultiLabel.NAME}, "classify", (TEXTS,), _probable,
-        TEXTS, [["a"], [], ["a", "b"], ["c"]], "BertForSequenceClassification", {},
-    ),
-    "numbers": Case(
-        BertClassifier, {**LABELS, "problem_type": Regression.NAME}, "classify", (TEXTS,),
-        lambda row: dict(zip(LABELS["labels"], row["values"], strict=True)),
-        TEXTS, [[0.5, 1.0, 2.0]] * 4, "BertForSequenceClassification", {},
     ),
     "words": Case(
         BertTokenClassifier, {"labels": ["O", "B-x", "I-x"], "dropout": 0.3}, "tag", (WORDS,), _words,
@@ -168,4 +154,20 @@ CASES = {
         BertReranker, {"activation": "identity", "dropout": 0.3}, "score", PAIR, lambda row: row["score"],
         PAIR, [0, 1, 1, 0], "BertForSequenceClassification", {},
     ),
+    "pairs": Case(
+        BertClassifier, {**LABELS, "pairs": True}, "classify", PAIR,
+        lambda row: {name: row[name] for name in ("label", "probability")},
+        PAIR, ["a", "b", "b", "c"], "BertForSequenceClassification", {},
+    ),
+    "several labels": Case(
+        BertClassifier, {**LABELS, "problem_type": MultiLabel.NAME}, "classify", (TEXTS,), _probable,
+        TEXTS, [["a"], [], ["a", "b"], ["c"]], "BertForSequenceClassification", {},
+    ),
+    "numbers": Case(
+        BertClassifier, {**LABELS, "problem_type": Regression.NAME}, "classify", (TEXTS,),
+        lambda row: dict(zip(LABELS["labels"], row["values"], strict=True)),
+        TEXTS, [[0.5, 1.0, 2.0]] * 4, "BertForSequenceClassification", {},
+    ),
 }  # fmt: skip
+# One case for each network. The others are last in `CASES`: so the tests of a case run together, and share its model.
+NETWORKS = [name for name in CASES if name not in ("pairs", "several labels", "numbers")]

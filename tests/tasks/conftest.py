@@ -1,17 +1,8 @@
 """Fixtures for tests of several tasks."""
 
 import pytest
-import tensorflow as tf
 
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
-
-
-@pytest.fixture
-def untraced():
-    """Runs tf.functions eagerly: tracing takes longer than a few calls."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture

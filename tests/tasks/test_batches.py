@@ -19,9 +19,8 @@ Y = [LABELS[number % 2] for number in range(len(TEXTS))]
 
 
 def model():
-    keras.utils.set_random_seed(0)
-    made = small.task(BertClassifier, labels=LABELS)
-    made.compile(keras.optimizers.SGD(0.1), made.training_loss(), weighted_metrics=["accuracy"])
+    made = small.task(BertClassifier, labels=LABELS, config={"num_layers": 1})
+    made.compile(keras.optimizers.SGD(0.1), made.training_loss(), weighted_metrics=["accuracy"], run_eagerly=True)
     return made
 
 
@@ -31,17 +30,11 @@ def as_keras_does(method, made, x, y, **settings):
     return getattr(keras.Model, method)(made, *arrays[: 2 if y is not None else 1], verbose=0, **settings)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"batch_size": 4},
-        {"epochs": 2},
-        {"batch_size": 4, "validation_split": 0.3},
-        {"batch_size": 4, "validation_split": 0.3, "validation_batch_size": 2},
-        {"batch_size": 3, "sample_weight": np.linspace(0.5, 2, len(TEXTS))},
-    ],
-    ids=lambda settings: " ".join(settings),
-)
+@pytest.mark.parametrize("settings", [
+    {"epochs": 2, "batch_size": 4, "validation_split": 0.3},
+    {"batch_size": 4, "validation_split": 0.3, "validation_batch_size": 2},
+    {"batch_size": 3, "sample_weight": np.linspace(0.5, 2, len(TEXTS))},
+], ids=" ".join)  # fmt: skip
 def test_fit_gives_the_weights_and_losses_that_keras_gives(settings):
     ours, theirs = model(), model()
     found = ours.fit(TEXTS, Y, shuffle=False, verbose=0, **settings).history

@@ -1,7 +1,5 @@
 """Answers for people: which are the worst, and what stands beside a label."""
 
-import pytest
-
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
 from keras_bert.data import Answer
 
@@ -49,12 +47,9 @@ def test_words():
     ]
 
 
-@pytest.mark.parametrize(
-    ("right", "label"),
-    [((), ""), ((Answer("Ada", 0), Answer("Ada", 0), Answer("Ada L.", 0)), "Ada | Ada L.")],
-)
-def test_questions(right, label):
+def test_questions():
     model = small.task(BertQuestionAnswerer, text={"stride": 8})
     ranked = [{"answer": "she", "probability": 0.5, "score": 3.0}, {"answer": "Ada", "probability": 0.4, "score": 2.0}]
     assert model.worst([ranked[1:], ranked, ranked[1:]], [(), (), (Answer("Ada", 0),)]) == [1, 0]
-    assert model.compared(ranked, right) == [{"label": label, "answer": "she", "probability": 0.5}]
+    for right, label in ((), ""), ((Answer("Ada", 0), Answer("Ada", 0), Answer("Ada L.", 0)), "Ada | Ada L."):
+        assert model.compared(ranked, right) == [{"label": label, "answer": "she", "probability": 0.5}]

@@ -10,21 +10,23 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertMaskedLM, BertSparseEncoder, tasks
-from keras_bert.inference import onednn
-from keras_bert.saved_model import export_serving
-from keras_bert.saved_model.check import check_serving
+from keras_bert import BertMaskedLM, BertQuestionAnswerer, BertSparseEncoder, tasks
+from keras_bert.saved_model import check, export_serving
 from keras_bert.training import evaluate
 
 from ..support import small
 from ..support.messages import error_names
-from ..support.tasks import CASES
+from ..support.precisions import needs_bfloat16, needs_int8
+from ..support.tasks import CASES, NETWORKS
 
 # A family that no file format knows: the configuration alone decides its network.
 FREE = {
     "family": "lexbert", "rope_theta": 50.0, "gated": True, "norm_bias": False, "sequence_activation": "relu",
     "masked_lm_activation": "silu",
 }  # fmt: skip
+
+
+of_each_network = pytest.mark.parametrize("case", NETWORKS, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -83,10 +85,9 @@ def test_other_texts_need_no_other_graph(case, model, answers, monkeypatch):
 
 
 def test_fit_evaluate_and_predict_take_lists_of_str(case, untraced):
-    model = case.model()
+    model = case.model_without_dropout()
     model.compile(keras.optimizers.SGD(1e-3), case.loss or model.training_loss(), run_eagerly=True)
-    before = model.evaluate(case.x, case.y, verbose=0)
-    model.fit(case.x, case.y, verbose=0)
+    (before,) = model.fit(case.x, case.y, verbose=0).history["loss"]  # of one step
     assert model.evaluate(case.x, case.y, verbose=0) < before
     np.testing.assert_allclose(model.predict(case.x, verbose=0), model(model.arrays(case.x, None)[0]), atol=1e-5)
 
@@ -166,25 +167,26 @@ def test_it_serves_what_the_verb_answers(case, model, answers, untraced):
 
 
 @pytest.mark.slow
-def test_a_server_answers_what_the_verb_answers(case, model, answers, tmp_path):
+@of_each_network
+def test_a_server_answers_what_the_verb_answers(case, model, answers, tmp_path, monkeypatch):
     pytest.importorskip("tensorflow_serving.apis")
     export_serving(model, tmp_path)
-    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
+    if case.kind is not BertQuestionAnswerer and "crf" not in case.settings:  # those with most in their graphs
+        monkeypatch.setattr(check, "_check_answers", lambda *_: "not asked in a process of its own")
+    assert "TF Serving has all of them" in check.check_serving(tmp_path)[0]
     signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
     served = signature(**dict(zip(model.text_names, texts_of(case), strict=True)))
     found = [case.served(row) for row in rows_of(served)]
     assert_alike(found, answers.tolist() if isinstance(answers, np.ndarray) else answers)
-    nothing = signature(**{name: tf.constant([], tf.string) for name in model.text_names})
-    assert {len(each) for each in nothing.values()} == {0}
+    for texts in ([], [""]):
+        served = signature(**{name: tf.constant(texts, tf.string) for name in model.text_names})
+        assert {len(each) for each in served.values()} == {len(texts)}
 
 
-@pytest.mark.parametrize(
-    "precision",
-    [
-        pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
-        pytest.param("int8", marks=[pytest.mark.slow, pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")]),
-    ],
-)
+@of_each_network
+@pytest.mark.parametrize("precision", [
+    pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8", marks=[pytest.mark.slow, needs_int8]),
+])  # fmt: skip
 def test_a_low_precision_gives_nearly_the_same(case, model, preset, precision):
     lower, packed = case.kind.from_preset(preset, precision=precision), packed_inputs(case, model)
     assert lower.precision == precision
@@ -204,6 +206,7 @@ def packed_inputs(case, model):
     return model.preprocessor(texts[0] if len(texts) == 1 else tuple(texts))
 
 
+@of_each_network
 def test_it_learns_in_mixed_precision(case, preset, untraced):
     model = case.kind.from_preset(preset, dtype="mixed_bfloat16")
     assert {each.dtype for each in model.trainable_weights} == {"float32"}
@@ -214,6 +217,7 @@ def test_it_learns_in_mixed_precision(case, preset, untraced):
     assert np.isfinite(np.float32(model(packed_inputs(case, model)))).all()
 
 
+@of_each_network
 def test_a_family_that_no_format_knows_is_kept_in_keras_files_only(case, tmp_path):
     model = case.model(**FREE)
     model.save(tmp_path / "model.keras")

@@ -31,34 +31,32 @@ def made(hidden_dropout=0.0, attention_dropout=0.0):
     return BertSentenceEncoder(encoder, small.preprocessor(), prompts=prompts, column_prompts=["query", ""])
 
 
-def trained(model, mini_batch_size, columns, y, loss):
+def trained(model, mini_batch_size, columns, y, loss, eager=True):
     """The loss of one step of gradient descent, and the weights after it; the seed of dropout is always the same."""
     for each in model.variables:
         if each.name == "seed_generator_state":
             each.assign([1, 0])
-    model.compile(keras.optimizers.SGD(0.5), loss)
+    model.compile(keras.optimizers.SGD(0.5), loss, run_eagerly=eager)
     with model.training_with(WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)):
         found = float(model.train_on_batch(tuple(map(tf.constant, columns)), y))
     return found, [each.numpy() for each in model.trainable_variables]
 
 
-PAIRS = [
-    ((ANCHORS, POSITIVES), np.arange(14).reshape(7, 2), MultipleNegativesRankingLoss()),
-    ((ANCHORS, POSITIVES, NEGATIVES), np.zeros(7), MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8])),
-    ((ANCHORS, POSITIVES), np.linspace(0, 1, 7), CoSENTLoss()),
-]
+EXAMPLES = {
+    "pairs": ((ANCHORS, POSITIVES), np.arange(14).reshape(7, 2), MultipleNegativesRankingLoss()),
+    "cut": ((ANCHORS, POSITIVES, NEGATIVES), np.zeros(7), MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8])),
+    "scores": ((ANCHORS, POSITIVES), np.linspace(0, 1, 7), CoSENTLoss()),
+}
 
 
 @pytest.mark.parametrize(
-    ("columns", "y", "loss", "mini_batch_size"),
-    [(*PAIRS[0], 3), *(pytest.param(*each, 3, marks=pytest.mark.slow) for each in PAIRS[1:])]
-    + [pytest.param(*each, 1, marks=pytest.mark.slow) for each in PAIRS],
-    ids=["pairs by 3", "cut by 3", "scores by 3", "pairs by 1", "cut by 1", "scores by 1"],
+    ("example", "mini_batch_size"),
+    [("pairs", 3), *(pytest.param(*each, marks=pytest.mark.slow) for each in (("cut", 3), ("scores", 1)))],
 )
-def test_the_step_of_the_whole_batch(columns, y, loss, mini_batch_size):
+def test_the_step_of_the_whole_batch(example, mini_batch_size):
     before = [each.numpy() for each in made().trainable_variables]
-    whole, expected = trained(made(), None, columns, y, loss)
-    cached, found = trained(made(), mini_batch_size, columns, y, loss)
+    whole, expected = trained(made(), None, *EXAMPLES[example])
+    cached, found = trained(made(), mini_batch_size, *EXAMPLES[example], eager=False)
     assert cached == pytest.approx(whole, rel=1e-6)
     steps = []
     for got, want, first in zip(found, expected, before, strict=True):
@@ -69,7 +67,7 @@ def test_the_step_of_the_whole_batch(columns, y, loss, mini_batch_size):
 
 @pytest.mark.slow
 def test_a_step_with_dropout_can_be_repeated():
-    settings = (3, (ANCHORS, POSITIVES), np.arange(14).reshape(7, 2), MultipleNegativesRankingLoss())
+    settings = (3, *EXAMPLES["pairs"])
     first, weights = trained(made(hidden_dropout=0.3), *settings)
     again, same = trained(made(hidden_dropout=0.3), *settings)
     without, _ = trained(made(), *settings)

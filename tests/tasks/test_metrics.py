@@ -115,13 +115,6 @@ def test_classes_have_a_support_and_macro_averages_count_each_class_alike():
     assert {name: measured[name] for name in averages} == pytest.approx(averages)
 
 
-def test_several_labels_are_counted_class_by_class():
-    labels, predictions = [[1, 0], [1, 1], [0, 0]], [[1, 1], [0, 1], [0, 0]]
-    measured = metrics.by_class(labels, predictions, ["a", "b"])
-    assert [measured[f"support of {name}"] for name in "ab"] == [2, 1]
-    assert (measured["recall of a"], measured["precision of b"], measured["macro_recall"]) == (0.5, 0.5, 0.75)
-
-
 def test_kinds_of_entities_have_a_support_of_entities_not_of_words():
     tags = [["B-a", "I-a", "O", "B-b"], ["B-a", "O", "O"]]
     measured = metrics.entities_by_kind(tags, [["B-a", "I-a", "O", "O"], ["O", "O", "B-c"]])
@@ -200,16 +193,13 @@ def test_what_cannot_be_measured_is_refused(measure, arguments, words):
         measure(*arguments)
 
 
-@pytest.mark.parametrize(
-    ("measure", "missing", "install"),
-    [
-        (lambda: metrics.f1([1], [1]), "sklearn.metrics", "scikit-learn"),
-        (lambda: metrics.matthews([1], [1]), "sklearn.metrics", "scikit-learn"),
-        (lambda: metrics.confusion_matrix([1], [1], [1]), "sklearn.metrics", "scikit-learn"),
-        (lambda: metrics.correlation([1, 2], [1, 2]), "scipy.stats", "scipy"),
-        (lambda: metrics.entity_f1([["O"]], [["O"]]), "seqeval.metrics", "seqeval"),
-    ],
-)
+@pytest.mark.parametrize(("measure", "missing", "install"), [
+    (lambda: metrics.f1([1], [1]), "sklearn.metrics", "scikit-learn"),
+    (lambda: metrics.matthews([1], [1]), "sklearn.metrics", "scikit-learn"),
+    (lambda: metrics.confusion_matrix([1], [1], [1]), "sklearn.metrics", "scikit-learn"),
+    (lambda: metrics.correlation([1, 2], [1, 2]), "scipy.stats", "scipy"),
+    (lambda: metrics.entity_f1([["O"]], [["O"]]), "seqeval.metrics", "seqeval"),
+])  # fmt: skip
 def test_without_the_extra(measure, missing, install, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)  # what Python does for a module that is not there
     with error_names(ImportError, install, "keras-bert-models[train"):

@@ -3,12 +3,11 @@
 import json
 import shutil
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertReranker, presets
+from keras_bert import BertClassifier, BertReranker
 from keras_bert.formats import Preset, cross_encoder
 from keras_bert.tasks import ranking_losses as losses
 from keras_bert.tasks import reranker
@@ -16,10 +15,12 @@ from keras_bert.tasks.table import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
+from ..support.losses import assert_saved_compiled_and_learned_from
 from ..support.messages import error_names, warning_names
 
 QUERY = "was the film good?"
 PASSAGES = ["The film was very good.", "", "She loved it, and he hated the music.", "the bank of the river"]
+THEIRS, PROMPT = "config_sentence_transformers.json", {"default_prompt_name": "q", "prompts": {"q": "query: "}}
 IDENTITY, SIGMOID = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Sigmoid"
 
 
@@ -46,7 +47,7 @@ def change(directory, name, **values):
     path.write_text(json.dumps({key: value for key, value in entries.items() if value is not None}))
 
 
-def test_scores(model):
+def test_scores(model, untraced):
     queries = [QUERY] * len(PASSAGES)
     logits = np.asarray(model((queries, PASSAGES)))
     assert (logits.shape, logits.dtype) == ((4, 1), np.float32)
@@ -56,9 +57,6 @@ def test_scores(model):
     np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits[:, 0])), atol=1e-5)
     assert np.ptp(scores) > 0.01
     assert np.abs(model.score(PASSAGES, queries) - scores).max() > 0.01  # the order matters
-
-    served = model.serve(tf.constant(queries), tf.constant(PASSAGES))
-    np.testing.assert_allclose(served["score"], scores, atol=1e-5)
     of_one = model.serve(tf.constant([QUERY]), tf.constant(PASSAGES))  # a query and its passages
     np.testing.assert_allclose(of_one["score"], scores, atol=1e-5)
 
@@ -95,21 +93,18 @@ def test_what_cannot_be_scored_or_learned_is_refused(model, call, error, words):
         call(model)
 
 
-@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
-def test_saved_and_read(tmp_path, activation):
-    model = new(activation=activation)
-    model.save_preset(tmp_path)
-    assert task_of(tmp_path) is BertReranker
-    assert small.same(load_task(tmp_path), model)
-    other = {"sigmoid": "identity", "identity": "sigmoid"}[activation]
-    chosen = BertReranker.from_preset(tmp_path, activation=other)  # not the encoder's, which has the same name
-    assert chosen.activation == other
+def test_an_activation_that_is_chosen_is_not_that_of_the_encoder(model, saved):
+    assert task_of(saved) is BertReranker
+    chosen = BertReranker.from_preset(saved, activation="identity")
+    assert chosen.activation == "identity"
     assert chosen.encoder.config == model.encoder.config
 
 
-@pytest.mark.parametrize("name", [IDENTITY, SIGMOID, "torch.nn.Identity"])
-@pytest.mark.parametrize("dialect", ["before 4", "before 5.4", "5.4"])
-def test_dialects(saved, name, dialect):
+@pytest.mark.parametrize(("dialect", "name"), [
+    *(("before 4", name) for name in (IDENTITY, SIGMOID, "torch.nn.Identity")),
+    *((dialect, name) for dialect in ("before 5.4", "5.4") for name in (IDENTITY, SIGMOID)),
+])  # fmt: skip
+def test_dialects(saved, dialect, name):
     change(saved, "config.json", sbert_ce_default_activation_function=None, keras_bert=None)
     assert task_of(saved) is BertClassifier  # nothing says that it is a reranker
     assert BertReranker.from_preset(saved).activation == "sigmoid"
@@ -119,23 +114,16 @@ def test_dialects(saved, name, dialect):
         change(saved, "config.json", sentence_transformers={"activation_fn": name, "version": "4.1.0"})
     else:
         settings = {"activation_fn": name, "model_type": "CrossEncoder", "default_prompt_name": None, "prompts": {}}
-        (saved / "config_sentence_transformers.json").write_text(json.dumps(settings))
-        transformer = {
-            "transformer_task": "sequence-classification",
-            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-            "module_output_name": "scores",
-            "max_seq_length": 20,
-        }
-        (saved / "sentence_bert_config.json").write_text(json.dumps(transformer))
+        (saved / THEIRS).write_text(json.dumps(settings))
+        modality = {"text": {"method": "forward", "method_output_name": "logits"}}
+        more = {"modality_config": modality, "module_output_name": "scores", "max_seq_length": 20}
+        change(saved, "sentence_bert_config.json", transformer_task="sequence-classification", **more)
         kind = "sentence_transformers.base.modules.transformer.Transformer"
         (saved / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": kind}]))
     assert task_of(saved) is BertReranker
     read = BertReranker.from_preset(saved)
     assert read.activation == ("sigmoid" if name == SIGMOID else "identity")
     assert read.preprocessor.max_sequence_length == (20 if dialect == "5.4" else 24)
-
-
-THEIRS, PROMPT = "config_sentence_transformers.json", {"default_prompt_name": "q", "prompts": {"q": "query: "}}
 
 
 @pytest.mark.parametrize(("name", "values", "words"), [
@@ -184,14 +172,13 @@ def test_two_labels_give_the_probability_of_the_second(two_labels, tmp_path, rec
     assert [str(each.message) for each in recwarn if issubclass(each.category, UserWarning)] == []
 
 
-@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
-def test_two_labels_are_saved_and_read(two_labels, tmp_path, activation):
-    model = BertReranker.from_preset(two_labels[1], activation=activation)
+def test_two_labels_are_saved_and_read(two_labels, tmp_path):
+    model = BertReranker.from_preset(two_labels[1], activation="identity")
     model.save_preset(tmp_path / "preset")
     assert task_of(tmp_path / "preset") is BertReranker
     again = load_task(tmp_path / "preset")
     assert small.same(again, model)
-    assert (again.labels, again.activation) == (["no", "yes"], activation)
+    assert (again.labels, again.activation) == (["no", "yes"], "identity")
     assert json.loads((tmp_path / "preset/config.json").read_text())["id2label"] == {"0": "no", "1": "yes"}
     classifier = BertClassifier.from_preset(tmp_path / "preset", pairs=True)  # both logits are there
     np.testing.assert_array_equal(classifier.head.get_weights()[-1], model.head.get_weights()[-1])
@@ -220,10 +207,6 @@ def test_a_head_of_three_labels(tmp_path, untraced):
         BertReranker.from_preset(tmp_path)
 
 
-def test_a_sentence_encoder_is_no_reranker():
-    assert not cross_encoder.read(Preset(presets.resolve("all-MiniLM-L6-v2"))).is_declared
-
-
 def test_real_directories(shared_data):
     """Of rerankers, and of others."""
     folders = "ms-marco-MiniLM-L-6-v2-st5.4", "ms-marco-MiniLM-L-12-v2", "mmarco-mMiniLMv2-L12-H384-v1"
@@ -234,14 +217,14 @@ def test_real_directories(shared_data):
         assert not cross_encoder.read(Preset(shared_data / "modern" / folder)).is_declared
 
 
-def test_it_learns():
+def test_it_learns(untraced):
     """That a passage with one of four words is an answer."""
-    passages = [f"{word} {other}" for word in small.WORDS.split()[:8] for other in small.WORDS.split()[8:14]]
+    passages = [f"{word} {other}" for word in small.WORDS.split()[:8] for other in small.WORDS.split()[8:11]]
     labels = [float(number < len(passages) // 2) for number in range(len(passages))]
     queries = [QUERY] * len(passages)
     model = new(scale=0.1)
     before = evaluate(model, (queries, passages), labels)
-    fine_tune(model, ((queries, passages), labels), epochs=4, batch_size=8, learning_rate=3e-3, progress=False)
+    fine_tune(model, ((queries, passages), labels), epochs=5, batch_size=8, learning_rate=5e-3, progress=False)
     assert before["average_precision"] < 0.8
     assert evaluate(model, (queries, passages), labels)["average_precision"] > 0.95
 
@@ -255,7 +238,7 @@ LABELS = np.array([[2, 0, 1], [0, 0, 1], [1, 2, 0]], np.float32)
 LOGITS = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
 
 
-def test_logits_of_lists_are_those_of_their_pairs(model):
+def test_logits_of_lists_are_those_of_their_pairs(model, untraced):
     pairs = [np.asarray(model((QUERIES, passages)))[:, 0] for passages in COLUMNS]
     logits = np.asarray(model((QUERIES, *COLUMNS)))
     np.testing.assert_allclose(logits, np.stack(pairs, axis=1), atol=1e-5)
@@ -306,14 +289,7 @@ def test_the_other_losses_by_their_formulas():
 
 @pytest.mark.parametrize("name", losses.LOSSES)
 def test_each_can_be_compiled_saved_and_learned_from(name):
-    loss = losses.LOSSES[name]()
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
-    model = keras.Sequential([keras.Input([3, 4]), keras.layers.Dense(1), keras.layers.Reshape([3])])
-    model.compile(keras.optimizers.SGD(1e-2), again, jit_compile=True)
-    x, y = np.random.default_rng(1).normal(size=(8, 3, 4)), np.tile([[1.0, 0.0, 0.0]], (8, 1))
-    before = model.evaluate(x, y, verbose=0)
-    model.fit(x, y, epochs=3, verbose=0)
-    assert model.evaluate(x, y, verbose=0) < before
+    assert_saved_compiled_and_learned_from(losses.LOSSES[name](), LABELS, LOGITS)
 
 
 def test_measures():
@@ -329,17 +305,17 @@ def test_measures():
 @pytest.mark.parametrize(
     "labels", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in ("scores", "grades"))]
 )
-def test_lists_are_learned(labels):
+def test_lists_are_learned(labels, untraced):
     """That passages of some words are answers."""
     good, bad = WORDS[:8], WORDS[8:16]
-    passages = (good * 3, bad * 3, bad[1:] * 3 + bad[:1] * 3)
+    passages = (good * 2, bad * 2, bad[1:] * 2 + bad[:1] * 2)
     queries = ["was the film good?"] * len(passages[0])
     y = {"scores": [[1.5, -0.5, -0.5]], "grades": [[2, 0, 0]], None: None}[labels]
     y = y and y * len(queries)
     model = new(scale=0.1)
     x = (queries, *passages)
     before = evaluate(model, x, None)
-    history = fine_tune(model, (x, y), (x, y), epochs=4, batch_size=6, learning_rate=3e-3, progress=False)
+    history = fine_tune(model, (x, y), (x, y), epochs=4, batch_size=8, learning_rate=1e-2, progress=False)
     assert history[-1]["loss"] < history[0]["loss"]
     assert ("spearman" if labels == "scores" else "ndcg@10") in history[-1]
     assert before["ndcg@10"] < 0.9

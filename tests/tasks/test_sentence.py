@@ -1,6 +1,5 @@
 """BertSentenceEncoder: one vector a text, any number of texts, and back from every kind of file."""
 
-import json
 import time
 
 import keras
@@ -56,9 +55,8 @@ POOLINGS = {
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_other_poolings(model, pooling, untraced):
     expected = np.array([POOLINGS[pooling](hidden_states(model, text)) for text in TEXTS])
-    vectors = BertSentenceEncoder(model.encoder, model.preprocessor, pooling, normalize=False)(TEXTS)
-    np.testing.assert_allclose(vectors, expected, atol=1e-5)
-    vectors = BertSentenceEncoder(model.encoder, model.preprocessor, pooling)(TEXTS)
+    np.testing.assert_allclose(made(model, pooling=pooling, normalize=False)(TEXTS), expected, atol=1e-5)
+    vectors = made(model, pooling=pooling)(TEXTS)
     np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
 
 
@@ -68,14 +66,14 @@ PROMPTS = {"query": "you ask: ", "story": "the story ", "none": ""}
 @pytest.fixture(scope="module")
 def prompted(model):
     dense = {"units": 12, "activation": "tanh", "use_bias": True}
-    return small.shaken(
-        BertSentenceEncoder(
-            model.encoder, model.preprocessor, "mean", dense=dense, prompts=PROMPTS, default_prompt="query"
-        )
-    )
+    return small.shaken(made(model, dense=dense, prompts=PROMPTS, default_prompt="query"))
 
 
-def test_prompts(prompted):
+def made(model, **settings):
+    return BertSentenceEncoder(model.encoder, model.preprocessor, **settings)
+
+
+def test_prompts(prompted, untraced):
     def after(prompt):
         return prompted.encode([prompt + text for text in TEXTS], prompt="")
 
@@ -104,10 +102,6 @@ def test_texts_and_settings_that_cannot_be_are_refused(prompted, call, error, wo
         call(prompted)
 
 
-def made(model, **settings):
-    return BertSentenceEncoder(model.encoder, model.preprocessor, **settings)
-
-
 def test_keras_inputs_get_the_prompt(prompted):
     text = keras.Input(shape=(), dtype="string")
     functional = keras.Model(text, prompted(text))
@@ -117,17 +111,17 @@ def test_keras_inputs_get_the_prompt(prompted):
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_a_prompt_that_is_not_pooled(model, pooling, untraced):
     settings = {"prompts": PROMPTS, "default_prompt": "query", "include_prompt": False, "normalize": False}
-    ours = BertSentenceEncoder(model.encoder, model.preprocessor, pooling, **settings)
+    ours = made(model, pooling=pooling, **settings)
     for text, vector in zip(TEXTS, ours.encode(TEXTS), strict=True):
         hidden = hidden_states(model, "you ask: " + text)[6:]  # after [CLS] you a ##s ##k :
         np.testing.assert_allclose(vector, hidden[0] if pooling == "cls" else hidden.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(ours(TEXTS), ours.encode(TEXTS), atol=1e-5)
-    plain = BertSentenceEncoder(model.encoder, model.preprocessor, pooling, normalize=False)
+    plain = made(model, pooling=pooling, normalize=False)
     np.testing.assert_allclose(ours.encode(TEXTS, prompt=""), plain.encode(TEXTS), atol=1e-6)
 
 
 def test_a_dense_layer_and_shorter_vectors(model, prompted, tmp_path, untraced):
-    pooled = BertSentenceEncoder(model.encoder, model.preprocessor, normalize=False, prompts=PROMPTS)
+    pooled = made(model, normalize=False, prompts=PROMPTS)
     dense = {weight.name: weight.numpy() for weight in prompted.dense.weights}
     expected = np.tanh(pooled.encode(TEXTS, prompt="query") @ dense["kernel"] + dense["bias"])
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
@@ -145,14 +139,6 @@ def test_a_dense_layer_and_shorter_vectors(model, prompted, tmp_path, untraced):
     (tmp_path / "2_Dense" / "config.json").unlink()
     with error_names(FileNotFoundError, "2_Dense/config.json"):
         BertSentenceEncoder.from_preset(tmp_path)
-
-
-def test_calling_it_gives_the_same_as_encode(model):
-    expected = model.encode(TEXTS)
-    np.testing.assert_allclose(model(TEXTS), expected, atol=1e-6)
-    np.testing.assert_allclose(model(tf.constant(TEXTS)), expected, atol=1e-6)
-    dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(5)
-    np.testing.assert_allclose(model.predict(dataset, verbose=0), expected, atol=1e-6)
 
 
 def test_order_and_batches_do_not_matter(model, monkeypatch):
@@ -199,8 +185,7 @@ def test_an_iterator_is_read_as_it_is_needed(model, monkeypatch):
 
 def test_tensorflow_has_nothing_to_say(model, caplog):
     """Though many batches begin while the graph is traced."""
-    again = BertSentenceEncoder(model.encoder, model.preprocessor)
-    again.encode(TEXTS * 4, batch_tokens=24)
+    made(model).encode(TEXTS * 4, batch_tokens=24)
     assert caplog.messages == []
 
 
@@ -233,21 +218,6 @@ def test_vectors_to_compare_have_length_1_unless_compared_by_dot_product(model, 
         made(model, normalize=False, similarity=similarity).save_preset(tmp_path / similarity)
         compared = BertSentenceEncoder.to_compare(tmp_path / similarity)
         assert (compared.similarity, compared.normalize) == (similarity, normalize)
-
-
-def test_settings_are_read_from_the_preset(model, tmp_path):
-    model.save_preset(tmp_path)
-    pooling = tmp_path / "1_Pooling" / "config.json"
-    pooling.write_text(json.dumps({"pooling_mode": "max"}))  # as sentence-transformers 6 writes it
-    assert BertSentenceEncoder.from_preset(tmp_path).pooling == "max"
-    pooling.write_text(json.dumps({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}))
-    with error_names(ValueError, "expected", "mean, cls, max"):
-        BertSentenceEncoder.from_preset(tmp_path)
-    modules = json.loads((tmp_path / "modules.json").read_text())
-    modules.append({"idx": 3, "name": "3", "path": "3_CNN", "type": "sentence_transformers.models.CNN"})
-    (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with error_names(ValueError, "modules.json", "Transformer, Pooling, Normalize, CNN", "supported"):
-        BertSentenceEncoder.from_preset(tmp_path)
 
 
 def test_a_plain_bert_gets_mean_pooling(model, tmp_path):

@@ -162,8 +162,3 @@ def test_places_hold_the_tokens_in_order(settings, sequence_length):
     room = (sequence_length or 24) - 2
     for row, ids, here in zip(tokens.to_list(), packed.numpy(), places.numpy(), strict=True):
         assert ids[here].tolist() == (row if settings else row[:room])
-
-
-def test_no_rows():
-    none = tf.zeros([0], tf.int64)
-    assert most_context(none, none, none).to_list() == []

@@ -33,8 +33,7 @@ def saved(model, tmp_path):
     return tmp_path / "sparse"
 
 
-@pytest.mark.parametrize("pooling", ["max", "sum"])
-@pytest.mark.parametrize("activation", ["relu", "log1p_relu"])
+@pytest.mark.parametrize(("pooling", "activation"), [("max", "relu"), ("sum", "log1p_relu")])
 def test_weights(saved, pooling, activation, untraced):
     """Those of the logits of each position but padding, by the formula of Formal et al. 2021, equation 3."""
     model = BertSparseEncoder.from_preset(saved, pooling=pooling, activation=activation)
@@ -50,7 +49,7 @@ def test_weights(saved, pooling, activation, untraced):
     assert 0 < np.count_nonzero(weights) < weights.size
 
 
-def test_encode(model):
+def test_encode(model, untraced):
     vocabulary = model.preprocessor.tokenizer.vocabulary
     weights = np.concatenate([np.asarray(model([text])) for text in TEXTS])
     answers = model.encode(TEXTS)

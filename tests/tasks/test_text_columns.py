@@ -6,13 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.tasks.sentence_losses import (
-    CoSENTLoss,
-    MarginMSELoss,
-    MultipleNegativesRankingLoss,
-    VectorMSELoss,
-    text_numbers,
-)
+from keras_bert.tasks import sentence_losses as losses
 from keras_bert.tasks.vector_metrics import TextVectors, measured
 from keras_bert.training.batches import hold_out
 
@@ -30,8 +24,8 @@ def model():
     return BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
 
 
-@pytest.mark.parametrize("columns", [(ANCHORS, POSITIVES), (ANCHORS, POSITIVES, NEGATIVES)])
-def test_each_column_is_embedded_alone(model, columns):
+def test_each_column_is_embedded_alone(model, untraced):
+    columns = (ANCHORS, POSITIVES, NEGATIVES)
     expected = np.stack([model.encode(column) for column in columns], axis=1)
     np.testing.assert_allclose(model(columns), expected, atol=1e-6)
     np.testing.assert_allclose(model(tuple(map(tf.constant, columns))), expected, atol=1e-6)
@@ -60,10 +54,10 @@ def test_columns_have_prompts(model, include_prompt, untraced):
 def test_examples(model):
     pairs = model.examples((ANCHORS, POSITIVES), None)
     assert pairs.targets.numpy().tolist() == [[0, 3], [1, 4], [0, 5], [2, 6]]
-    assert isinstance(model.loss_for(pairs), MultipleNegativesRankingLoss)
+    assert isinstance(model.loss_for(pairs), losses.MultipleNegativesRankingLoss)
     scored = model.examples((ANCHORS, POSITIVES), [5, 3, 0, 1])
     assert (scored.targets.dtype, scored.targets.numpy().tolist()) == (tf.float32, [5, 3, 0, 1])
-    assert isinstance(model.loss_for(scored), CoSENTLoss)
+    assert isinstance(model.loss_for(scored), losses.CoSENTLoss)
     lengths = model.examples((["good", "a b c d"], ["good film film", "film"]), None).lengths
     assert lengths.tolist() == [3 + 2, 4 + 2]  # of the longest text of each row, with its two special tokens
 
@@ -78,7 +72,7 @@ def test_numbers_of_a_batch_are_small(model):
 
 
 def test_text_numbers():
-    assert text_numbers([["a", "b"], ["b", "c"], ["c", "c"]]).tolist() == [[0, 1, 2], [1, 2, 2]]
+    assert losses.text_numbers([["a", "b"], ["b", "c"], ["c", "c"]]).tolist() == [[0, 1, 2], [1, 2, 2]]
 
 
 @pytest.mark.parametrize(("x", "y", "words"), [
@@ -95,16 +89,14 @@ def test_examples_that_cannot_be_used_are_refused(model, x, y, words):
             check(x, y)
 
 
-WITH_NEGATIVES = ((ANCHORS, POSITIVES, NEGATIVES), None, MultipleNegativesRankingLoss())
-WITH_SCORES = ((ANCHORS, POSITIVES), [5, 3, 0, 1], CoSENTLoss())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("columns", "y", "loss"), [WITH_NEGATIVES, WITH_SCORES])
-def test_fit(small_preset, columns, y, loss):
-    model = BertSentenceEncoder.from_preset(small_preset, hidden_dropout=0.0, attention_dropout=0.0)
-    model.compile(keras.optimizers.Adam(1e-3), loss, jit_compile=False)
-    history = model.fit(columns, y, epochs=4, verbose=0).history["loss"]
+@pytest.mark.parametrize(("columns", "y", "loss"), [
+    ((ANCHORS, POSITIVES, NEGATIVES), None, losses.MultipleNegativesRankingLoss()),
+    ((ANCHORS, POSITIVES), [5, 3, 0, 1], losses.CoSENTLoss()),
+])  # fmt: skip
+def test_fit(columns, y, loss):
+    model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
+    model.compile(keras.optimizers.Adam(1e-3), loss, run_eagerly=True)
+    history = model.fit(columns, y, epochs=2, verbose=0).history["loss"]
     assert history[-1] < history[0]
 
 
@@ -164,11 +156,11 @@ def test_scores_of_triplets_and_vectors(model):
     assert model.measures(answers, 2 * vectors) == pytest.approx({"cosine": 1})
     assert model.measures(model.answers(ANCHORS), vectors[:, 0]) == pytest.approx({"cosine": 1})
     for x, y, expected in [
-        (columns, products, MarginMSELoss),
-        (columns, products[:, 0], MarginMSELoss),
-        (columns, vectors, VectorMSELoss),
-        (columns, vectors[:, 0], VectorMSELoss),
-        (ANCHORS, vectors[:, 0], VectorMSELoss),
+        (columns, products, losses.MarginMSELoss),
+        (columns, products[:, 0], losses.MarginMSELoss),
+        (columns, vectors, losses.VectorMSELoss),
+        (columns, vectors[:, 0], losses.VectorMSELoss),
+        (ANCHORS, vectors[:, 0], losses.VectorMSELoss),
     ]:
         examples = model.examples(x, y)
         loss = model.loss_for(examples)
@@ -176,12 +168,6 @@ def test_scores_of_triplets_and_vectors(model):
         assert isinstance(loss, expected)
         assert np.isfinite(float(loss(targets, model(packed))))
     assert float(loss(targets, model(packed))) == pytest.approx(0, abs=1e-10)
-
-
-def test_answers_measured(model):
-    found = model.measures(model.answers((ANCHORS, POSITIVES)), None)
-    assert set(found) == {"ndcg@10", "mrr@10", "accuracy@1", "recall@10"}
-    assert found["recall@10"] == 1  # of four documents
 
 
 def test_a_share_is_held_out():

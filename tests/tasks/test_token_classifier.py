@@ -15,20 +15,11 @@ from ..support.messages import error_names, warning_names
 
 LABELS = ["O", "B-X", "I-X"]
 # film and movie begin an entity that the words behind them, up to a full stop, are in.
-SENTENCES = [
-    ["the", "film", "story", "."],
-    ["good", "movie", "plot", "time", ".", "warm"],
-    ["cold", "river", "."],
-    ["film", "bank", ".", "the", "actorless", "movie"],
-    ["you", "\u200b", "loving", "film", "."],
-]
-TAGS = [
-    ["O", "B-X", "I-X", "O"],
-    ["O", "B-X", "I-X", "I-X", "O", "O"],
-    ["O", "O", "O"],
-    ["B-X", "I-X", "O", "O", "O", "B-X"],
-    ["O", "O", "O", "B-X", "O"],
-]
+SENTENCES = [sentence.split(" ") for sentence in (
+    "the film story .", "good movie plot time . warm", "cold river .", "film bank . the actorless movie",
+    "you \u200b loving film .",
+)]  # fmt: skip
+TAGS = [tags.split() for tags in ("O B-X I-X O", "O B-X I-X I-X O O", "O O O", "B-X I-X O O O B-X", "O O O B-X O")]
 TEXTS = ["The film story. 😀 Movié (plot time)!", "", " \t", "日本語の film", "e\u0301 movie, film"]
 
 
@@ -55,16 +46,6 @@ def word_logits(model, words):
     return np.asarray(model({"input_word_ids": np.array(ids, "int32")}))[0, first]
 
 
-def test_logits_of_tokens(model):
-    logits = model(["the film", "good"])
-    assert logits.dtype == "float32"
-    assert tuple(logits.shape) == (2, 4, 3)
-    packed = model.preprocessor(["the film", "good"])
-    np.testing.assert_allclose(model(packed), logits, atol=1e-6)
-    hidden = model.encoder(packed)["sequence_output"]
-    np.testing.assert_allclose(model.head(hidden), logits, atol=1e-6)
-
-
 def test_tags_are_those_of_first_tokens(model):
     answers = model.tag(SENTENCES)
     for words, sentence in zip(SENTENCES, answers, strict=True):
@@ -83,7 +64,7 @@ def test_nothing_to_tag(model):
     assert model.entities(["", "  "]) == [[], []]
 
 
-def test_bilou_labels_are_measured_and_joined_as_entities():
+def test_bilou_labels_are_measured_and_joined_as_entities(untraced):
     model = new(["O", "B-X", "I-X", "L-X", "U-X"])
     tags = ["B-X", "I-X", "L-X", "O", "U-X"]
     words = ["film", "movie", "bank", ".", "river"]
@@ -101,7 +82,7 @@ def test_bilou_labels_are_measured_and_joined_as_entities():
     assert model.serve(tf.constant(["film"]))["labels"].numpy()[0, 0].decode() in model.labels  # per word, as trained
 
 
-def test_what_is_cut_is_warned_of():
+def test_what_is_cut_is_warned_of(untraced):
     model = new(text={"sequence_length": 6})  # room for four tokens
     with warning_names("words", "cut off", "3"):
         answers = model.tag([SENTENCES[1], ["xylo", "film"], ["the"]])
@@ -112,7 +93,7 @@ def test_what_is_cut_is_warned_of():
         assert all(each["end"] <= 17 for each in model.entities(["the film plot the film film film"])[0])
 
 
-def test_windows_cut_nothing():
+def test_windows_cut_nothing(untraced):
     """In windows of 8 tokens, a token has the most around it where it is closest to the middle."""
     long = [["film", "xylo", "the", "movie", "."] * 5, ["the"], []]
     model = new(text={"sequence_length": 10, "stride": 3})
@@ -135,8 +116,7 @@ def test_windows_cut_nothing():
         assert answers[0][word]["probability"] == pytest.approx(want.max(), abs=1e-5)
 
 
-@pytest.mark.slow
-def test_windows_of_what_fits_change_nothing(model):
+def test_windows_of_what_fits_change_nothing(model, untraced):
     windows = new(text={"stride": 5})
     assert windows.tag(SENTENCES) == model.tag(SENTENCES)
     assert windows.entities(TEXTS) == model.entities(TEXTS)
@@ -198,11 +178,6 @@ def test_targets_stand_at_first_tokens(model):
     x, y = short.batch(*short.examples([["the", "xylo", "film"], ["film"]], [[0, 2, 1], [1]])[:2])
     assert y.numpy().tolist() == [[-1, 0, 2, -1, -1], [-1, 1, -1, -1, -1]]
     assert x["input_word_ids"].numpy()[0, -1] == short.preprocessor.tokenizer.sep_token_id
-
-
-def test_lengths_are_those_of_tokens(model):
-    by_length = model._by_length  # batches are made by them
-    assert by_length.lengths(by_length.tokenize([["the", "xylo"], []])).tolist() == [7, 2]
 
 
 def test_in_windows_each_word_counts_once():
