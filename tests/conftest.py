@@ -36,16 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture
-def untraced() -> Iterator[None]:
-    """Runs tf.functions eagerly: tracing takes longer than a few calls."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real texts, vocabularies and models, beside the repository. The tests that take it are marked slow."""

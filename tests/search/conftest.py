@@ -5,7 +5,6 @@ import random
 from types import SimpleNamespace
 
 import pytest
-import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.search import building
@@ -13,14 +12,6 @@ from keras_bert.search import building
 from ..support import small
 
 WORDS = small.WORDS.split()
-
-
-@pytest.fixture
-def untraced():
-    """Runs tf.functions eagerly: tracing a model of one test takes longer than its calls."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="package", autouse=True)
