@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-_WHOLE_MODEL = re.compile(r"Bert(?!Preprocessor)\w+\.from_preset\(|(?:export_\w+|pretrain|embed_files)\(")
+_WHOLE_MODEL = re.compile(r"Bert(?!Preprocessor)\w+\.from_preset\(|(?:export_\w+|pretrain|\w+_files|build_index)\(")
 _GROWTH = 100e6  # bytes
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _settled = 0

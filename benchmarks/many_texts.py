@@ -129,11 +129,13 @@ def recorded(work: Callable[[], object]) -> tuple[float, float, Recorded]:
 
 def encoder_seconds(model: object, packed: int, batches: Recorded) -> float:
     """Runs the encoder alone on the batches of a verb, as many at a time."""
-    inputs = [
+    packed_rows = (
         model.preprocessor.pack([tf.gather(segment, rows) for segment in segments[:packed]])
         for segments, groups in batches
         for rows in groups
-    ]
+    )
+    # With windows, [batch, windows, seq_length]: here, each row is a window.
+    inputs = [{name: tf.reshape(ids, [-1, ids.shape[-1]]) for name, ids in each.items()} for each in packed_rows]
     signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in inputs[0]}]
     graph = tf.function(lambda x: model.encoder(x)["sequence_output"], input_signature=signature, autograph=False)
     graph(inputs[0])

@@ -235,5 +235,5 @@ SWITCHES = [
 @pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
 def test_switches_that_a_file_cannot_have(tmp_path, name, change):
     (key,) = change
-    with error_names(ValueError, "bert", "layout", key, repr(change[key])):
+    with error_names(ValueError, "bert", "format", key, repr(change[key])):
         write_config(tmp_path / name, BertConfig.tiny(activation="gelu_tanh", **change))
