@@ -9,7 +9,14 @@ import pytest
 import tensorflow as tf
 from safetensors import safe_open
 
-from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertSentenceEncoder, BertTokenClassifier
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertQuestionAnswerer,
+    BertSentenceEncoder,
+    BertTokenClassifier,
+    files,
+)
 from keras_bert.data import Answer
 from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.training import runs
@@ -132,6 +139,16 @@ def test_the_model_of_any_task_may_be_overwritten(tmp_path):
     (tmp_path / "1_Pooling/mine.txt").touch()
     with pytest.raises(FileExistsError, match=r"holds 1_Pooling/mine\.txt, which no run wrote"):
         RunDirectory(tmp_path, overwrite=True)
+
+
+def test_overwriting_keeps_the_card_that_a_user_may_have_written(tmp_path):
+    model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
+    model.save_preset(tmp_path)
+    (tmp_path / files.RUN).mkdir()
+    (tmp_path / "README.md").write_text("my words")
+    RunDirectory(tmp_path, overwrite=True).clear()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["README.md"]
+    assert (tmp_path / "README.md").read_text() == "my words"
 
 
 def test_what_is_not_overwritten(fails, mine, tmp_path):

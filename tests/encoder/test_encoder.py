@@ -18,6 +18,19 @@ from ..support.messages import assert_names, error_names
 from ..support.reference import encoder as reference
 
 
+def test_layers_of_a_group_follow_each_other():
+    """As in ALBERT's code: with two groups, four layers are A A B B."""
+    grouped, plain = (random_encoder(num_layers=4, num_groups=groups, hidden_dropout=0.0) for groups in (2, None))
+    weights = {weight.path.partition("/")[2]: weight for weight in grouped.weights}
+    for weight in plain.weights:
+        name = weight.path.partition("/")[2]
+        for layer in range(4):
+            name = name.replace(f"block_{layer}/", f"group_{layer // 2}/")
+        weight.assign(weights[name.replace("group_", "block_")])
+    inputs = random_inputs()
+    np.testing.assert_allclose(grouped(inputs)["sequence_output"], plain(inputs)["sequence_output"], atol=1e-5)
+
+
 @pytest.mark.parametrize("activation", reference.ACTIVATIONS)
 def test_equals_the_papers_arithmetic(tmp_path, activation):
     encoder = random_encoder(activation=activation, num_layers=1 + (activation == "gelu"))

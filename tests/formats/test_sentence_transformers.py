@@ -73,6 +73,18 @@ def test_a_dense_layer(activation, use_bias, tmp_path):
         sentence_transformers.read_dense_weights(Preset(tmp_path))
 
 
+@pytest.mark.parametrize("value", [None, ...])
+def test_a_dense_layer_has_tanh_if_its_file_names_no_activation(value, tmp_path):
+    """As torch's `Dense(activation_function=Tanh())` of the library has by default."""
+    dense = {"units": 3, "activation": "linear", "use_bias": False}
+    weights = {"kernel": np.ones((12, 3), np.float32)}
+    sentence_transformers.write(tmp_path, 12, SentenceSettings("mean", 24, dense=dense), dense_weights=weights)
+    path = tmp_path / "2_Dense/config.json"
+    values = {**json.loads(path.read_text()), "activation_function": value}
+    path.write_text(json.dumps({key: each for key, each in values.items() if each is not ...}))
+    assert sentence_transformers.read(Preset(tmp_path)).dense["activation"] == "tanh"
+
+
 def test_the_published_directory_that_is_always_installed():
     found = sentence_transformers.read(Preset(presets.resolve("all-MiniLM-L6-v2")))
     assert found == SentenceSettings("mean", 256)

@@ -1,5 +1,6 @@
 """Versions come, fail, take over and go while clients ask."""
 
+import asyncio
 import contextlib
 import shutil
 import threading
@@ -79,6 +80,25 @@ def clients(server, *versions):
             stopped.set()
     assert [each.exception() for each in asking] == [None, None]
     assert answers == set(versions)
+
+
+def test_a_version_is_not_loaded_while_its_files_change(versions, models):
+    """As it is copied: it has a model's file, but not yet all that the file speaks of."""
+    (versions / "2").mkdir()
+    shutil.copy(models[2] / "saved_model.pb", versions / "2")
+
+    async def look() -> list[list[int]]:
+        served, loaded = module.Versions(versions, "toy"), []
+        listings = await served._load_highest({1: ()})
+        loaded.append(sorted(served.statuses))
+        shutil.copytree(models[2], versions / "2", dirs_exist_ok=True)
+        for _ in range(2):  # changed since the last look; then at rest
+            listings = await served._load_highest(listings)
+            loaded.append(sorted(served.statuses))
+        await served.close()
+        return loaded
+
+    assert asyncio.run(look()) == [[], [], [2]]
 
 
 def test_a_new_version_takes_over(start, versions, models):

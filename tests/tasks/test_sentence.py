@@ -189,6 +189,12 @@ def test_tensorflow_has_nothing_to_say(model, caplog):
     assert caplog.messages == []
 
 
+def test_cut_texts_are_counted_over_all_parts_of_many_texts(model, monkeypatch):
+    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 2)
+    with warning_names("cut", "24 tokens", "3"):
+        model.encode(["film " * 100, "good", "film " * 23, "film " * 30, "good"])
+
+
 def test_cut_texts_are_counted_out_loud(model, recwarn):
     model.encode(["film " * 22])  # which just fits
     assert [str(warning.message) for warning in recwarn if "cut" in str(warning.message)] == []

@@ -233,6 +233,21 @@ def test_masks_are_those_of_the_records_unless_asked_for(tmp_path, untrained, re
         )
 
 
+def test_each_batch_is_masked_at_other_places(tmp_path, untrained, records, monkeypatch):
+    class Seen(BaseException):
+        """Batches to learn from."""
+
+    def fit(self, dataset, **settings):
+        raise Seen(list(dataset.take(2)))
+
+    monkeypatch.setattr(keras.Model, "fit", fit)
+    monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
+    with pytest.raises(Seen) as seen:
+        run(untrained, records, tmp_path)
+    first, second = (inputs["masked_lm_positions"].numpy() for inputs, _, _ in seen.value.args[0])
+    assert np.mean((first == second).all(axis=1)) < 0.5
+
+
 @pytest.fixture
 def mixed_float16():
     before = keras.config.dtype_policy()
