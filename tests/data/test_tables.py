@@ -44,9 +44,10 @@ def test_the_delimiter_of_a_csv_is_recognised(write, delimiter, first_line):
     assert read_table(write("a.csv", content), label_column="label") == GOOD_BAD
 
 
-def test_a_header_decides_where_rows_differ(write):
-    path = write("a.csv", "text;label\na good film;pos\nbad; boring;neg\n")
-    with error_names(ValueError, "1 of 2", "line 3", "3 cells", 2):
+@pytest.mark.parametrize(("first_line", "line"), [("", "line 3"), ("sep=;\n", "line 4")])
+def test_a_header_decides_where_rows_differ(write, first_line, line):
+    path = write("a.csv", first_line + "text;label\na good film;pos\nbad; boring;neg\n")
+    with error_names(ValueError, "1 of 2", line, "3 cells", 2):
         read_table(path, label_column="label")
 
 

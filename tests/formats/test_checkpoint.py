@@ -214,6 +214,18 @@ def test_weights_are_read_into_memory_that_tensorflow_takes(tmp_path):
     assert all(storage.is_aligned(value) for value in read_all(tmp_path)[2]["encoder"].values())
 
 
+def test_queries_and_keys_by_head_are_deinterleaved_and_values_are_not():
+    config = CONFIGS["neobert"]  # the file has, head by head, the pairs of rotary coordinates beside each other
+    order = storage.by_head(config).reshape(3, config.num_heads, config.head_size)
+    half = config.head_size // 2
+    for head in range(config.num_heads):
+        begin = 3 * config.head_size * head
+        for part in (0, 1):
+            file = begin + part * config.head_size + np.arange(config.head_size).reshape(half, 2)
+            np.testing.assert_array_equal(order[part, head].reshape(2, half), file.T)
+        np.testing.assert_array_equal(order[2, head], begin + 2 * config.head_size + np.arange(config.head_size))
+
+
 def test_a_file_that_is_cut_while_it_is_read(tmp_path):
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]))
     with formats.open_checkpoint(tmp_path) as checkpoint:

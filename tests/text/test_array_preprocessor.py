@@ -63,7 +63,10 @@ def check_the_same_inputs(preset, **settings):
             np.testing.assert_array_equal(values, expected[name])
 
 
-@pytest.mark.parametrize("settings", [{"sequence_length": None}, {"sequence_length": 9}, {}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"sequence_length": None}, {"sequence_length": 9}, {"pad_to_multiple_of": 8, "max_sequence_length": 13}, {}],
+)
 def test_the_same_inputs(small_preset, settings, untraced):
     check_the_same_inputs(small_preset, **settings)
 
