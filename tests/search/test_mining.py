@@ -80,6 +80,16 @@ def test_rules():
     assert {len(each[1]) for each in drawn} == {2}
 
 
+def test_negatives_score_less_than_the_lowest_of_several_positives(pairs, sentences, small_preset):
+    rules = NegativeRules(negatives=30, absolute_margin=0.0)
+    triplets = list(mine_negatives(*pairs, sentences[20:], small_preset, rules, progress=False))
+    for query in pairs[0][:3]:  # with two positives
+        of_query = [each for each in triplets if each.query == query]
+        lowest, highest = (chosen(each.positive_score for each in of_query) for chosen in (min, max))
+        assert lowest < highest
+        assert max(each.negative_score for each in of_query) <= lowest
+
+
 def test_neither_a_positive_nor_the_query(pairs, sentences, small_preset):
     queries, corpus = pairs[0], {*pairs[0], *sentences}
     rules = NegativeRules(negatives=100)
