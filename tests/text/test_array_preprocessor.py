@@ -65,7 +65,12 @@ def check_the_same_inputs(preset, **settings):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"sequence_length": None}, {"sequence_length": 9}, {"pad_to_multiple_of": 4, "max_sequence_length": 7}, {}],
+    [
+        {"sequence_length": None},
+        {"sequence_length": 9},
+        {"sequence_length": None, "pad_to_multiple_of": 4, "max_sequence_length": 7},
+        {},
+    ],
 )
 def test_the_same_inputs(small_preset, settings, untraced):
     check_the_same_inputs(small_preset, **settings)
