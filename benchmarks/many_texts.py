@@ -26,11 +26,10 @@ from _measure import heading, parse, run, table
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.embedding import embed_files
 from keras_bert.search import build_index
-from keras_bert.tasks.by_length import ByLength, rows_by_length
+from keras_bert.tasks.by_length import _BATCHES_IN_FLIGHT, ByLength, rows_by_length
 
 DATA = Path(__file__).parents[2] / "shared/data"
 MINILM = "all-MiniLM-L6-v2"
-THREADS = min(2 * (os.cpu_count() or 1), 8)  # as in `ByLength`
 # Verb -> the number of its token segments that are packed into a row; the others say where words or windows begin.
 PACKED = {"classify": 1, "rank": 2, "tag": 1, "answer": 2, "encode": 1, "embed": 1, "index": 1}
 
@@ -141,7 +140,7 @@ def encoder_seconds(model: object, packed: int, batches: Recorded) -> float:
     graph(inputs[0])
 
     def encode() -> None:
-        with ThreadPoolExecutor(THREADS) as pool:
+        with ThreadPoolExecutor(_BATCHES_IN_FLIGHT) as pool:
             list(pool.map(graph, inputs))
 
     return processor_seconds(encode)

@@ -207,12 +207,12 @@ class BertPretrainer(BertTask):
         divergences = divergence(teacher_outputs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
         unit_vectors = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (teacher_outputs, y_pred)]
         cosine = ops.sum(unit_vectors[0] * unit_vectors[1], axis=-1)  # [batch, seq_length]
-        logit_part = weighted_mean(divergences, sample_weight[MASKED_LM])
-        hidden_part = weighted_mean(1.0 - cosine, x["input_mask"])
+        logit_term = weighted_mean(divergences, sample_weight[MASKED_LM])
+        hidden_term = weighted_mean(1.0 - cosine, x["input_mask"])
         return [
             *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in terms),
-            logit_part._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
-            hidden_part._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
+            logit_term._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
+            hidden_term._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
         ]
 
     @classmethod

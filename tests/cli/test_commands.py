@@ -94,8 +94,8 @@ def test_prompts(run, fails, prompted, tmp_path):
         assert pair["similarity"] == pytest.approx(first @ second, abs=2e-6)
     assert_names(fails("encode", "good", "--preset", prompted, "--prompt", "passage"), "passage", "query, story")
     # The vectors in a directory are all of one prompt.
-    told = fails(*command[:4], "--preset", prompted, "--prompt", "query")
-    assert "other settings" in told or "another" in told, told
+    message = fails(*command[:4], "--preset", prompted, "--prompt", "query")
+    assert "other settings" in message or "another" in message, message
 
 
 def test_tokenize_json_lines(run, small_preset):

@@ -50,9 +50,9 @@ def test_ranges_that_a_preset_keeps(run, untrained, tmp_path):
     assert result.stderr == ""
     assert run("summary", tmp_path / "kept").stdout.splitlines()[-1] == "int8           all 1 layers"
     assert "int8" not in run("summary", untrained).stdout
-    told = run("summary", untrained, "--precision", "int8")
-    assert told.stdout.splitlines()[-1].startswith("int8           ")
-    assert "a few built-in sentences" in told.stderr
+    result = run("summary", untrained, "--precision", "int8")
+    assert result.stdout.splitlines()[-1].startswith("int8           ")
+    assert "a few built-in sentences" in result.stderr
 
 
 def test_layers_that_are_left_out_are_told(run, untrained, monkeypatch):

@@ -52,8 +52,8 @@ def test_lines_and_json_lines(run, fails, classifier, tmp_path):
     assert lines == [{"text": text, **answer} for text, answer in zip(texts, answers, strict=True)]
     path = tmp_path / "TEXTS.NDJSON"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    told = fails("predict", classifier, "--file", path)
-    assert told.startswith(f"{path}: 1 of 3 rows cannot be used: line 2: text is empty")
+    message = fails("predict", classifier, "--file", path)
+    assert message.startswith(f"{path}: 1 of 3 rows cannot be used: line 2: text is empty")
     result = run("predict", classifier, "--file", path, "--skip-bad")
     assert "1 of 3 rows are left out: line 2: text is empty" in result.stderr
     rows = json_lines(result.stdout)
@@ -100,8 +100,8 @@ def test_what_a_table_of_answers_cannot_hold(run, fails, classifier, tmp_path):
     run("predict", classifier, "--file", path, "--output", tmp_path / "a.csv")
     (_, first), (_, second) = read_rows(tmp_path / "a.csv", "csv", header=True).rows
     assert (first[:2], second[:2]) == (["a\tb", '{"x": [1]}'], ["c", ""])
-    told = fails("predict", classifier, "--file", path, "--output", tmp_path / "a.tsv")
-    assert told == "'a\\tb' has a tab or a line end, which TSV cannot hold; write .csv or .jsonl"
+    message = fails("predict", classifier, "--file", path, "--output", tmp_path / "a.tsv")
+    assert message == "'a\\tb' has a tab or a line end, which TSV cannot hold; write .csv or .jsonl"
     assert not (tmp_path / "a.tsv").exists()
     with open(tmp_path / "b.csv", "xb") as file:
         writer = streams.RowWriter(file, "csv")
@@ -112,8 +112,8 @@ def test_what_a_table_of_answers_cannot_hold(run, fails, classifier, tmp_path):
 
 def test_other_columns_that_cannot_be_written_are_named(fails, run, classifier, tmp_path):
     line = b'{"text": "one"}\n{"text": "two", "by": "\\ud83d"}'
-    told = fails("predict", classifier, "--format", "jsonl", input=line)
-    assert told.endswith("line 2: 'by' has half of a surrogate pair, which is not a character")
+    message = fails("predict", classifier, "--format", "jsonl", input=line)
+    assert message.endswith("line 2: 'by' has half of a surrogate pair, which is not a character")
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     day = pa.array(np.array(["2026-11-22", "12000-01-01"], "datetime64[D]"))
     parquet.write_table(pa.table({"text": ["one", "two"], "day": day}), tmp_path / "a.parquet")
@@ -341,22 +341,22 @@ def test_evaluate_vectors(run, fails, small_preset, tmp_path):
     corpus.write_text("warm story\ngreat movie\ngood film\n")
     command = ("evaluate", small_preset, pairs, "--query-column", "q", "--positive-column", "p")
 
-    def told(*options):
+    def printed(*options):
         result = run(*command, *options)
         return {name: float(value) for name, value in (line.split("\t") for line in result.stdout.splitlines())}
 
     model = BertSentenceEncoder.from_preset(small_preset)
     first, second, scores = map(list, zip(*rows, strict=True))
     answers = model.answers((first, second))
-    assert told() == pytest.approx({**model.measures(answers, None), **model.details(answers, None)}, abs=1e-4)
-    assert len(told()) == 30
+    assert printed() == pytest.approx({**model.measures(answers, None), **model.details(answers, None)}, abs=1e-4)
+    assert len(printed()) == 30
     vectors = model.encode([*second, "warm story", "good film"])
     expected = vector_metrics.retrieval(model.encode(first), vectors, [{0}, {1}, {2}], (1, 3, 5, 10, 100))
-    assert told("--corpus", corpus) == pytest.approx(expected, abs=1e-4)
-    assert expected["mrr@10"] < told()["mrr@10"]  # "good film" is among the texts now
+    assert printed("--corpus", corpus) == pytest.approx(expected, abs=1e-4)
+    assert expected["mrr@10"] < printed()["mrr@10"]  # "good film" is among the texts now
     cosines = vector_metrics.cosines(model.encode(first), model.encode(second))
     expected = metrics.correlation(scores, cosines)
-    found = told("--score-column", "s")
+    found = printed("--score-column", "s")
     assert list(found) == ["spearman", "pearson"]
     assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-4)
     assert fails(*command[:-2]) == "give both --query-column and --positive-column"
@@ -368,6 +368,6 @@ def test_evaluate_vectors(run, fails, small_preset, tmp_path):
 def test_weights_of_tokens(run, fails, table, tmp_path):
     model = BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor())
     model.save_preset(tmp_path / "sparse")
-    told = json.loads(run("predict", tmp_path / "sparse", "good film").stdout)
-    assert told["weights"] == pytest.approx(model.encode("good film"), abs=1e-5)
+    message = json.loads(run("predict", tmp_path / "sparse", "good film").stdout)
+    assert message["weights"] == pytest.approx(model.encode("good film"), abs=1e-5)
     assert "gives weights of tokens, which cannot be compared" in fails("evaluate", tmp_path / "sparse", table)

@@ -76,8 +76,8 @@ def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
     assert ids() == [1, 3]
     assert "give CORPUS to index, or --remove" in fails("index", "--output", "films", small=False)
     (folder / "queries.txt").write_text("good film\n\n")
-    told = fails("search", "films", "--file", "queries.txt", small=False)
-    assert told == "queries.txt, line 2: query is empty"
+    message = fails("search", "films", "--file", "queries.txt", small=False)
+    assert message == "queries.txt, line 2: query is empty"
 
 
 def test_rerank(run, fails, folder, classifier):
@@ -91,8 +91,8 @@ def test_rerank(run, fails, folder, classifier):
     written = json.loads(out(run(*command, "reranker", "--format", "jsonl", small=False)))
     assert [hit["row"] for hit in written["hits"]] == [hit["row"] for hit in best]
     assert list(written["hits"][0]) == ["score", "similarity", "text", "row"]
-    told = fails(*command, classifier, small=False)
-    assert told == f"{classifier} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker"
+    message = fails(*command, classifier, small=False)
+    assert message == f"{classifier} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker"
     assert "neither a directory nor a known preset" in fails(*command, "none", small=False)
 
 
@@ -154,10 +154,10 @@ def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
     process = start(*command)
     wait_for(lambda: any(path.stat().st_size for path in folder.glob("texts/encoded-*.bin")), process)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=HANGS)
+    _, message = process.communicate(timeout=HANGS)
     resumed = f"keras-bert {shlex.join(map(str, command))}"
     advice = f"To begin anew, remove texts; to resume, run: {resumed}"
-    assert (process.returncode, told.decode()) == (130, f"Interrupted; the index in texts is unfinished. {advice}\n")
+    assert (process.returncode, message.decode()) == (130, f"Interrupted; the index in texts is unfinished. {advice}\n")
     shown = out(run(*command, small=False))
     count, encoded = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= texts| encoded)", shown))
     assert count == len(texts)

@@ -58,8 +58,8 @@ def test_a_preset_whose_package_is_missing(fails, monkeypatch):
 
 
 def test_damaged_presets(fails, tmp_path):
-    told = "or tokenizer.json; it holds nothing; copy the files of the model's tokenizer there"
-    assert told in fails("tokenize", "a", "--preset", tmp_path)
+    message = "or tokenizer.json; it holds nothing; copy the files of the model's tokenizer there"
+    assert message in fails("tokenize", "a", "--preset", tmp_path)
     (tmp_path / "vocab.txt").write_text("a\na\n")
     assert "has 'a' twice, in lines 1 and 2" in fails("detokenize", "0", "--preset", tmp_path)
 
@@ -181,10 +181,10 @@ def test_a_file_that_cannot_be_written_to_its_end(fails, untrained, tmp_path, co
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
-        told = fails(*command, tmp_path / output, "--preset", untrained, exit_code=1)
+        message = fails(*command, tmp_path / output, "--preset", untrained, exit_code=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert re.fullmatch(rf"{re.escape(str(tmp_path / output))}[^:]*: File too large", told)
+    assert re.fullmatch(rf"{re.escape(str(tmp_path / output))}[^:]*: File too large", message)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -42,8 +42,8 @@ def test_options(tmp_path, monkeypatch):
 @pytest.mark.parametrize("option", ["--port", "--rest-port"])
 @pytest.mark.parametrize("port", ["-1", "65536", "99999"])
 def test_a_port_that_is_none(toy_versions, option, port):
-    told = invoke("serve", toy_versions, option, port, exit_code=2).stderr
-    assert f"'{option}': {port} is not in the range 0<=x<=65535" in told
+    message = invoke("serve", toy_versions, option, port, exit_code=2).stderr
+    assert f"'{option}': {port} is not in the range 0<=x<=65535" in message
 
 
 @pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving"])

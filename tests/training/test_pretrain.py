@@ -213,38 +213,38 @@ def test_measures_do_not_depend_on_the_size_of_batches(untrained, records, size,
     assert measured(size) == pytest.approx(measured(20), rel=1e-4)
 
 
-def test_masks_are_those_of_the_records_unless_asked_for(tmp_path, untrained, records, monkeypatch):
-    def fit(self, dataset, **settings):
-        raise Seen(next(iter(dataset)))
+@pytest.fixture
+def first_batches(tmp_path, untrained, records, monkeypatch):
+    """The inputs of the first two batches that a run with these settings trains on."""
 
-    class Seen(BaseException):
-        """A batch to learn from."""
-
-    monkeypatch.setattr(keras.Model, "fit", fit)
-    monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
-    (written,) = Records(records / "train").in_order(2000)
-    hidden = {ids.tobytes() for ids in written["input_word_ids"].numpy()}
-    for masking, share in ((None, 1.0), (MaskedLMMasking(preprocessor().tokenizer, 4), 0.0)):
-        with pytest.raises(Seen) as seen:
-            run(untrained, records, tmp_path, masking=masking)
-        inputs, _, _ = seen.value.args[0]
-        assert np.mean([ids.tobytes() in hidden for ids in inputs["input_word_ids"].numpy()]) == pytest.approx(
-            share, abs=0.2
-        )
-
-
-def test_each_batch_is_masked_at_other_places(tmp_path, untrained, records, monkeypatch):
     class Seen(BaseException):
         """Batches to learn from."""
 
     def fit(self, dataset, **settings):
         raise Seen(list(dataset.take(2)))
 
+    def first_batches(**settings):
+        with pytest.raises(Seen) as seen:
+            run(untrained, records, tmp_path, **settings)
+        return [inputs for inputs, _, _ in seen.value.args[0]]
+
     monkeypatch.setattr(keras.Model, "fit", fit)
     monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
-    with pytest.raises(Seen) as seen:
-        run(untrained, records, tmp_path)
-    first, second = (inputs["masked_lm_positions"].numpy() for inputs, _, _ in seen.value.args[0])
+    return first_batches
+
+
+def test_masks_are_those_of_the_records_unless_asked_for(first_batches, records):
+    (written,) = Records(records / "train").in_order(2000)
+    hidden = {ids.tobytes() for ids in written["input_word_ids"].numpy()}
+    for masking, share in ((None, 1.0), (MaskedLMMasking(preprocessor().tokenizer, 4), 0.0)):
+        inputs, _ = first_batches(masking=masking)
+        assert np.mean([ids.tobytes() in hidden for ids in inputs["input_word_ids"].numpy()]) == pytest.approx(
+            share, abs=0.2
+        )
+
+
+def test_each_batch_is_masked_at_other_places(first_batches):
+    first, second = (inputs["masked_lm_positions"].numpy() for inputs in first_batches())
     assert np.mean((first == second).all(axis=1)) < 0.5
 
 
