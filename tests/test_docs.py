@@ -13,7 +13,8 @@ from .support.data import ROOT
 from .support.pages import Block, blocks, commands, run
 
 DOCS = ROOT / "docs"
-PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts}
+NO_PAGES = {"_build", "figures"}  # conf.py leaves them out; a page includes the figures
+PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")) if NO_PAGES.isdisjoint(path.parts)}
 QUICK = {"index.md"}  # the others train, export, or start processes that import TensorFlow
 OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it tells apart
     "api/text.md",
