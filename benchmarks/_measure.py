@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+DATA = Path(__file__).parents[2] / "shared/data"  # beside the checkout; each script that reads it has --data
 # A flag of the processor in /proc/cpuinfo -> its name in the heading.
 FLAGS = {"avx512f": "AVX512", "avx512_vnni": "AVX512_VNNI", "avx512_bf16": "AVX512_BF16", "amx_tile": "AMX"}
 
@@ -61,11 +63,13 @@ def need_library(module: str) -> None:
 
 
 def heading(libraries: Iterable[str]) -> None:
-    """Prints one line: date, commit, machine, and the versions of the libraries that are installed.
+    """Prints the command, and a line with date, commit, machine, and the versions of the libraries that are installed.
 
     Args:
         libraries: names of distributions.
     """
+    command = shlex.join(["python", os.path.relpath(sys.argv[0], Path(__file__).parents[1]), *sys.argv[1:]])
+    print(f"`{command}`\n", flush=True)
     parts = [f"{datetime.date.today()}", commit(), machine(), f"Python {platform.python_version()}"]
     print("; ".join(filter(None, [*parts, versions(libraries)])), flush=True)
 

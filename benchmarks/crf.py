@@ -28,13 +28,11 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import keras
-from _measure import heading, need, parse, run, table
+from _measure import DATA, heading, need, parse, run, table
 
 from keras_bert import BertTokenClassifier
 from keras_bert.data import read_conll
 from keras_bert.training import fine_tune
-
-DATA = Path(__file__).parents[2] / "shared/data"
 
 Sentences = tuple[list[list[str]], list[list[str]]]
 

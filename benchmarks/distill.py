@@ -19,12 +19,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 from _finetune_tasks import CLASSES, TASKS, inputs_and_labels, label_names, some
-from _measure import heading, interleave, need, parse, rate, ratios, run, table
+from _measure import DATA, heading, interleave, need, parse, rate, ratios, run, table
 
 from keras_bert import BertClassifier
 from keras_bert.training import evaluate, fine_tune, student_of
-
-DATA = Path(__file__).parents[2] / "shared/data"
 
 
 def main() -> None:

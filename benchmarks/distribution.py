@@ -26,11 +26,10 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from _measure import Elsewhere, answer_calls, heading, interleave, need, parse, ratios, run, table
+from _measure import DATA, Elsewhere, answer_calls, heading, interleave, need, parse, ratios, run, table
 
 from keras_bert.training.run_files import read_notes
 
-DATA = Path(__file__).parents[2] / "shared/data"
 ROWS, TOKENS, STEPS = 32, 64, 4
 ALONE = "one process, both cores"
 # Name -> the strategy, and the cores of each process.

@@ -33,12 +33,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import keras
 import numpy as np
-from _measure import heading, need, parse, run, table
+from _measure import DATA, heading, need, parse, run, table
 
 from keras_bert import BertClassifier, BertSentenceEncoder, presets
 from keras_bert.training import fine_tune
 
-DATA = Path(__file__).parents[2] / "shared/data"
 PRESET = "all-MiniLM-L6-v2"
 GENRES = {"a": "news", "d": "religion", "j": "science", "p": "romance"}
 MOST_PAIRS = 1280

@@ -39,7 +39,7 @@ from _finetune_tasks import (
     label_names,
     some,
 )
-from _measure import heading, interleave, need, parse, rate, ratios, run, table
+from _measure import DATA, heading, interleave, need, parse, rate, ratios, run, table
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, presets
 from keras_bert.tasks.task import BertTask
@@ -47,7 +47,6 @@ from keras_bert.training import AdamW, WarmupThenDecay, fine_tune
 from keras_bert.training.batches import batches_of_epoch
 from keras_bert.training.fine_tune import dataset_of, make_pack
 
-DATA = Path(__file__).parents[2] / "shared/data"
 PEERS = ["tensorflow", "keras", "torch", "transformers", "keras-hub"]
 GROUPED = "transformers, grouped by length"
 

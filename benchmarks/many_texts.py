@@ -21,14 +21,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 from _finetune_tasks import TASKS, some
-from _measure import heading, parse, run, table
+from _measure import DATA, heading, parse, run, table
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.embedding import embed_files
 from keras_bert.search import build_index
 from keras_bert.tasks.by_length import _BATCHES_IN_FLIGHT, ByLength, rows_by_length
 
-DATA = Path(__file__).parents[2] / "shared/data"
 MINILM = "all-MiniLM-L6-v2"
 # Verb -> the number of its token segments that are packed into a row; the others say where words or windows begin.
 PACKED = {"classify": 1, "rank": 2, "tag": 1, "answer": 2, "encode": 1, "embed": 1, "index": 1}

@@ -10,13 +10,14 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 from _finetune_tasks import TASKS, Examples, inputs_and_labels, some
-from _measure import heading, need, parse, run, table
-from finetune import DATA, our_answers, our_model
+from _measure import DATA, heading, need, parse, run, table
+from finetune import our_answers, our_model
 
 from keras_bert import data
 from keras_bert.tasks.task import BertTask
@@ -54,7 +55,7 @@ def main() -> None:
     parser.add_argument("--dev", type=int, default=1000, help="how many to measure with")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
-    parser.add_argument("--data", type=type(DATA), default=DATA)
+    parser.add_argument("--data", type=Path, default=DATA)
     arguments = parse(parser, task=["sst2"], examples=32, dev=32, epochs=1)
     need(arguments.data)
     heading(["tensorflow", "keras"])

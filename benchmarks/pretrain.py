@@ -23,11 +23,10 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from _measure import Elsewhere, MissingError, answer_calls, heading, interleave, parse, rate, ratios, run, table
+from _measure import DATA, Elsewhere, MissingError, answer_calls, heading, interleave, parse, rate, ratios, run, table
 
 from keras_bert import BertConfig
 
-DATA = Path(__file__).parents[2] / "shared/data/gutenberg"
 PEERS = ["tensorflow", "keras", "torch", "transformers", "tf-models-official"]
 PRESET = "all-MiniLM-L6-v2"  # for its vocabulary, BERT's
 CONFIG = BertConfig.named("bert-small")
@@ -179,7 +178,7 @@ def take_part(name: str, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="a folder of .txt files")
+    parser.add_argument("--data", type=Path, default=DATA / "gutenberg", help="a folder of .txt files")
     parser.add_argument("--garden", default=sys.executable, help="a Python that has tf-models-official")
     parser.add_argument("--lengths", type=int, nargs="+", choices=SHAPES, default=list(SHAPES), help="of rows")
     parser.add_argument("--batches", type=int, default=4, help="batches per round")

@@ -29,9 +29,21 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from _measure import Elsewhere, MissingError, answer_calls, cores, heading, interleave, parse, rate, ratios, run, table
+from _measure import (
+    DATA,
+    Elsewhere,
+    MissingError,
+    answer_calls,
+    cores,
+    heading,
+    interleave,
+    parse,
+    rate,
+    ratios,
+    run,
+    table,
+)
 
-DATA = Path(__file__).parents[2] / "shared/data/gutenberg"
 PEERS = ["tensorflow", "torch", "transformers", "tokenizers", "datasets"]
 PRESET, LENGTH, BATCH = "all-MiniLM-L6-v2", 128, 32
 
@@ -120,7 +132,7 @@ THEIRS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="a folder of .txt files")
+    parser.add_argument("--data", type=Path, default=DATA / "gutenberg", help="a folder of .txt files")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contestant", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
     arguments = parse(parser, rounds=1)

@@ -34,7 +34,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 from _finetune_tasks import CLASSES, TASKS, label_names, some
-from _measure import MissingError, heading, need, parse, run, table
+from _measure import DATA, MissingError, heading, need, parse, run, table
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.formats import read_config
@@ -43,7 +43,6 @@ from keras_bert.text import WordPieceTokenizer, learn_vocabulary
 from keras_bert.training import pretrain, report
 from keras_bert.training.run_files import read_notes
 
-DATA = Path(__file__).parents[2] / "shared/data"
 OUTPUT = Path(__file__).parents[1] / "saved_models/pretrained_from_scratch"
 HELD_OUT = "The-Adventures-of-Sherlock-Holmes_1661.txt"
 LENGTH, BATCH, PREDICTIONS = 128, 32, 20

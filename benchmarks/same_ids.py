@@ -25,9 +25,8 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from _measure import heading, need, parse, run, table
+from _measure import DATA, heading, need, parse, run, table
 
-DATA = Path(__file__).resolve().parents[1] / "../shared/data"  # the developers' copies of books and tokenizers
 NAMES = ("modernbert-base", "deberta-v3-base", "all-mpnet-base-v2", "e5-small-v2", "nomic-bert-2048")
 ASSIGNED = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Cs", "Co")]
 Tokenize = Callable[[list[str]], list[list[int]]]

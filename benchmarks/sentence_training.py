@@ -37,7 +37,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-from _measure import heading, interleave, need, parse, ratios, run, table
+from _measure import DATA, heading, interleave, need, parse, ratios, run, table
 
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.data import read_table
@@ -49,7 +49,6 @@ from keras_bert.tasks.metrics import correlation
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss
 from keras_bert.training import fine_tune
 
-DATA = Path(__file__).parents[2] / "shared/data"
 PEERS = ["tensorflow", "keras", "torch", "transformers", "sentence-transformers", "faiss-cpu"]
 SHOWN = ("ndcg@10", "mrr@10")
 

@@ -27,11 +27,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from _measure import heading, parse, run, table
+from _measure import DATA, heading, parse, run, table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-BOOKS = REPOSITORY / "../shared/data/gutenberg"  # the developers' copy of ten books of Project Gutenberg
-VOCABULARIES = REPOSITORY / "../shared/data/vocabs"  # the developers' copies of the published ones
+BOOKS = DATA / "gutenberg"
+VOCABULARIES = DATA / "vocabs"
 CONTESTANTS = {  # name -> threads
     "keras_bert tokenize": 1,
     "keras_bert tokenize, 2 threads": 2,

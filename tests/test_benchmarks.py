@@ -47,10 +47,13 @@ def test_each_script_has_the_shared_heading_and_table_and_a_small_size(script):
     assert not any(re.match(r"\s*\|[ -]", text) for text in texts), "a table of its own"
 
 
-def test_the_heading_has_date_commit_machine_and_versions(measure, capsys, monkeypatch):
+def test_the_heading_has_command_date_commit_machine_and_versions(measure, capsys, monkeypatch):
     monkeypatch.setattr(measure, "commit", lambda: "1234567+")
+    monkeypatch.setattr(sys, "argv", [str(BENCHMARKS / "encode.py"), "--only", "ONNX Runtime"])
     measure.heading(["pytest", "no-such-library", "keras"])
-    date, commit, machine, python, libraries = capsys.readouterr().out.removesuffix("\n").split("; ")
+    command, empty, line = capsys.readouterr().out.removesuffix("\n").split("\n")
+    assert (command, empty) == ("`python benchmarks/encode.py --only 'ONNX Runtime'`", "")
+    date, commit, machine, python, libraries = line.split("; ")
     assert abs(datetime.date.fromisoformat(date) - datetime.date.today()) <= datetime.timedelta(days=1)
     assert commit == "1234567+"
     model, cores, load, *flags = machine.split(", ")
