@@ -1,5 +1,6 @@
 # make demo: the main job on a real model.  make test: the tests.  make docs: the documentation, docs/_build/html.
-# make benchmark: every benchmark at a small size.  Each makes .venv first.
+# make benchmark: every benchmark at a small size.  make docs/figures/encode.md: measures one section of
+# docs/benchmarks.md again, by the command in the file's first line.  Each makes .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,6 +42,12 @@ benchmark: $(VENV)/installed
 	  $(BIN)/python "$$script" --small || failed="$$failed $$script"; \
 	done; \
 	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
+
+docs/figures/%.md: FORCE $(VENV)/installed
+	@command=$$(sed -n '1s/^`\(.*\)`$$/\1/p' $@) && test -n "$$command" && \
+	PATH="$(abspath $(BIN)):$$PATH" TF_CPP_MIN_LOG_LEVEL=3 sh -c "$$command" >$@.new && mv $@.new $@
+
+FORCE:
 
 $(VENV)/installed: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,17 @@ def test_each_script_has_the_shared_heading_and_table_and_a_small_size(script):
     assert not any(isinstance(each, ast.Attribute) and each.attr == "parse_args" for each in nodes)
     texts = [each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     assert not any(re.match(r"\s*\|[ -]", text) for text in texts), "a table of its own"
+
+
+def test_each_figure_of_the_docs_begins_with_the_command_that_prints_it_and_is_included():
+    root = BENCHMARKS.parent
+    pages = "".join(path.read_text(encoding="utf-8") for path in (root / "docs").rglob("*.md"))
+    for figure in (root / "docs" / "figures").iterdir():
+        command, empty, heading = figure.read_text(encoding="utf-8").splitlines()[:3]
+        python, script, *_ = shlex.split(command.removeprefix("`").removesuffix("`"))
+        assert (python, root / script in SCRIPTS, empty) == ("python", True, ""), figure.name
+        assert re.match(r"\d{4}-\d\d-\d\d; [0-9a-f]{7}", heading), figure.name
+        assert re.search(rf"figures/{figure.name}$", pages, re.MULTILINE), f"no page includes {figure.name}"
 
 
 def test_the_heading_has_command_date_commit_machine_and_versions(measure, capsys, monkeypatch):
