@@ -63,7 +63,7 @@ def need_library(module: str) -> None:
 
 
 def heading(libraries: Iterable[str]) -> None:
-    """Prints the command, and a line with date, commit, machine, and the versions of the libraries that are installed.
+    """Prints two paragraphs: the command; and date, commit, machine, and versions of the libraries installed.
 
     Args:
         libraries: names of distributions.
@@ -71,7 +71,7 @@ def heading(libraries: Iterable[str]) -> None:
     command = shlex.join(["python", os.path.relpath(sys.argv[0], Path(__file__).parents[1]), *sys.argv[1:]])
     print(f"`{command}`\n", flush=True)
     parts = [f"{datetime.date.today()}", commit(), machine(), f"Python {platform.python_version()}"]
-    print("; ".join(filter(None, [*parts, versions(libraries)])), flush=True)
+    print("; ".join(filter(None, [*parts, versions(libraries)])), end="\n\n", flush=True)
 
 
 def table(columns: Iterable[object], rows: Iterable[Iterable[object]]) -> None:

@@ -1,10 +1,10 @@
 """Texts a second, from strings to unit vectors: all-MiniLM-L6-v2, beside other ways of running it.
 
 python benchmarks/encode.py [--texts 1500] [--rounds 5] [--text FILE] [--only keras_bert "ONNX Runtime"]
-python benchmarks/encode.py --precision int8
+python benchmarks/encode.py --low-precision
 
-With a precision below float32, the contestants are keras_bert in it and in float32, ONNX Runtime (float32, int8) and
-OpenVINO (bfloat16, and int8 by NNCF); beside the speed it prints the cosine to keras_bert's float32 vectors, and
+With --low-precision, the contestants are keras_bert in float32, bfloat16 and int8, ONNX Runtime in float32 and int8,
+and OpenVINO in bfloat16 and int8 (by NNCF). Beside the speed it prints the cosine to keras_bert's float32 vectors, and
 Spearman's correlation on the pairs of STS-B's development set.
 
 Every contestant that has settings (tokens or texts a batch, threads) first tries them all and competes with its best.
@@ -12,6 +12,7 @@ Those that are not installed (pip install 'keras-bert-models[bench]') are left o
 """
 
 import argparse
+import contextlib
 import csv
 import functools
 import itertools
@@ -27,15 +28,14 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from _measure import cores, heading, interleave, parse, rate, ratios, run, table
+from _measure import DATA, cores, heading, interleave, parse, rate, ratios, run, table
 from _minilm_onnx import MINILM, onnx_fused, onnx_int8, onnx_model
 
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
 from keras_bert.formats import read_config
-from keras_bert.inference import PRECISIONS
 from keras_bert.tasks.metrics import correlation
 
-STSB = Path(__file__).parents[2] / "shared/data/stsb"
+STSB = DATA / "stsb"
 MAX_LENGTH = 256  # tokens; what the model is meant for
 PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "keras-hub"]
 
@@ -285,13 +285,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--text", type=Path, help="a file of one sentence a line")
     parser.add_argument("--only", nargs="+", choices={**CONTESTANTS, **LOWER}, help="these beside keras_bert")
-    parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="of keras_bert")
+    parser.add_argument("--low-precision", action="store_true", help="bfloat16 and int8 beside keras_bert in float32")
     arguments = parse(parser, texts=64, rounds=1, only=["sentence-transformers"])
     heading(PEERS)
-    ours = f"keras_bert, {arguments.precision}"
-    contestants = {name: each for name, each in LOWER.items() if not name.startswith("keras_bert,") or name == ours}
-    if arguments.precision == "float32":
-        contestants = CONTESTANTS
+    contestants = LOWER if arguments.low_precision else CONTESTANTS
 
     everything = sentences(arguments.text)
     count = min(arguments.texts, len(everything))
@@ -302,10 +299,11 @@ def main() -> None:
 
     jobs, settings, vectors, parts, scores, missing = {}, {}, {}, {}, {}, []
     for name, (build, share) in contestants.items():
-        if arguments.only and name not in ("keras_bert", ours, *arguments.only):
+        if arguments.only and name not in ("keras_bert", *arguments.only):
             continue
         try:
-            encoders = build()
+            with contextlib.redirect_stdout(sys.stderr):  # NNCF shows progress
+                encoders = build()
         except ImportError as error:
             missing.append(f"{name} (no {error.name})")
             continue
@@ -337,15 +335,16 @@ def main() -> None:
         rows.append([name, *speed, *same, score, len(parts[name]), settings[name]])
     columns = "contestant, texts/s, ratio (min..max), of sgemm, difference, cosine, worst cosine, STS-B, texts, setting"
     table(columns.split(", "), rows)
-    print(f"ratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
-    print(f"difference: the largest between elements of the vectors and those of {reference}")
-    print("cosine: to the same, the mean and the worst; STS-B: Spearman's correlation on its development set, percent")
+    print(f"- ratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
+    print(f"- difference: the largest between elements of the vectors and those of {reference}")
+    print("- cosine: to the same, the mean and the worst; STS-B: Spearman's correlation on its development set, in %")
     print("  (KerasHub's BERT computes GELU by the tanh approximation, and its tokenizer splits a few texts otherwise)")
     for name in ceilings:
-        print(f"{name}: {statistics.median(rates[name]):.0f} GFLOP/s ({min(rates[name]):.0f}..{max(rates[name]):.0f})")
-    print(f"of sgemm: FLOP on real tokens a second, as a share of {ceiling_name}'s")
+        speeds = rates[name]
+        print(f"- {name}: {statistics.median(speeds):.0f} GFLOP/s ({min(speeds):.0f}..{max(speeds):.0f})")
+    print(f"- of sgemm: FLOP on real tokens a second, as a share of {ceiling_name}'s")
     if missing:
-        print(f"left out, not installed: {', '.join(missing)}")
+        print(f"- left out, not installed: {', '.join(missing)}")
 
 
 if __name__ == "__main__":
