@@ -1,6 +1,6 @@
 """Milliseconds for one text, from a string to a vector: all-MiniLM-L6-v2, beside ONNX Runtime.
 
-python benchmarks/latency.py [--rounds 15] [--calls 20] [--precision float32 bfloat16 int8]
+python benchmarks/latency.py [--rounds 15] [--calls 20] [--precision float32 bfloat16 int8] [--threads 1]
 
 A short text, then a long one: `model([text])`, `encode(text)`, the serving signature of a SavedModel, the exports for
 ONNX Runtime and OpenVINO as `runtimes.load` opens them, and ONNX Runtime's own optimized file with Hugging Face's
@@ -83,7 +83,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=20, help="in a round, for each")
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    parser.add_argument("--threads", type=int, default=0, help="of an operation of TensorFlow; by default all cores")
     arguments = parse(parser, rounds=3, calls=5, precision=["float32"])
+    tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     heading(LIBRARIES)
     jobs = {}
     for precision in arguments.precision:

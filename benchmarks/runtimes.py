@@ -93,7 +93,7 @@ def main() -> None:
         vectors = {label: np.concatenate([run(batch) for batch in batches]) for label, (run, _) in runs.items()}
     exact = vectors["TensorFlow, float32"]
     place = {text: index for index, text in enumerate(texts)}
-    print(f"{len(texts)} sentences")
+    print(f"{len(texts)} different sentences")
     table_rows = []
     for label, (_, size) in runs.items():
         cosines = (vectors[label] * exact).sum(axis=1)
