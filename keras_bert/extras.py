@@ -1,4 +1,4 @@
-"""Imports modules that may be missing: optional extras, and TensorFlow Text, which has wheels only for Linux."""
+"""Imports modules that may be missing: optional extras, and TensorFlow Text, which has no wheels for Windows."""
 
 import contextlib
 import importlib
@@ -24,6 +24,7 @@ def needing_tensorflow_text(what: str) -> Iterator[None]:
         if package not in ("tensorflow", "tensorflow_text"):
             raise
         raise ImportError(
-            f"{what} needs {package.replace('_', '-')}, which is not installed (tensorflow-text has wheels for Linux); "
-            "without it, BertEncoder and BertPreprocessor work under KERAS_BACKEND=jax or torch"
+            f"{what} needs {package.replace('_', '-')}, which is not installed (tensorflow-text has wheels "
+            "for Linux and for Macs with Apple silicon); without it, BertEncoder and BertPreprocessor work under "
+            "KERAS_BACKEND=jax or torch"
         ) from error
