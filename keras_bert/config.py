@@ -46,8 +46,10 @@ class BertConfig:
         pooler: whether there is a pooler: a dense layer with tanh over the first hidden state. Without a pooler,
             `pooling` decides how `pooled_output` is computed.
         family: the name of the family, which decides on the names in files: a key of `formats.FAMILIES`, or any other
-            name for a model that is only saved in Keras's own files. For known families, the last six fields below
-            default to the family's heads.
+            name for a model that is only saved in Keras's own files. For known families, the default of one of the
+            last five fields below stands for the family's value, even if it is passed: with "modernbert",
+            `head_norm=False` becomes True. Files of the family have no other heads. For such heads, choose another
+            name.
         embedding_size: width of the embeddings, which a dense layer projects to `hidden_size` (Lan et al. 2019, section
             3.1). None: embeddings are `hidden_size` wide, without a projection.
         num_groups: the number of groups of layers that share weights. None: each layer has weights of its own.

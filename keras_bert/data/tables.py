@@ -212,7 +212,7 @@ def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | i
     Args:
         table: the table.
         numbers: the numbers of the rows, in the order of the table.
-        without: columns to leave out, by name or by number from 1.
+        without: columns to leave out, by name or by number from 1; names that the table lacks are ignored.
 
     Returns:
         For each row, a dict column -> cell. All rows have the same columns: a key that a row of JSON lines lacks is
@@ -235,7 +235,7 @@ def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | i
             except ValueError as error:
                 raise ValueError(f"{table.path}, {table.unit} {number}: {error}") from None
     names = names or list(dict.fromkeys(name for row in rows for name in row))
-    excluded = {each if each in names else names[int(each) - 1] for each in without}
+    excluded = {names[int(each) - 1] if each not in names and str(each).isdecimal() else each for each in without}
     return [{name: row.get(name) for name in names if name not in excluded} for row in rows]
 
 

@@ -52,7 +52,7 @@ _TASK_KEYS = ("id2label", "label2id", "problem_type", SETTINGS)
 
 
 def recognizes(preset: Preset) -> bool:
-    weights = (preset.directory / f"{WEIGHTS}{end}" for end in ("", _INDEX))
+    weights = (preset.directory / f"{name}{end}" for name in _WEIGHT_FILES for end in ("", _INDEX))
     return (preset.directory / CONFIG).is_file() and any(path.is_file() for path in weights)
 
 

@@ -186,7 +186,8 @@ def mean_cosine(
     def cosines(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         exact = encoder.run(inputs, encoder.blocks)["sequence_output"]
         approximate = encoder.run(inputs, lower, words=words)["sequence_output"]
-        return tf.boolean_mask(_cosines(exact, approximate), tf.not_equal(inputs["input_mask"], 0))  # [tokens]
+        mask = inputs.get("input_mask", tf.ones_like(inputs["input_word_ids"]))  # without a mask there is no padding
+        return tf.boolean_mask(_cosines(exact, approximate), tf.not_equal(mask, 0))  # [tokens]
 
     return float(np.concatenate([cosines(batch).numpy() for batch in batches]).mean())
 

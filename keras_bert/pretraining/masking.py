@@ -67,24 +67,26 @@ class MaskedLMMasking:
 
     def __call__(self, packed: dict[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
         ids = packed["input_word_ids"]
-        seeds = tf.unstack(tf.random.split(seed, 3))
-        chosen = self._choose(ids, seeds[0])  # bool [batch, seq_length]
+        seeds = tf.unstack(tf.random.split(seed, 4))
+        chosen = self._choose(ids, seeds[0], seeds[3])  # bool [batch, seq_length]
         replaced = tf.where(chosen, self._draw_replacements(ids, seeds[1], seeds[2]), ids)
         return {**packed, "input_word_ids": replaced, **self._make_predictions(ids, chosen)}
 
-    def _choose(self, ids: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    def _choose(self, ids: tf.Tensor, order_seed: tf.Tensor, length_seed: tf.Tensor) -> tf.Tensor:
         """Chooses units in a random order while they fit, bool `[batch, seq_length]`."""
         maskable = tf.gather(self._is_maskable, ids)
         budget = tf.round(self.rate * tf.reduce_sum(tf.cast(maskable, tf.float32), axis=1, keepdims=True))
         budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, self.predictions)
         # Tokens of one unit (of one word, for spans) have the same number. Special tokens have the largest number.
-        order = tf.where(maskable, self._draw_order(ids, maskable, seed), tf.float32.max)
+        order = tf.where(maskable, self._draw_order(ids, maskable, order_seed, length_seed), tf.float32.max)
         tokens_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # including the token's unit
         return maskable & (tokens_so_far <= budget)
 
-    def _draw_order(self, ids: tf.Tensor, maskable: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    def _draw_order(
+        self, ids: tf.Tensor, maskable: tf.Tensor, order_seed: tf.Tensor, length_seed: tf.Tensor
+    ) -> tf.Tensor:
         """Draws the random rank of each token's unit, float32 `[batch, seq_length]`."""
-        random = tf.random.stateless_uniform(tf.shape(ids), seed)
+        random = tf.random.stateless_uniform(tf.shape(ids), order_seed)
         if self.masked_unit == "token":
             return random
         after_special = tf.pad(~maskable[:, :-1], [[0, 0], [1, 0]], constant_values=True)
@@ -93,7 +95,7 @@ class MaskedLMMasking:
         if self.masked_unit == "word":
             return tf.gather(random, word, batch_dims=1)
         logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTHS), [tf.shape(ids)[0], len(_SPAN_LENGTHS)])
-        lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], seed, tf.int32)
+        lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], length_seed, tf.int32)
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
         # Words keep their order within a span, so the limit cuts off only the end of the last span.
         in_span = tf.cast(word, tf.float32) / tf.cast(tf.shape(ids)[1], tf.float32)

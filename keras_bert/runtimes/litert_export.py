@@ -156,14 +156,18 @@ def export_litert(
     shape = (None, None) if sequence_length is None else (1, sequence_length)
     runtime = dataclasses.replace(
         _RUNTIME,
-        convert=functools.partial(_convert, shape=shape),
+        convert=functools.partial(_convert, shape=shape, preprocessor=preprocessor),
         program=_PROGRAM if sequence_length is None else _PROGRAM_BY_ROW,
     )
     return write(runtime, model, directory, precision, overwrite, preprocessor, sequence_length)
 
 
 def _convert(
-    packed: PackedModel, path: Path, precision: str, shape: tuple[int | None, int | None] = (None, None)
+    packed: PackedModel,
+    path: Path,
+    precision: str,
+    shape: tuple[int | None, int | None] = (None, None),
+    preprocessor: BertPreprocessor | None = None,
 ) -> None:
     target: dict[str, list] = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
     settings = {} if precision == "float32" else {"optimizations": [tf.lite.Optimize.DEFAULT]}
@@ -177,7 +181,8 @@ def _convert(
         target_spec=target,
         **settings,
     )
-    tokenizer = getattr(getattr(packed.model, "preprocessor", None), "tokenizer", None)
+    preprocessor = getattr(packed.model, "preprocessor", None) or preprocessor
+    tokenizer = None if preprocessor is None else preprocessor.tokenizer
     if isinstance(tokenizer, WordPieceTokenizer) and len(packed.runtime_names) == len(NAMES):
         labels = getattr(packed.model, "labels", None)
         add_metadata(path, tokenizer.vocabulary, dict.fromkeys(("probabilities", "values"), labels) if labels else {})

@@ -71,7 +71,7 @@ class Versions:
         raise FileNotFoundError(f"{self._directory} has no version that can be loaded. {errors}")
 
     async def watch(self) -> None:
-        """Looks for a higher version every second, and swaps to it."""
+        """Looks every second for the highest version, and swaps to it: a new one, or a lower one if the old is gone."""
         old_listings: dict[int, _Listing] = {}
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
@@ -97,6 +97,8 @@ class Versions:
         """
         requested, version = self._requested_version(spec), self._current
         if version is None or requested not in (None, version.number):
+            if requested is None:
+                raise not_found(f"no version of the model {self.name} is served")
             raise not_found(f"version {requested} of the model {self.name} is not served")
         version.users += 1
         try:

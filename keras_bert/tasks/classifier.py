@@ -401,7 +401,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
         problem_type = preset.hugging_face.get("problem_type") if preset.has_head else None
-        labels = preset.labels(user_settings.pop("labels", None))
+        labels = preset.labels(user_settings.get("labels"))
         return {"problem_type": problem_type or SingleLabel.NAME, **preset.settings, **user_settings, "labels": labels}
 
     def _loads_head(self, preset: TaskPreset) -> bool:

@@ -78,8 +78,9 @@ def fine_tune_files(
 
     Args:
         task: "classify", "tag", "answer", "rank" or "embed".
-        train: the examples to train on: for "tag" CoNLL's columns, for "answer" SQuAD's JSON, for other tasks a table
-            (CSV, TSV, JSON lines or Parquet); for "classify" also a directory with one directory per class.
+        train: the examples to train on: for "tag" CoNLL's columns, for "answer" SQuAD's JSON (or its rows as JSON lines
+            or Parquet), for other tasks a table (CSV, TSV, JSON lines, Parquet or Excel); for "classify" also a
+            directory with one directory per class.
         output: the directory of the model, for `from_preset`. It must be new or empty, or hold this run.
         validation: examples to measure each epoch on; the best epoch is kept. `validation_split` holds out training
             examples instead.
@@ -97,13 +98,13 @@ def fine_tune_files(
             `keras_bert.tasks.table`, for reading the files and making the model:
 
             - all tasks: `sequence_length`, `skip_bad`;
-            - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `problem_type`,
-              `long_text`;
+            - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`,
+              `problem_type`, `long_text`, `pooling`;
             - "tag": `label_column`, `long_text`, `crf`;
             - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
-              `format`, `loss`;
+              `format`, `delimiter`, `loss`;
             - "embed": `query_column`, `positive_column`, `negative_columns`, `score_columns`, `header`, `format`,
-              `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
+              `delimiter`, `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
 
     Returns:
         The measures of the model on the validation examples; without these, an empty dict. Of several processes, only

@@ -95,6 +95,18 @@ def test_a_task_keeps_its_kind_its_settings_and_its_length(run, tmp_path, make):
     assert small.same(again.encoder, model.encoder)
 
 
+def test_a_classifier_in_a_file_of_torch_keeps_its_labels(run, tmp_path):
+    torch = pytest.importorskip("torch")
+    model = small.task(BertClassifier, ["good", "bad"], problem_type="multi_label_classification")
+    model.save_preset(tmp_path / "old")
+    weights = tmp_path / "old/model.safetensors"
+    tensors = {name: torch.tensor(value) for name, value in load_file(weights).items()}
+    torch.save(tensors, weights.with_name("pytorch_model.bin"))
+    weights.unlink()
+    run("convert", tmp_path / "old", tmp_path / "new")
+    assert small.same(load_task(tmp_path / "new"), model)
+
+
 def test_a_cross_encoder_of_newer_files_stays_one(run, tmp_path):
     """Its scores, not their sigmoid."""
     reranker = small.task(BertReranker, activation="identity", config={"num_layers": 1})

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from keras_bert.data import Answer, QuestionExamples, read_squad
+from keras_bert.tasks.table import other_columns
 
 from ..support.messages import error_names, warning_names
 
@@ -70,6 +71,14 @@ def test_bad_rows_are_left_out_by_line(write):
         read_squad(path)
     with warning_names(*bad):
         assert read_squad(path, skip_bad=True).ids == ["q1"]
+
+
+def test_rows_of_impossible_questions_need_no_answers(write):
+    row = {"id": "q1", "question": "Who?", "context": CONTEXT, "is_impossible": True, "source": "x"}
+    path = write("a.jsonl", json.dumps(row))
+    examples = read_squad(path)
+    assert examples.impossible == [True]
+    assert other_columns(examples, path) == [{"is_impossible": True, "source": "x"}]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])

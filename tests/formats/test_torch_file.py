@@ -9,6 +9,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_bert import formats
+from keras_bert.formats import Preset, hugging_face
+from keras_bert.tasks.table import columns_of_texts
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
 from ..support.messages import error_names
@@ -35,6 +37,14 @@ def test_safetensors_are_preferred(directory):
     assert same(read_all(directory)[2], WEIGHTS)
 
 
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json"])
+def test_the_settings_beside_it_are_read(tmp_path, name):
+    settings = {**hugging_face.label_names(["a", "b"]), "problem_type": "multi_label_classification"}
+    formats.write(tmp_path, CONFIGS["bert"], WEIGHTS, settings=settings)
+    (tmp_path / "model.safetensors").rename(tmp_path / name)
+    assert hugging_face.task_settings(Preset(tmp_path)) == settings
+
+
 @pytest.fixture
 def torch():
     return pytest.importorskip("torch")
@@ -57,6 +67,10 @@ def saved(directory, torch):
 def test_tensors(saved, zipped):
     directory = saved(_use_new_zipfile_serialization=zipped)
     assert same(read_all(directory)[2], WEIGHTS)
+
+
+def test_the_columns_that_its_model_reads_are_known(saved):
+    assert columns_of_texts(saved(), "text", "text_pair") == ["text", "text_pair"]
 
 
 def test_half_precision(saved, torch):

@@ -161,6 +161,14 @@ def test_losses_are_means_over_the_tokens_of_all_batches(untraced):
     np.testing.assert_allclose(*(block_losses(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)
 
 
+def test_inputs_without_a_mask_have_no_padding(untraced):
+    exact, other = (small.encoder(seed=seed, num_layers=1) for seed in (0, 1))
+    masked = small.preprocessor()(["she loved the plot"])
+    bare = {name: each for name, each in masked.items() if name != "input_mask"}
+    found, expected = (mean_cosine(exact, other.blocks, None, [each]) for each in (bare, masked))
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_low_cosine_to_float32_is_warned_of(monkeypatch):
     monkeypatch.setattr(low_precision, "_LEAST_COSINE", 1.1)  # never reached
     with warning_names("too few", "cosine to float32", "without texts"):

@@ -134,6 +134,19 @@ def test_the_seed_decides(inputs):
     assert np.any(first != other)
 
 
+def test_each_draw_has_a_seed_of_its_own(inputs, monkeypatch):
+    """With one seed for the order of the spans and for their lengths, one would follow from the other."""
+    seeds = []
+
+    def noted(draw, place):
+        return lambda *arguments: seeds.append(tuple(arguments[place].numpy())) or draw(*arguments)
+
+    monkeypatch.setattr(tf.random, "stateless_uniform", noted(tf.random.stateless_uniform, 1))
+    monkeypatch.setattr(tf.random, "stateless_categorical", noted(tf.random.stateless_categorical, 2))
+    MaskedLMMasking(TOKENIZER, PREDICTIONS, masked_unit="span")(inputs, seed=[0, 1])
+    assert len(set(seeds)) == len(seeds) == 4
+
+
 def test_in_a_dataset(inputs):
     masking = MaskedLMMasking(TOKENIZER, PREDICTIONS, masked_unit="span")
     few = {name: value[:8] for name, value in inputs.items()}

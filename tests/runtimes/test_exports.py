@@ -218,6 +218,12 @@ def test_litert_carries_vocabulary_and_labels(export_of):
         assert archive.read("probabilities.txt") == b"good\nbad\nso-so\n"
 
 
+def test_litert_carries_the_vocabulary_of_an_encoder(tmp_path):
+    export_litert(small.encoder(num_layers=1), tmp_path / "out", preprocessor=small.preprocessor())
+    with zipfile.ZipFile(tmp_path / "out/model.tflite") as archive:
+        assert archive.read("vocab.txt").decode().split("\n")[:-1] == small.VOCABULARY
+
+
 def test_mediapipe_classifies_strings(tmp_path):
     text = pytest.importorskip("mediapipe").tasks.text
     model = small.task(BertClassifier, labels=["good", "bad"], config={"num_layers": 1})

@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
+from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from keras_bert.server import versions as module
+from keras_bert.server.errors import ServingError
 
+from ..support.messages import error_names
 from . import toy
 from .servers import HANGS, output, wait_until
 
@@ -119,6 +122,15 @@ def test_a_new_version_takes_over(start, versions, models):
     with clients(server, 2, 4):
         (versions / "4").rename(versions / "withdrawn")
         wait_until(lambda: server.states() == {1: "END", 2: "AVAILABLE"}, server.states)
+
+
+@pytest.mark.parametrize(("number", "words"), [(None, ["no version"]), (3, ["version 3", "not served"])])
+def test_a_request_when_no_version_is_left_is_refused(tmp_path, number, words):
+    spec = ModelSpec(name="toy")
+    if number is not None:
+        spec.version.value = number
+    with error_names(ServingError, *words, "toy"), module.Versions(tmp_path, "toy").lease(spec):
+        pass
 
 
 def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models, monkeypatch):

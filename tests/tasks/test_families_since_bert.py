@@ -150,6 +150,8 @@ def test_heads_of_known_families_may_be_left_out_and_follow_the_family():
         assert dataclasses.replace(BertConfig(), **fields) == config
     assert BertConfig(family="roberta").sequence_activation == "tanh"
     assert BertConfig(family="roberta", sequence_activation="relu").sequence_activation == "relu"
+    assert BertConfig(family="modernbert", head_norm=False).head_norm  # a default stands for the family's value
+    assert not BertConfig(family="lexbert", head_norm=False).head_norm
 
 
 @pytest.mark.parametrize(("changes", "heads", "field"), [

@@ -85,6 +85,12 @@ def test_settings_that_no_task_has_are_named_with_their_file(saved, part, change
         kind.from_preset(copy)
 
 
+def test_too_few_labels_are_not_the_fault_of_the_preset(tmp_path):
+    new(BertClassifier).save_preset(tmp_path)
+    with pytest.raises(ValueError, match=r"^labels are \['a'\].* at least 2"):
+        BertClassifier.from_preset(tmp_path, labels=["a"])
+
+
 def test_settings_given_to_from_preset_replace_the_saved_ones(tmp_path):
     new(BertClassifier, text=WINDOWS, pairs=True, window_pooling="max", dropout=0.3).save_preset(tmp_path / "a")
     chosen = {"window_pooling": "mean", "dropout": 0.1, "pairs": False, "long_text": "truncate"}

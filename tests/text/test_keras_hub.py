@@ -101,9 +101,19 @@ def test_settings_that_would_give_other_ids_are_refused(write, settings, read, w
         read(tmp_path)
 
 
+def is_fetched(name):
+    return any(fnmatch.fnmatch(name, pattern) for pattern in presets._HUB_FILES)
+
+
 def test_all_files_are_fetched():
-    for name in ("tokenizer.json", *(f"assets/tokenizer/vocabulary.{kind}" for kind in ("txt", "json", "spm"))):
-        assert any(fnmatch.fnmatch(name, pattern) for pattern in presets._HUB_FILES), name
+    tokenizer = ("tokenizer.json", *(f"assets/tokenizer/vocabulary.{kind}" for kind in ("txt", "json", "spm")))
+    for name in (*tokenizer, "model.weights.h5", "task.weights.h5"):
+        assert is_fetched(name), name
+
+
+@pytest.mark.parametrize("name", ["tf_model.h5", "pytorch_model.bin"])
+def test_weights_that_are_not_read_are_not_fetched(name):
+    assert not is_fetched(name)
 
 
 def test_albert_is_refused_with_a_way_out(albert_model, tmp_path):

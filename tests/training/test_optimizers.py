@@ -50,17 +50,18 @@ def test_lamb_moves_zeros():
     np.testing.assert_array_equal(still, 1)
 
 
-@pytest.mark.parametrize("scale", [3.0, "of each column"])
-def test_a_scale_multiplies_the_steps_of_a_weight_and_not_its_decay(scale):
+# LAMB's step has the norm of a whole matrix, so a scale of each column changes all of its columns.
+@pytest.mark.parametrize(("kind", "scale"), [(AdamW, 3.0), (AdamW, "of each column"), (LAMB, 3.0)])
+def test_a_scale_multiplies_the_steps_of_a_weight_and_not_its_decay(kind, scale):
     """A weight of `scale * w`, whose gradient is that of `w` divided by `scale`, moves as `w` does, times `scale`."""
     generator = np.random.default_rng(0)
     weights = [generator.normal(size=(5, 4)), generator.normal(size=4)]
     gradients = [[generator.normal(size=weight.shape) for weight in weights] for _ in range(5)]
     scale = np.arange(1.0, 5.0) if isinstance(scale, str) else scale
-    want = by_hand(weights, gradients, rate=lambda step: 0.01)
+    want = by_hand(weights, gradients, rate=lambda step: 0.01, lamb=kind is LAMB)
     variables = [keras.Variable(weight * scale, dtype="float32") for weight in weights]
-    optimizer = AdamW(0.01, scales={variable.path: scale for variable in variables})
-    assert AdamW.from_config(optimizer.get_config()).scales == optimizer.scales
+    optimizer = kind(0.01, scales={variable.path: scale for variable in variables})
+    assert kind.from_config(optimizer.get_config()).scales == optimizer.scales
     for each in gradients:
         optimizer.apply([keras.ops.convert_to_tensor(gradient / scale, "float32") for gradient in each], variables)
     for variable, expected in zip(variables, want, strict=True):
