@@ -99,8 +99,8 @@ class Records:
             order = undocumented.shuffle_by_seed(tf.constant(self.files), [seed, number])
             files_in_order = tf.data.Dataset.from_tensor_slices(order)
             records = files_in_order.interleave(tf.data.TFRecordDataset, cycle_length=min(8, len(self.files)))
-            windows = records.batch(_SHUFFLE_BUFFER)
-            return windows.map(lambda each: undocumented.shuffle_by_seed(each, [seed, number])).unbatch()
+            buffers = records.batch(_SHUFFLE_BUFFER)
+            return buffers.map(lambda each: undocumented.shuffle_by_seed(each, [seed, number])).unbatch()
 
         epochs = tf.data.Dataset.range(start * batch_size // self.count, 2**31 - 1)
         return self._batches(epochs.flat_map(as_written(epoch)).skip(start * batch_size % self.count), batch_size)

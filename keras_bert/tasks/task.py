@@ -44,7 +44,7 @@ from keras_bert.tasks.training_step import (
     LossMean,
     LossTerm,
     TrainingStep,
-    build_window,
+    build_accumulation,
     count_averaged,
     steps_of,
     weight_gradients,
@@ -207,7 +207,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Creates the optimizer's variables, with those for gradient accumulation."""
         super().build_optimizer()
         with self.distribute_strategy.scope():
-            build_window(self.optimizer)
+            build_accumulation(self.optimizer)
 
     def fit(
         self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any
@@ -460,15 +460,15 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
         return count_averaged(loss, labels, y_pred, sample_weight)
 
-    def window_totals(self, x: Inputs) -> dict[str, Tensor] | None:
-        """Returns the counts over all batches of an update, by unit, if the inputs of each batch contain them."""
+    def accumulation_totals(self, x: Inputs) -> dict[str, Tensor] | None:
+        """Returns, per unit, the counts over all batches of the update, if `x` holds them; else None."""
         return None
 
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         gradients, terms, y_pred = self._step.gradients(self, x, y, sample_weight)
-        if steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
+        if steps_of(self.optimizer) > 1 and self.accumulation_totals(x) is None:
             gradients = self._scale_for_accumulation(gradients, terms)
         undocumented.loss_tracker(self).update_state(terms)
         if gradients:
