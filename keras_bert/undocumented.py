@@ -38,7 +38,8 @@ def flatten_layers(layer: keras.Layer) -> list[keras.Layer]:
 def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, ...], str], Tensor]) -> None:
     """Sets the initializer of a variable that was made in a `keras.StatelessScope`, before the scope ends.
 
-    Public way: `assign` after the scope. Every weight is then drawn at random first, which takes longer than loading.
+    Public way: `assign` after the scope. Every weight is then randomly initialized first, which takes longer than
+    loading.
 
     Args:
         variable: a variable without a value.

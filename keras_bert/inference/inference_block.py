@@ -46,7 +46,7 @@ class TokenTable:
         return vectors if self._scales is None else vectors * tf.gather(self._scales, ids)
 
 
-Weights = Mapping[str, np.ndarray]
+ArraysByName = Mapping[str, np.ndarray]
 
 FACTOR = "factor"  # the half of a gated "intermediate" that has no activation; both halves have the same input
 
@@ -64,7 +64,7 @@ class FloatProducts:
         dtype: the type of the products.
     """
 
-    def __init__(self, weights: Weights, dtype: tf.DType) -> None:
+    def __init__(self, weights: ArraysByName, dtype: tf.DType) -> None:
         self.dtype = dtype
         self._constants = {name: tf.constant(value, dtype) for name, value in weights.items()}
 
@@ -101,7 +101,7 @@ class RecordingProducts(FloatProducts):
 
     ROWS = 32  # the approximate maximum of recorded rows per batch
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: ArraysByName) -> None:
         super().__init__(weights, tf.float32)
         self.recorded: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
@@ -129,7 +129,7 @@ class Int8Products:
         ranges: the range of each product's input, by name.
     """
 
-    def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
+    def __init__(self, weights: ArraysByName, ranges: Mapping[str, InputRange]) -> None:
         self.dtype = dtype_beside_int8()
         self._ranges = dict(ranges)
         if f"{FACTOR}/kernel" in weights:
@@ -175,7 +175,7 @@ class Int8Products:
         return onednn.quantized_dense(x, limit, kernel, bias, activation, output)
 
 
-def _fold_divisors_into_values(weights: Weights, divisors: np.ndarray) -> Weights:
+def _fold_divisors_into_values(weights: ArraysByName, divisors: np.ndarray) -> ArraysByName:
     """Folds the divisors of attention's output into V: attention averages V, so scaling V scales its output."""
     factors = np.concatenate([np.ones(2 * len(divisors), np.float32), 1 / divisors])
     return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}
@@ -207,8 +207,8 @@ class InferenceBlock(Generic[Products]):
         self,
         config: BertConfig,
         layer: int,
-        weights: Weights,
-        make_products: Callable[[Weights], Products],
+        weights: ArraysByName,
+        make_products: Callable[[ArraysByName], Products],
     ) -> None:
         self.config = config
         self.products = make_products(_dense_weights(config, weights))
@@ -230,7 +230,7 @@ class InferenceBlock(Generic[Products]):
         return residual(self.config, hidden, attention, self._attention_norm, self._feed_forward, self._output_norm)
 
     def _attention(self, hidden: tf.Tensor, layout: Layout) -> tf.Tensor:
-        mask = layout.added_mask(self._heads.is_local, self.products.dtype.name)
+        mask = layout.additive_mask(self._heads.is_local, self.products.dtype.name)
 
         def weights(query: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
             return tf.nn.softmax(onednn.scores(query, key, mask))  # the kernel of Q holds the scale
@@ -242,7 +242,7 @@ class InferenceBlock(Generic[Products]):
         compute = self.products.gated if self.config.gated else self.products
         return self.products("output", compute("intermediate", hidden, self.config.activation), dtype=tf.float32)
 
-    def _norm(self, name: str, weights: Weights) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    def _norm(self, name: str, weights: ArraysByName) -> Callable[[tf.Tensor], tf.Tensor] | None:
         """Makes a normalization from its weights; None if the block lacks it."""
         if f"{name}/gamma" not in weights:
             return None
@@ -254,7 +254,7 @@ class InferenceBlock(Generic[Products]):
         return lambda x: onednn.layer_norm(x, scale, shift, epsilon)
 
 
-def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray]:
+def _dense_weights(config: BertConfig, weights: ArraysByName) -> dict[str, np.ndarray]:
     """Collects the weights of the products; biases that the architecture lacks are zero.
 
     Q's weights are divided by `sqrt(head_size)`, so that scores need no scaling.

@@ -17,13 +17,13 @@ from keras_bert.encoder.weights import digest, values_by_name
 from keras_bert.inference import onednn
 from keras_bert.inference.calibration import block_losses, input_ranges, mean_cosine
 from keras_bert.inference.inference_block import (
+    ArraysByName,
     FloatProducts,
     InferenceBlock,
     Int8Products,
     Products,
     RecordingProducts,
     TokenTable,
-    Weights,
     dtype_beside_int8,
 )
 from keras_bert.inference.ranges import InputRange, Int8Ranges
@@ -73,7 +73,7 @@ def set_precision(
 
 
 def _calibrate(
-    encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, tf.Tensor]]
+    encoder: BertEncoder, weights: ArraysByName, words: TokenTable, batches: list[dict[str, tf.Tensor]]
 ) -> tuple[Int8Ranges, list[InferenceBlock[FloatProducts | Int8Products]]]:
     """Calibrates all blocks, and leaves out the blocks that lose most if int8 loses too much."""
     recording = _make_blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
@@ -92,9 +92,9 @@ def _calibrate(
 
 
 def _make_int8_blocks(
-    config: BertConfig, weights: Weights, ranges: Int8Ranges
+    config: BertConfig, weights: ArraysByName, ranges: Int8Ranges
 ) -> list[InferenceBlock[FloatProducts | Int8Products]]:
-    def products(i: int, dense: Weights) -> FloatProducts | Int8Products:
+    def products(i: int, dense: ArraysByName) -> FloatProducts | Int8Products:
         block_ranges = ranges.blocks[i]
         return FloatProducts(dense, dtype_beside_int8()) if block_ranges is None else Int8Products(dense, block_ranges)
 
@@ -145,7 +145,7 @@ class Inference:
 
 
 def _make_blocks(
-    config: BertConfig, weights: Weights, make_products: Callable[[int, Weights], Products]
+    config: BertConfig, weights: ArraysByName, make_products: Callable[[int, ArraysByName], Products]
 ) -> list[InferenceBlock[Products]]:
     blocks = []
     for i in range(config.groups):

@@ -105,7 +105,7 @@ def pretrain(
         [1, 2]
     """
     chosen = PretrainingWithTeacher.of(steps=steps, **recipe)
-    trained = teacher is not None or model.encoder.origin is not None
+    trained = teacher is not None or model.encoder.preset_digest is not None
     chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
