@@ -102,7 +102,7 @@ def _find(handle: str) -> Path:
 def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:
     """Reads the int8 ranges of a preset; in int8, calibrates if it has none. Returns None without ranges."""
     from keras_bert.inference import read_ranges
-    from keras_bert.tasks.table import task_of
+    from keras_bert.tasks.registry import task_of
 
     if numeric["precision"] == "float32":
         with misuse():

@@ -353,7 +353,7 @@ def write_records(
         preprocessor: its tokenizer and `sequence_length` are those of the records.
         objective: "next_sentence", "sentence_order" or "sentences": see `make_examples`.
         layout: "prose" or "sentences": see `documents`.
-        copies: the number of times each document is used, each time with other pairs and masks.
+        copies: the number of times each document is used, with new random pairs and masks each time.
         predictions: the most masked tokens in a sequence; by default 15% of its length.
         masked_unit: "token", "word" or "span": see `MaskedLMMasking`.
         pack: whether short documents share a sequence; only with "sentences". In `BertEncoder`, tokens attend within

@@ -168,7 +168,7 @@ class RuntimeModel:
     def _warn(self, truncated: int) -> None:
         if truncated:
             longest = self.preprocessor.longest
-            warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {truncated}", stacklevel=3)
+            warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=3)
 
 
 def load(directory: str | Path) -> RuntimeModel:

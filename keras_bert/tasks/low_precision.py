@@ -70,7 +70,7 @@ class LowPrecision:
 
     if TYPE_CHECKING:
 
-        def retrace(self) -> None:
+        def reset_graphs(self) -> None:
             """Drops traced graphs."""
 
     _ranges: int8_ranges.Int8Ranges | None = None  # from the preset, or the last calibration
@@ -83,8 +83,8 @@ class LowPrecision:
     def set_precision(self, precision: str, x: Texts | None = None) -> None:
         """Sets the precision of inference. In a lower precision, the model cannot be trained.
 
-        Use it on an x86 processor where bfloat16 or int8 is faster. The layers' dense layers, and the table of token
-        embeddings, are then bfloat16 or int8. Attention is bfloat16 (float32 without AVX-512); hidden states and
+        Use it on an x86 processor where bfloat16 or int8 is faster. The dense layers of each block, and the table of
+        token embeddings, are then bfloat16 or int8. Attention is bfloat16 (float32 without AVX-512); hidden states and
         normalization stay float32, as do sums of embeddings, the pooler and the heads. The model keeps its float32
         weights, which `save_preset` writes.
 
@@ -123,7 +123,7 @@ class LowPrecision:
                 self._warn_about_ranges(batches_of(self.preprocessor, built_in, self.text_names))
             self._ranges = dataclasses.replace(self.encoder.inference.ranges, is_built_in=x is None)
             self.encoder.inference.ranges = self._ranges
-        self.retrace()
+        self.reset_graphs()
 
     def _warn_about_ranges(self, batches: Iterator[dict[str, tf.Tensor]]) -> None:
         """Warns if the ranges are too narrow for texts outside of the calibration."""

@@ -114,17 +114,17 @@ def fine_tune(
     train = checked_examples("train", train, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
     is_special = any(each is not None for each in arguments.values()) or chosen.batch_tokens is not None
-    texts_of_class = None if is_special else few_shot.texts_of_class(model, *train)
-    train, validation, resolved = split(train, validation, chosen, texts_of_class)
+    texts_per_class = None if is_special else few_shot.texts_per_class(model, *train)
+    train, validation, resolved = split(train, validation, chosen, texts_per_class)
     if resolved.few_shot and chosen.few_shot is None:
-        warnings.warn(few_shot.notice(texts_of_class), stacklevel=2)
+        warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)
     chosen = resolved
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
     return train_on(model, train, validation, directory, chosen, **arguments)
 
 
 def split(
-    train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_of_class: float | None = None
+    train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_per_class: float | None = None
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
     """Holds out validation examples if the recipe says so, and sets what the recipe leaves open.
 
@@ -140,7 +140,7 @@ def split(
         if validation is not None:
             raise ValueError("validation and validation_split exclude each other; pass only one")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
-    return train, validation, recipe.for_examples(count_examples(train[0]), texts_of_class)
+    return train, validation, recipe.for_examples(count_examples(train[0]), texts_per_class)
 
 
 def train_on(
@@ -200,7 +200,7 @@ def train_on(
     epochs = [epoch(batches) for batches in epoch_batches]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
     optimizer_settings = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
-    optimizer_settings["scales"] = model.scales(examples.targets)
+    optimizer_settings["learning_rate_factors"] = model.learning_rate_factors(examples.targets)
     settings = {
         **teacher_settings(teacher, vars(recipe)),
         **run_files.digests_of_model(model),
@@ -219,7 +219,7 @@ def train_on(
         if not recipe.few_shot and (message := _few_updates_warning(recipe, updates)):
             warnings.warn(message, stacklevel=3)
         run = Run(model, Path(directory) if directory else None, settings)
-        model.start_from(examples.targets)
+        model.initialize_head(examples.targets)
         early_stopping = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **early_stopping)
     if recipe.frozen_layers or recipe.lora_rank is not None or recipe.few_shot:
