@@ -233,7 +233,7 @@ def other_columns(
         **table: `format`, `header` and `delimiter`, see `data.read_table`.
 
     Returns:
-        A dict for each example, by column; empty dicts if the file is no table.
+        A dict for each example, by column; empty dicts if the file is not a table.
 
     Raises:
         OSError, ValueError: the file cannot be read, or a cell cannot be written.

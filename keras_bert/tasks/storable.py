@@ -44,7 +44,7 @@ _JSON_TYPES = {
 # The head of a fine-tuned model -> what it predicts for, as messages say. Heads of pre-training are left out: a preset
 # that has no other heads is a model to start from.
 _FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
-_NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
+_NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are not settings
 _CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 

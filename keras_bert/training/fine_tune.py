@@ -55,9 +55,9 @@ def fine_tune(
 
     Use it for examples in memory; `fine_tune_files` is for examples in files. The recipe is AdamW (biases and layer
     normalization do not decay), linear warmup and linear decay of the learning rate, gradients clipped by their norm,
-    and batches of similar length. By default, there are three epochs. Few examples get as many epochs as make 200
-    updates, but at most 20. A new classifier of single texts with few texts of each class learns from pairs of them,
-    with a warning, unless `epochs` is set; see `tasks.few_shot`. For regression, the bias of a new head starts at
+    and batches of similar length. By default, there are three epochs. With few examples, epochs are added until the run
+    has 200 updates, at most 20 epochs. A new classifier of single texts with few texts per class learns from pairs of
+    them, with a warning, unless `epochs` is set; see `tasks.few_shot`. For regression, the bias of a new head starts at
     the mean of the labels, and its kernel starts and learns in units of their standard deviation, so that the scale of
     the labels does not matter.
 
@@ -70,9 +70,9 @@ def fine_tune(
             last epoch is kept. `validation_split` draws single examples, so it may separate questions about one
             context; pass `validation` if that matters.
         directory: the directory of the run's state. An interrupted run is resumed from it, and ends with the same
-            weights as without the interruption. The call that resumes it must pass the same encoder; new weights, such
-            as a head's, may differ. After the run, only the weights stay. If `tensorboard` is installed, its logs go
-            there, too.
+            weights as without the interruption. To resume, pass a model with the same encoder weights; the saved run
+            replaces a newly initialized head. At the end, the weights stay, and the rest of the state is removed. If
+            `tensorboard` is installed, its logs go there, too.
         loss: by default, the task's loss for such examples, such as cross-entropy for classes; for sentence vectors,
             see `keras_bert.tasks.sentence_losses`.
         teacher: a fine-tuned model of the same task; the model also learns from its predictions. See `learning_from`.
@@ -258,8 +258,8 @@ def _few_updates_warning(recipe: FineTuningWithTeacher, updates: int) -> str:
     if updates >= ENOUGH_UPDATES:
         return ""
     return (
-        f"updates in all: {updates}; with fewer than {ENOUGH_UPDATES}, a model may learn little: raise epochs, now "
-        f"{recipe.epochs}, or lower {_describe_batch_size(recipe)}"
+        f"the run has only {updates:,} updates; with fewer than {ENOUGH_UPDATES} a model may learn little: raise "
+        f"epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}"
     )
 
 

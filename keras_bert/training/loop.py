@@ -58,10 +58,10 @@ def compile_model(
         model: the model to compile.
         recipe: the hyper-parameters.
         updates: the number of updates of the run.
-        loss: None: the model's `training_loss()`.
+        loss: the loss; by default the model's `training_loss()`.
         kind: the class of the optimizer.
         metrics: returns the training metrics. It is called in the scope of the model's strategy.
-        settings: further arguments of the optimizer.
+        **settings: further arguments of the optimizer.
     """
     accumulate = recipe.accumulate
     with model.distribute_strategy.scope():

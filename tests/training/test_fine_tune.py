@@ -261,7 +261,7 @@ DEFAULT = {"epochs": None, "batch_size": None}
         (
             24,
             {"batch_size": None, "batch_tokens": 4000, "epochs": 2},
-            ("updates in all: 2", "epochs, now 2", "batch_tokens, now 4,000"),
+            ("only 2 updates", "epochs, now 2", "batch_tokens, now 4,000"),
         ),
         (800, DEFAULT, None),
         (72, DEFAULT, (60, "epochs, now 20", "batch_size, now 32")),
