@@ -117,7 +117,7 @@ class BertEncoder(keras.Model):
     """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
 
     Use it for hidden states, or inside a model of your own; the models in `keras_bert.tasks` add a head. The
-    constructor initializes weights randomly. `from_preset` loads trained weights.
+    constructor randomly initializes weights. `from_preset` loads trained weights.
 
     Args:
         config: the architecture.

@@ -181,7 +181,7 @@ def block_errors(
 
 def mean_cosine(
     encoder: BertEncoder,
-    int8_blocks: Sequence[Block],
+    blocks: Sequence[Block],
     token_embedding: TokenTable,
     batches: Iterable[dict[str, tf.Tensor]],
 ) -> float:
@@ -190,7 +190,7 @@ def mean_cosine(
     @tf.function(autograph=False, reduce_retracing=True)
     def cosines(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         exact = encoder.run(inputs, encoder.blocks)["sequence_output"]
-        approximate = encoder.run(inputs, int8_blocks, token_embedding=token_embedding)["sequence_output"]
+        approximate = encoder.run(inputs, blocks, token_embedding=token_embedding)["sequence_output"]
         return tf.boolean_mask(_cosines(exact, approximate), tf.not_equal(inputs["input_mask"], 0))  # [tokens]
 
     return float(np.concatenate([cosines(batch).numpy() for batch in batches]).mean())
