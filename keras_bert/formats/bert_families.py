@@ -62,9 +62,8 @@ BERT = FamilyTable(
         "layer_norm_epsilon": "layer_norm_eps",
         "pad_token_id": "pad_token_id",
     },
-    written_if_changed={
-        "pooling": "classifier_pooling"
-    },  # a key of ModernBERT; in BERT's files, only this package reads it
+    # A key of ModernBERT; in BERT's files, only this package reads it.
+    written_if_changed={"pooling": "classifier_pooling"},
     choices={"activation": ACTIVATIONS, "pooling": CLASSIFIER_POOLINGS},
     fixed_values=FIXED_VALUES,
     without_effect=without_effect.BERT,

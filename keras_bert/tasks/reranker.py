@@ -379,9 +379,9 @@ class BertReranker(BertTask):
 
     def hugging_face_settings(self) -> dict[str, object]:
         """Returns the activation, as `CrossEncoder` reads it; or two labels, for which it returns logits."""
-        return (
-            cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_entries(self.labels)
-        )
+        if self.labels is None:
+            return cross_encoder.entries(self.activation)
+        return hugging_face.label_entries(self.labels)
 
 
 def _to_list(many: Any, name: str) -> list[Any]:
