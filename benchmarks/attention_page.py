@@ -19,7 +19,7 @@ import numpy as np
 from _measure import MissingError, heading, parse, run, table
 
 from keras_bert.visualize import AttentionView
-from keras_bert.visualize.attention_weights import Weights
+from keras_bert.visualize.attention_weights import AttentionWeights
 
 SIZES = {"bert-base, 128 tokens": (12, 12, 128), "bert-large, 200 tokens": (24, 16, 200)}
 HEAD_SIZE = 64  # of both
@@ -46,11 +46,12 @@ def view_of(layers: int, heads: int, tokens: int) -> AttentionView:
     generator = np.random.default_rng(0)
     queries, keys = generator.normal(size=(2, layers, heads, tokens, HEAD_SIZE)).astype(np.float32)
     queries[:, ::2] *= 3
-    scores = np.exp(queries @ keys.swapaxes(-1, -2) / HEAD_SIZE**0.5)
-    scores /= scores.sum(-1, keepdims=True)
+    weights = np.exp(queries @ keys.swapaxes(-1, -2) / HEAD_SIZE**0.5)
+    weights /= weights.sum(-1, keepdims=True)
     words = [f"word{i}" for i in range(tokens)]
     half = tokens // 2
-    return AttentionView(Weights((" ".join(words[:half]), " ".join(words[half:])), words, half, scores, queries, keys))
+    texts = " ".join(words[:half]), " ".join(words[half:])
+    return AttentionView(AttentionWeights(texts, words, half, weights, queries, keys))
 
 
 # A script's name in the address bertviz' pages load it from -> where npm puts it.
@@ -62,12 +63,12 @@ def bertviz_pages(view: AttentionView, directory: Path) -> dict[str, tuple[Path,
     import bertviz
     import torch
 
-    scores = view.weights.scores
-    given = {"attention": [torch.tensor(layer)[None] for layer in scores], "tokens": view.weights.tokens}
+    weights = view.weights.weights
+    given = {"attention": [torch.tensor(layer)[None] for layer in weights], "tokens": view.weights.tokens}
     pages = {}
     for name, draw, last in (
         ("head view", bertviz.head_view, "svg line"),
-        ("model view", bertviz.model_view, f"svg g:nth-of-type({scores.shape[0] * scores.shape[1]}) line"),
+        ("model view", bertviz.model_view, f"svg g:nth-of-type({weights.shape[0] * weights.shape[1]}) line"),
     ):
         path = directory / f"{name}.html"
         html = draw(**given, sentence_b_start=view.weights.second, html_action="return").data

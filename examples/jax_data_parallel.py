@@ -67,7 +67,7 @@ def train(packed: Path, epochs: int) -> None:
     print(f"{keras.backend.backend()}, {devices} devices: loss {losses}, accuracy {history['accuracy'][-1]:.2f}")
 
     parts = {"encoder": values_by_name(encoder), "sequence": values_by_name(head)}
-    formats.write(OUTPUT, encoder.config, parts, overwrite=True, settings=hugging_face.label_names(names))
+    formats.write(OUTPUT, encoder.config, parts, overwrite=True, settings=hugging_face.label_entries(names))
     print(f"for TensorFlow: BertClassifier.from_preset({str(OUTPUT)!r})")
 
 

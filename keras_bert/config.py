@@ -59,9 +59,9 @@ class BertConfig:
             per query head.
         rope_theta: the base of rotary position embeddings, which rotate queries and keys (Su et al. 2021, RoFormer) and
             replace the position embedding table. None: no rotary embeddings.
-        rope_factor: slows the rotation down, for texts longer than in training: the angle of point n, from 1 to d / 2,
-            of a head of width d is divided by `rope_factor^(2 n / d)` (Su 2023, kexue.fm/archives/9706; a form of the
-            "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
+        rope_factor: slows the rotation down, for texts longer than in training: dimension pair i (from 0) of a head of
+            width d rotates by an angle divided by `rope_factor^(2(i + 1)/d)` (Su 2023, kexue.fm/archives/9706; a form
+            of the "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
         local_rope_theta: the base in layers with local attention. None: `rope_theta`.
         global_every: every n-th layer, from the first, attends to the whole text; other layers have local attention
             (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.

@@ -52,7 +52,7 @@ def resolve(handle: str | Path) -> Path:
     """
     name = str(handle)
     if not isinstance(handle, str | os.PathLike) or not name:
-        raise FileNotFoundError(f"{handle!r} is no preset; expected a directory, a name, or hf://org/name")
+        raise FileNotFoundError(f"{handle!r} is not a preset; expected a directory, a name, or hf://org/name")
     if name.startswith("hf://"):
         return _from_hugging_face_hub(name.removeprefix("hf://"))
     path = Path(handle)
@@ -60,7 +60,7 @@ def resolve(handle: str | Path) -> Path:
         if path.is_dir():
             return path
     except OSError as error:  # such as a name that is too long
-        raise FileNotFoundError(f"{name[:60]!r}... is no directory: {error.strerror}") from None
+        raise FileNotFoundError(f"{name[:60]!r}... is not a directory: {error.strerror}") from None
     if name in PACKAGED:
         return _from_installed_package(name, PACKAGED[name])
     if path.exists():

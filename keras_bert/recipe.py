@@ -36,8 +36,8 @@ PRETRAINING_RATES = (
     (math.inf, 1e-4),  # BERT-Base's and BERT-Large's (Devlin et al. 2018, appendix A.2)
 )
 
-# The most texts of a class for `few_shot` by default. On SST-2, it is 10 points better than ordinary fine-tuning with
-# 32 texts of a class, and 3 points with 128, see "Few examples" in docs/benchmarks.md.
+# The most texts per class for `few_shot` by default. On SST-2, it is 10 points better than ordinary fine-tuning with
+# 32 texts per class, and 3 points with 128, see "Few examples" in docs/benchmarks.md.
 FEW_EXAMPLES = 32
 ENOUGH_UPDATES = 200  # with fewer updates, a model may learn little
 EPOCHS = 3
@@ -84,7 +84,9 @@ class Recipe(_Checked):
     clip_norm: float | None = _field(
         1.0, "a number above 0", "The largest norm of the gradients; larger ones are scaled down"
     )
-    accumulate: int = _field(1, "1 or more", "The number of batches that make one update; the last ones may be fewer")
+    accumulate: int = _field(
+        1, "1 or more", "The number of batches that make one update; the last update may have fewer"
+    )
     seed: int = _field(
         0, "0 or more", "The seed of the order of examples, of masks, and (in the command) of new weights"
     )
@@ -116,7 +118,7 @@ class FineTuningRecipe(Recipe):
         None, "1 or more", "The most tokens in a batch, padding included, in place of a batch size"
     )
     layer_decay: float = _field(
-        1.0, "a number above 0", "The learning rate of each layer, as a factor of that of the layer above"
+        1.0, "a number above 0", "The factor between a layer's learning rate and that of the layer above"
     )
     class_weight: Mapping | Literal["balanced"] | None = _field(
         None,
@@ -131,7 +133,8 @@ class FineTuningRecipe(Recipe):
     few_shot: bool | None = _field(
         None,
         "",
-        f"Learn from pairs of texts, then fit the head; by default up to {FEW_EXAMPLES} texts per class of a new head",
+        "Learn from pairs of texts, then fit the head; by default on for a new head with at most "
+        f"{FEW_EXAMPLES} texts per class",
     )
     patience: int | None = _field(
         None, "1 or more", "The number of epochs without improvement after which training ends"
@@ -154,7 +157,7 @@ class FineTuningRecipe(Recipe):
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
 
-    def for_examples(self: F, count: int, texts_of_class: float | None = None) -> F:
+    def for_examples(self: F, count: int, texts_per_class: float | None = None) -> F:
         """Sets what the recipe leaves open: whether to learn from pairs (`few_shot`), and the number of epochs.
 
         The number of epochs is `min(max(3, epochs of 200 updates), 20)`. Few examples need more epochs, because the
@@ -164,17 +167,17 @@ class FineTuningRecipe(Recipe):
 
         Args:
             count: the number of examples to train on.
-            texts_of_class: the mean number of texts of a class; None if the model cannot learn by `few_shot`.
+            texts_per_class: the mean number of texts per class; None if the model cannot learn by `few_shot`.
 
         Example:
             >>> [FineTuningRecipe().for_examples(count).epochs for count in (50_000, 800, 100)]
             [3, 8, 20]
-            >>> recipe = FineTuningRecipe().for_examples(16, texts_of_class=8)
+            >>> recipe = FineTuningRecipe().for_examples(16, texts_per_class=8)
             >>> recipe.few_shot, recipe.epochs
             (True, 1)
         """
         if self.few_shot is None:
-            is_few = self.epochs is None and texts_of_class is not None and texts_of_class <= FEW_EXAMPLES
+            is_few = self.epochs is None and texts_per_class is not None and texts_per_class <= FEW_EXAMPLES
             return dataclasses.replace(self, few_shot=is_few).for_examples(count)
         if self.epochs is not None:
             return self
@@ -230,8 +233,8 @@ class RowsRecipe(_Checked):
 
     objective: str = _choice(
         OBJECTIVES,
-        "The objective besides masked tokens: whether the second segment follows the first, or whether both are in "
-        "order. sentences: only masked tokens, in rows of whole sentences",
+        "The objective besides masked tokens. next_sentence: does the second segment follow the first; sentence_order: "
+        "are both in order; sentences: only masked tokens, in rows of whole sentences",
     )
     layout: str = _choice(
         LAYOUTS, "Blank lines separate paragraphs (prose), or documents with one sentence per line (sentences)"
@@ -239,7 +242,9 @@ class RowsRecipe(_Checked):
     sequence_length: int = _field(128, "5 or more", "The number of tokens in a row")
     masked_unit: str = _choice(MASKED_UNITS, "The unit of masking")
     static_masking: bool = _field(False, "", "Mask the same tokens in each epoch, unlike RoBERTa")
-    copies: int = _field(1, "1 or more", "The number of times to use each text, with other pairs and masks")
+    copies: int = _field(
+        1, "1 or more", "The number of times to use each text, with new random pairs and masks each time"
+    )
     pack: bool = _field(False, "", "Pack several short documents into a row, with the objective sentences")
     processes: int = _field(1, "1 or more", "The number of processes that write training examples")
 

@@ -38,7 +38,8 @@ def flatten_layers(layer: keras.Layer) -> list[keras.Layer]:
 def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, ...], str], Tensor]) -> None:
     """Sets the initializer of a variable that was made in a `keras.StatelessScope`, before the scope ends.
 
-    Public way: `assign` after the scope. Every weight is then drawn at random first, which takes longer than loading.
+    Public way: `assign` after the scope. Every weight is then randomly initialized first, which takes longer than
+    loading.
 
     Args:
         variable: a variable without a value.
@@ -237,10 +238,11 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
             return super()._clip_gradients(grads)
         import tensorflow as tf
 
-        # Keras writes the squares of all gradients to memory before it sums them, which is 2 to 6% of a small batch.
-        # It also takes several lookups of one row of a table for several rows.
+        # Keras writes the squares of all gradients to memory before it sums them, which takes 2 to 6% of a small
+        # batch's time. It also counts repeated lookups of one row of a table as separate rows, so its norm is wrong.
         norm = tf.sqrt(2 * tf.add_n([tf.nn.l2_loss(tf.cast(each, tf.float32)) for each in grads]))
-        scale = self.global_clipnorm / tf.maximum(norm, self.global_clipnorm) + (norm - norm)  # NaN if a gradient is
+        scale = self.global_clipnorm / tf.maximum(norm, self.global_clipnorm)
+        scale += norm - norm  # makes the scale NaN if a gradient is NaN
         return [each * tf.cast(scale, each.dtype) for each in grads]
 
     def _all_reduce_sum_gradients(

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from keras_bert import recipe, training
 from keras_bert.cli import main, options
-from keras_bert.tasks.table import FROM_FILES
+from keras_bert.tasks.registry import FROM_FILES
 
 from .support.messages import error_names
 

@@ -46,5 +46,5 @@ def attention(
             preprocessor = load_model(BertPreprocessor.from_preset, preset)
             attention_view = make_view(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
             results.write(attention_view.rendered(output, layer, head))
-    layers, heads, tokens = attention_view.weights.scores.shape[:3]
+    layers, heads, tokens = attention_view.weights.weights.shape[:3]
     click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

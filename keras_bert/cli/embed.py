@@ -46,9 +46,9 @@ def embed(
 ) -> None:
     """Copy files with a vector in each row.
 
-    Files may have any size. FILE is JSON lines, Parquet, CSV or TSV; or Excel, with --format parquet. The copy has the
-    same name and format: all columns, and `vector`, as `encode` computes it. All rows are checked before the first is
-    embedded. After an interruption, the same command resumes with the incomplete files.
+    Files may have any size. FILE is JSON lines, Parquet, CSV or TSV, or Excel; for Excel, choose --format parquet for
+    the copy. The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are
+    checked before the first is embedded. After an interruption, the same command resumes with the incomplete files.
 
     \b
     Example:

@@ -26,7 +26,7 @@ from keras_bert.data import QuestionExamples
 from keras_bert.data.tables import read_corpus
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.table import Labelled
+    from keras_bert.tasks.registry import Labelled
     from keras_bert.tasks.task import BertTask
 
 
@@ -92,9 +92,10 @@ def measure_encoder(model: Path, file: str, columns: Columns, options: dict[str,
         options: the other options of `evaluate`.
     """
     check_prompts(model, columns.query_prompt, columns.positive_prompt)
-    rows = {"header": not options["no_header"], **{name: options[name] for name in ("format", "delimiter", "skip_bad")}}
+    reader_options = {name: options[name] for name in ("format", "delimiter", "skip_bad")}
+    reader_options["header"] = not options["no_header"]
     texts = [columns.query, columns.positive, *columns.negatives]
-    examples = read_columns(file, text_columns=texts, score_column=columns.score, **rows)
+    examples = read_columns(file, text_columns=texts, score_column=columns.score, **reader_options)
     with misuse(OSError):
         corpus = [row.text for row in read_corpus(columns.corpus, options["text_column"])] if columns.corpus else []
     with quiet_imports():
@@ -135,13 +136,13 @@ def evaluate(
     """Measure a fine-tuned model on examples.
 
     MODEL is a directory that `finetune` wrote; FILE holds the examples. Writes one measure per line: its name, a tab,
-    and the number. Macro averages follow, and of each class, kind of entity or label of words the precision, the
-    recall, F1 and the support: the number of examples with this label. --report writes a page that needs no network:
-    the measures as tables, the confusion matrix, and the 100 worst answers.
+    and the number. Then come macro averages, and precision, recall, F1 and support of each class (or entity type, or
+    word label). Support is the number of examples with this label. --report writes a page that needs no network: the
+    measures as tables, the confusion matrix, and the 100 worst answers.
 
     --errors writes a row for each wrongly answered example: its line (or row) in FILE, what the model read, the label,
-    the answer and its probability, and all other columns of FILE. One with such a name is written as `given_label` and
-    so on. Of numbers, the rows are those with an error of at least rmse, the largest first.
+    the answer and its probability, and all other columns of FILE. A column with one of these names is written as
+    `given_label` and so on. For regression, it writes the examples whose error is at least rmse, the largest first.
 
     A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
     all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
@@ -163,11 +164,11 @@ def evaluate(
     if report:
         streams.format_of(report, ["html"])
     column_names = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
-    rows = {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
-    from keras_bert.tasks.table import check_examples, load_task
+    reader_options = {"header": not options["no_header"], **{name: options[name] for name in ("format", "delimiter")}}
+    from keras_bert.tasks.registry import check_examples, load_task
 
     with misuse(OSError):
-        check_examples(model, file, **column_names, **rows)
+        check_examples(model, file, **column_names, **reader_options)
     with contextlib.ExitStack() as stack:
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
@@ -220,7 +221,7 @@ def _page(
 def _other_columns(
     examples: Labelled, file: str, *, no_header: bool, skip_bad: bool, **columns: Any
 ) -> list[dict[str, object]]:
-    from keras_bert.tasks.table import other_columns
+    from keras_bert.tasks.registry import other_columns
 
     return other_columns(examples, file, header=not no_header, **columns)
 

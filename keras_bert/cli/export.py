@@ -42,7 +42,7 @@ def _export_runtime(
     _check_output(output, RUNTIMES[runtime], overwrite)
     with quiet_imports():
         from keras_bert import BertEncoder, BertPreprocessor, runtimes
-        from keras_bert.tasks.table import task_of
+        from keras_bert.tasks.registry import task_of
 
     def write() -> None:
         if encoder:
@@ -176,7 +176,7 @@ def serving(
             files.refuse_to_replace(Path(output, str(version)), _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert.saved_model import export_serving
-        from keras_bert.tasks.table import task_of
+        from keras_bert.tasks.registry import task_of
 
     def write() -> Path:
         task = task_of(preset)

@@ -99,7 +99,7 @@ def mine(
         with quiet_imports():
             import tensorflow  # noqa: F401  here, so that its logs are silenced
 
-            from keras_bert.tasks.table import load_reranker
+            from keras_bert.tasks.registry import load_reranker
         reranker = None if rerank is None else load_reranker(rerank)
         with files.only_writer(unfinished):
             queries, positives = examples.columns

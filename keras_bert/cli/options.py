@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from keras_bert import BertSentenceEncoder
     from keras_bert.formats import Preset
-    from keras_bert.tasks.table import Labelled
+    from keras_bert.tasks.registry import Labelled
     from keras_bert.tasks.task import BertTask
     from keras_bert.text.tokenizer import Tokenizer
 
@@ -357,7 +357,7 @@ column_options = together(
 def read_example_file(kind: type | None, path: str, *, no_header: bool = False, **settings: Any) -> Labelled:
     """Calls `read_examples` with the values of `column_options`. Raises Misuse if the file cannot be used."""
     with quiet_imports():
-        from keras_bert.tasks.table import read_examples
+        from keras_bert.tasks.registry import read_examples
     with misuse(OSError):
         return read_examples(kind, path, header=not no_header, **settings)
 

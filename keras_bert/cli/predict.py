@@ -65,7 +65,7 @@ def predict(
     source = file if input_format and file and Path(file).is_file() else streams.open_texts(text, file)
     if not isinstance(source, str) and (options["skip_bad"] or input_format not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
-    from keras_bert.tasks.table import columns_of_texts, load_task
+    from keras_bert.tasks.registry import columns_of_texts, load_task
 
     with misuse(OSError):
         if isinstance(source, str):

@@ -64,7 +64,7 @@ def fine_tuning_options(kind: type, without: Collection[str] = ()) -> Callable[[
 
 def fine_tune(task: str, *, preset: Path | None = None, no_header: bool | None = None, **options: Any) -> None:
     """Fine-tunes a model for a task. Checks options and files before it imports TensorFlow."""
-    from keras_bert.tasks.table import split_settings
+    from keras_bert.tasks.registry import split_settings
 
     options |= {} if no_header is None else {"header": not no_header}
     names = ("output", "overwrite", "dtype", "strategy", "teacher", "num_layers", "train", "validation")

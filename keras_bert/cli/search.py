@@ -68,7 +68,7 @@ def search(
         handle = preset or find_record(Path(directory)).preset
     directory_of(handle)
     with quiet_imports():
-        from keras_bert.tasks.table import load_reranker
+        from keras_bert.tasks.registry import load_reranker
     with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)
         reranker = None if rerank is None else load_reranker(rerank)

@@ -34,7 +34,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
     albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step needs the
     weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
 
-    If the model has int8 ranges, or with --precision int8, which finds them, a last line lists the layers that are not
+    If the model has int8 ranges, or if --precision int8 calibrates it, a last line lists the layers that are not
     computed in int8 because they would lose too much.
 
     \b
@@ -102,7 +102,7 @@ def _find(handle: str) -> Path:
 def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:
     """Reads the int8 ranges of a preset; in int8, calibrates if it has none. Returns None without ranges."""
     from keras_bert.inference import read_ranges
-    from keras_bert.tasks.table import task_of
+    from keras_bert.tasks.registry import task_of
 
     if numeric["precision"] == "float32":
         with misuse():

@@ -39,7 +39,7 @@ NAMES = tuple(dict.fromkeys(FORMATS.values()))
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\xd0\xcf\x11\xe0": "xls"}
 _DELIMITERS = (",", ";", "\t")  # that are recognised in a CSV file
 _SAMPLED_ROWS = 20  # the rows of a CSV file that decide its delimiter
-_CELL_LIMIT = threading.Lock()
+_CELL_LIMIT_LOCK = threading.Lock()
 PARQUET_ROWS = 16384  # to read at a time
 _PARQUET_BUFFER = 2**20  # bytes of a column to read at a time, instead of whole row groups
 # The errors of pyarrow for a cell that Python cannot hold; UnicodeDecodeError and ArrowInvalid are ValueErrors.
@@ -207,7 +207,7 @@ class Table:
 
 
 def columns_at(table: Table, numbers: Sequence[int], without: Collection[str | int]) -> list[dict[str, Any]]:
-    """Reads the other columns of rows that were read before, for instance to write them beside predictions.
+    """Reads all columns except `without`, for rows given by number.
 
     Args:
         table: the table.
@@ -491,7 +491,7 @@ def _read_csv(path: str | Path, delimiter: str, skipped: int = 0) -> Iterator[tu
 @contextmanager
 def _cells_of_any_length() -> Iterator[None]:
     """Lifts the csv module's process-wide limit of 131,072 characters per cell: a text may be a book."""
-    with _CELL_LIMIT:  # a reader in another thread must not restore the limit too early
+    with _CELL_LIMIT_LOCK:  # a reader in another thread must not restore the limit too early
         before = csv.field_size_limit(2**31 - 1)
         try:
             yield

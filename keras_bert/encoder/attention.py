@@ -16,13 +16,13 @@ from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
 
 LONG = 1024  # tokens; the scores of a longer text do not fit into a processor's caches
-_SCORES_IN_PIECE = 2**22  # for all texts of the batch: 16 MB, which stay in the cache until the softmax
+_SCORES_IN_CHUNK = 2**22  # for all texts of the batch: 16 MB, which stay in the cache until the softmax
 
 
-def attend_in_pieces(
+def attend_chunked_if_long(
     attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor
 ) -> Tensor:
-    """Computes `attend(query, key, value)`, in pieces of one head and some queries if the text is longer than `LONG`.
+    """Computes `attend(query, key, value)`, in chunks of one head and some queries if the text is longer than `LONG`.
 
     Args:
         attend: takes queries, float `[batch, some heads, some queries, size]`, and the keys and values of these heads;
@@ -34,32 +34,32 @@ def attend_in_pieces(
     """
     length = ops.shape(query)[2]
     if isinstance(length, int):
-        return _attend_piece_by_piece(attend, query, key, value) if length > LONG else attend(query, key, value)
+        return _attend_in_chunks(attend, query, key, value) if length > LONG else attend(query, key, value)
     if not shapes_may_vary():  # XLA would compile both branches
         return attend(query, key, value)
     return ops.cond(
-        length > LONG, lambda: _attend_piece_by_piece(attend, query, key, value), lambda: attend(query, key, value)
+        length > LONG, lambda: _attend_in_chunks(attend, query, key, value), lambda: attend(query, key, value)
     )
 
 
-def _attend_piece_by_piece(
+def _attend_in_chunks(
     attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor
 ) -> Tensor:
     batch, _, length, size = ops.shape(query)
-    piece = _SCORES_IN_PIECE // (batch * length) + 1
-    pieces = (length + piece - 1) // piece
+    chunk = _SCORES_IN_CHUNK // (batch * length) + 1  # queries
+    chunks = (length + chunk - 1) // chunk
 
     def attend_head(head: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Attends within one head: takes Q, K and V, and returns the context, each `[batch, length, size]`."""
         query, key, value = head
-        padding = ops.zeros((batch, pieces * piece - length, size), query.dtype)
-        query = ops.reshape(ops.concatenate([query, padding], axis=1), (batch, pieces, piece, size))
+        padding = ops.zeros((batch, chunks * chunk - length, size), query.dtype)
+        query = ops.reshape(ops.concatenate([query, padding], axis=1), (batch, chunks, chunk, size))
         key, value = ops.expand_dims(key, 1), ops.expand_dims(value, 1)
         context = _map_one_by_one(
-            lambda piece_queries: attend(ops.expand_dims(piece_queries, 1), key, value)[:, 0],
+            lambda chunk_queries: attend(ops.expand_dims(chunk_queries, 1), key, value)[:, 0],
             ops.transpose(query, (1, 0, 2, 3)),
-        )  # [pieces, batch, piece, size]
-        return ops.reshape(ops.transpose(context, (1, 0, 2, 3)), (batch, pieces * piece, size))[:, :length]
+        )  # [chunks, batch, chunk, size]
+        return ops.reshape(ops.transpose(context, (1, 0, 2, 3)), (batch, chunks * chunk, size))[:, :length]
 
     heads = tuple(ops.transpose(each, (1, 0, 2, 3)) for each in (query, key, value))
     return ops.transpose(_map_one_by_one(attend_head, heads), (1, 0, 2, 3))
@@ -77,8 +77,9 @@ def _map_one_by_one(function: Callable[[Tensor], Tensor], values: Tensor) -> Ten
 
 # -- Attention without its dense layers, for every precision: heads, rotary embeddings, and local attention.
 
-# Takes queries `[batch, num_heads, queries, head_size]` and keys; returns each query's weights, which sum to 1.
-Weights = Callable[[Tensor, Tensor], Tensor]
+# Takes queries `[batch, num_heads, queries, head_size]` and keys; returns each query's weights, which sum to 1 before
+# dropout.
+WeightFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class AttentionHeads:
@@ -100,14 +101,14 @@ class AttentionHeads:
         self.is_local = config.is_local(layer)
         self._qkv_heads = config.num_heads + 2 * config.key_value_heads
 
-    def attend(self, qkv: Tensor, layout: Layout, weights: Weights, may_split: bool = True) -> Tensor:
+    def attend(self, qkv: Tensor, layout: Layout, weights: WeightFunction, may_split: bool = True) -> Tensor:
         """Computes the weighted means of the values.
 
         Args:
             qkv: float `[rows, qkv]`: Q, K and V of each row, as wide as `config.qkv_sizes`.
             layout: maps rows to sequences.
             weights: computes weights from queries and keys; the first axis is texts, or blocks in local attention.
-            may_split: whether attention over long texts may run in pieces, see `attend_in_pieces`.
+            may_split: whether attention over long texts may run in chunks, see `attend_chunked_if_long`.
 
         Returns:
             float `[rows, hidden]`: the concatenated heads.
@@ -117,14 +118,14 @@ class AttentionHeads:
             context = local_attention(*self._split_qkv(qkv), layout.band, weights)
         else:
             query, key, value = self._sequences_to_heads(qkv, layout)
-            # `attend` cannot tell which head and queries a piece has, so scores must not depend on them.
+            # `attend` cannot tell which head and queries a chunk has, so scores must not depend on them.
             is_position_free = layout.bias is None and layout.distances is None and layout.same_document is None
 
             def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
                 return ops.matmul(weights(query, key), value)
 
             if may_split and is_position_free and self.config.max_positions > LONG:
-                context = attend_in_pieces(attend, query, key, value)
+                context = attend_chunked_if_long(attend, query, key, value)
             else:
                 context = attend(query, key, value)
             context = layout.rows(ops.transpose(context, (0, 2, 1, 3)))
@@ -168,9 +169,7 @@ class AttentionHeads:
         return query, key, value
 
 
-def local_attention(
-    query: Tensor, key: Tensor, value: Tensor, band: Band, weights: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
+def local_attention(query: Tensor, key: Tensor, value: Tensor, band: Band, weights: WeightFunction) -> Tensor:
     """Attends within a band, at a cost proportional to the window (Beltagy et al. 2020, Longformer, section 3.1).
 
     Args:
@@ -229,13 +228,13 @@ class SelfAttention(keras.layers.Layer):
         has_dropout = bool(training) and self.dropout.rate > 0
         return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_split=not has_dropout))
 
-    def scores(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """Computes attention weights, which are after the softmax: `[batch, num_heads, seq_length, seq_length]`."""
+    def attention_scores(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """Computes the attention weights, after the softmax: `[batch, num_heads, seq_length, seq_length]`."""
         scores = layout.mask_scores(self._scores(*self.queries_and_keys(hidden, layout), layout))
         if self.heads.is_local:
             positions = ops.arange(layout.shape[1], dtype="int32")
             distances = ops.abs(ops.expand_dims(positions, 0) - ops.expand_dims(positions, 1))
-            scores = ops.where(distances <= layout.reach, scores, LOWEST)
+            scores = ops.where(distances <= layout.half_window, scores, LOWEST)
         return _softmax(scores, self.compute_dtype)
 
     def queries_and_keys(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
@@ -263,7 +262,7 @@ class SelfAttention(keras.layers.Layer):
         return _softmax(scores, query.dtype)
 
     def _scores(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
-        """Computes the scaled scores in float32: a float16 softmax would lose small weights."""
+        """Computes the scaled scores, before the softmax, in float32: a float16 softmax would lose small weights."""
         scores = ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
         if layout.distances is not None:
             scores = scores + self._distance_scores(query, key, layout.distances, training)

@@ -29,7 +29,7 @@ class BertEmbeddings(keras.layers.Layer):
         word_ids: int `[batch, seq_length]`.
         layout: maps sequences to rows, one per token.
         type_ids: int `[batch, seq_length]`, or None: all tokens are in the first segment.
-        words: looks up the embeddings of token ids, float `[rows, width]`; by default in the layer's own table.
+        token_embedding: maps token ids to vectors, int `[rows]` -> float `[rows, width]`; by default the layer's own.
 
     Returns:
         float `[rows, hidden]`: a row per token, sequence after sequence.
@@ -68,9 +68,9 @@ class BertEmbeddings(keras.layers.Layer):
         layout: Layout,
         type_ids: Tensor | None = None,
         training: bool | None = None,
-        words: Callable[[Tensor], Tensor] | None = None,
+        token_embedding: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        hidden = (words or self.word_embeddings)(layout.rows(word_ids))  # [rows, width]
+        hidden = (token_embedding or self.word_embeddings)(layout.rows(word_ids))  # [rows, width]
         if self.position_embeddings is not None:
             hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
         if self.type_embeddings is not None:

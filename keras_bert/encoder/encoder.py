@@ -117,7 +117,7 @@ class BertEncoder(keras.Model):
     """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
 
     Use it for hidden states, or inside a model of your own; the models in `keras_bert.tasks` add a head. The
-    constructor draws weights at random. `from_preset` loads trained weights.
+    constructor randomly initializes weights. `from_preset` loads trained weights.
 
     Args:
         config: the architecture.
@@ -128,8 +128,8 @@ class BertEncoder(keras.Model):
             `input_word_ids`: token ids;
             `input_mask` (optional): 1 = token, 0 = padding; by default there is no padding;
             `input_type_ids` (optional): 0 = first segment and padding, 1 = second; by default all 0;
-            `input_document_ids` (optional): the number of each token's text, if a sequence holds several texts. Tokens
-                attend only to their own text.
+            `input_document_ids` (optional): the index of the text that each token belongs to, if a sequence holds
+                several texts. Tokens attend only to their own text.
         training: whether to apply dropout.
 
     Returns:
@@ -164,7 +164,7 @@ class BertEncoder(keras.Model):
             raise TypeError(f"config is {config!r:.60}; expected a BertConfig, such as BertConfig.base()")
         formats.check_storable(config)
         self.config = config
-        self.origin: str | None = None  # a digest of the preset's weights; None: the weights were drawn at random
+        self.preset_digest: str | None = None  # of the preset's weights; None: the weights were randomly initialized
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
             TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
@@ -208,16 +208,16 @@ class BertEncoder(keras.Model):
         inputs: Mapping[str, Tensor],
         blocks: Sequence[Block],
         training: bool | None = None,
-        words: Block | None = None,
+        token_embedding: Block | None = None,
     ) -> EncoderOutputs:
         """Computes the outputs of a call, but with other blocks, such as those of low precision.
 
         Args:
             inputs, training: as for a call.
             blocks: `config.groups` functions with the arguments of `TransformerBlock`.
-            words: maps token ids to embeddings, int `[rows]` -> float `[rows, width]`; None: the encoder's own table.
+            token_embedding: maps token ids to vectors, int `[rows]` -> float `[rows, width]`; None: the encoder's own.
         """
-        hidden, layout = self._embed(inputs, training, words)
+        hidden, layout = self._embed(inputs, training, token_embedding)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
             hidden = block(hidden, layout=layout, training=training)
@@ -238,15 +238,17 @@ class BertEncoder(keras.Model):
         return {"pooled_output": outputs["pooled_output"], "sequence_output": outputs["sequence_output"]}
 
     def _embed(
-        self, inputs: Mapping[str, Tensor], training: bool | None = None, words: Block | None = None
+        self, inputs: Mapping[str, Tensor], training: bool | None = None, token_embedding: Block | None = None
     ) -> tuple[Tensor, Layout]:
         """Computes the first layer's input, float `[rows, hidden]`, and the layout of the rows."""
         word_ids, padding_mask, type_ids, document_ids = check_inputs(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
         bias, distances = self.embeddings.attention_bias(shape[1]), self.embeddings.distances(shape[1])
         layout = Layout(shape, padding_mask, document_ids, bias, distances, self.config.local_window // 2, training)
-        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
-        return hidden, layout
+        embeddings = self.embeddings(
+            word_ids, layout=layout, type_ids=type_ids, training=training, token_embedding=token_embedding
+        )
+        return embeddings, layout
 
     def _pool(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Pools the last hidden states: `[batch, seq_length, hidden]` -> `[batch, hidden]`."""
@@ -271,11 +273,15 @@ class BertEncoder(keras.Model):
     def attention_scores(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Computes the attention weights of every layer, for the inputs of a call.
 
+        They are after the softmax, and called scores as in Keras's `MultiHeadAttention`.
+
         Returns:
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each query
             (third axis) attends to each key (fourth axis). The weights of a query sum to 1. Padding as a key gets 0.
         """
-        return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
+        return [
+            attention.attention_scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)
+        ]
 
     def queries_and_keys(self, inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
         """Computes the queries and keys of every layer's attention, for the inputs of a call.
@@ -322,7 +328,7 @@ class BertEncoder(keras.Model):
             handle: a directory in any format that `formats` reads, the name of a preset, or `hf://org/name` (see
                 `presets.resolve`); or an open preset.
             **kwargs: arguments of the encoder, such as `dtype`, or fields of `BertConfig` that replace the preset's,
-                such as `hidden_dropout=0.0`. With `pooler=True`, a preset without a pooler gets one at random.
+                such as `hidden_dropout=0.0`. With `pooler=True`, a preset without a pooler gets a new one.
 
         Raises:
             FileNotFoundError: there is no such preset, or a file is missing.
@@ -338,7 +344,7 @@ class BertEncoder(keras.Model):
             config = dataclasses.replace(preset.checkpoint.config, **changes)
             encoder = make_with_weights(lambda: cls(config, **kwargs), preset.checkpoint, "encoder")
             preset.checkpoint.warn_of_unused()
-        encoder.origin = digest(encoder)
+        encoder.preset_digest = digest(encoder)
         return encoder
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:

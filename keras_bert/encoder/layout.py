@@ -68,16 +68,16 @@ class Layout:
     Args:
         shape: `(batch, seq_length)`, numbers or scalar tensors.
         padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding. None: there is no padding.
-        document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence. None: each sequence is
-            one text.
+        document_ids: int `[batch, seq_length]`: the index of the text that each token belongs to, in its sequence.
+            None: each sequence is one text.
         bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their attention scores. None: 0.
         distances: the embeddings of relative positions. None: attention is not disentangled.
-        reach: the largest distance at which a token attends to another in layers with local attention: half of the
-            window of `config.local_window` tokens.
+        half_window: the largest distance at which a token attends to another in layers with local attention: half of
+            the window of `config.local_window` tokens.
         training: whether gradients will be computed.
 
     Attributes:
-        shape, padding_mask, document_ids, bias, distances, reach: as above.
+        shape, padding_mask, document_ids, bias, distances, half_window: as above.
         same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text. None: all are.
     """
 
@@ -88,7 +88,7 @@ class Layout:
         document_ids: Tensor | None = None,
         bias: Tensor | None = None,
         distances: Distances | None = None,
-        reach: int = 0,
+        half_window: int = 0,
         training: bool | None = None,
     ) -> None:
         self.shape = shape
@@ -96,12 +96,12 @@ class Layout:
         self.document_ids = document_ids
         self.bias = bias
         self.distances = distances
-        self.reach = reach
+        self.half_window = half_window
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
         self._training = training
-        self._added_masks: dict[tuple[bool, str], Tensor | None] = {}
+        self._additive_masks: dict[tuple[bool, str], Tensor | None] = {}
         self._token_indices = None  # [rows]: each row's index in the flattened batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
             mask = ops.reshape(padding_mask, (-1,)) > 0
@@ -154,7 +154,7 @@ class Layout:
     @functools.cached_property
     def band(self) -> Band:
         """The windows of local attention. All layers share them."""
-        return Band(self, self.reach)
+        return Band(self, self.half_window)
 
     def mask_scores(self, scores: Tensor) -> Tensor:
         """Adds the bias to scores, and masks keys that are padding or in another text.
@@ -171,7 +171,7 @@ class Layout:
             scores = ops.where(ops.expand_dims(self.same_document, 1), scores, LOWEST)
         return scores
 
-    def added_mask(self, is_local: bool, dtype: str) -> Tensor | None:
+    def additive_mask(self, is_local: bool, dtype: str) -> Tensor | None:
         """Computes the masks and the bias as one tensor to add to scores. All layers share it.
 
         Use it in place of `mask_scores` or `band.mask` where an operation takes such a tensor, as in low precision.
@@ -184,15 +184,15 @@ class Layout:
             `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; for local attention
             `[blocks, 1, block, 3 * block]`. Very negative numbers mask keys. None: there is neither mask nor bias.
         """
-        if (is_local, dtype) not in self._added_masks:
+        if (is_local, dtype) not in self._additive_masks:
             lowest, mask = float(ml_dtypes.finfo(dtype).min), None
             if is_local:
                 mask = ops.where(self.band.mask, ops.cast(0, dtype), ops.cast(lowest, dtype))
             elif not (self.padding_mask is None and self.bias is None and self.same_document is None):
                 # float32's most negative number would become infinite in bfloat16
                 mask = ops.cast(ops.maximum(self.mask_scores(ops.zeros((1, 1, 1, 1), "float32")), lowest), dtype)
-            self._added_masks[is_local, dtype] = mask
-        return self._added_masks[is_local, dtype]
+            self._additive_masks[is_local, dtype] = mask
+        return self._additive_masks[is_local, dtype]
 
 
 _NO_SEQUENCE = -1  # the sequence number of padding and of fill: no token attends to them
@@ -201,28 +201,29 @@ _NO_SEQUENCE = -1  # the sequence number of padding and of fill: no token attend
 class Band:
     """The windows of local attention: rows in blocks, such that a row's window lies in its block and the two beside it.
 
-    A block is here a run of consecutive rows, not a Transformer block. It has `min(reach, seq_length)` rows, at least
-    1. It may hold the end of one sequence and the start of the next, so `mask` says which rows attend to each other.
+    A block is here a run of consecutive rows, not a Transformer block. It has `min(half_window, seq_length)` rows, at
+    least 1. It may hold the end of one sequence and the start of the next, so `mask` says which rows attend to each
+    other.
 
     Args:
         layout: maps rows to sequences.
-        reach: the largest distance at which a token attends to another.
+        half_window: the largest distance at which a token attends to another.
 
     Attributes:
         mask: bool `[blocks, 1, block, 3 * block]`: whether a row (third axis) attends to another row (fourth axis).
     """
 
-    def __init__(self, layout: Layout, reach: int) -> None:
+    def __init__(self, layout: Layout, half_window: int) -> None:
         indices, length = layout.flat_indices, layout.shape[1]
         self._num_rows = ops.shape(indices)[0]
-        self._block_size = (min if isinstance(length, int) else ops.minimum)(length, max(reach, 1))
+        self._block_size = (min if isinstance(length, int) else ops.minimum)(length, max(half_window, 1))
         self._num_blocks = (self._num_rows + self._block_size - 1) // self._block_size
         sequences = indices // length
         keys = sequences
         if layout.padding_mask is not None:
             keys = ops.where(layout.rows(layout.padding_mask) > 0, sequences, _NO_SEQUENCE)
         distance = self._compare_pairs(indices, indices, lambda query, key: ops.abs(query - key))
-        self.mask = (distance <= reach) & self._compare_pairs(sequences, keys, ops.equal)
+        self.mask = (distance <= half_window) & self._compare_pairs(sequences, keys, ops.equal)
         if layout.document_ids is not None:
             documents = ops.cast(layout.rows(layout.document_ids), "int32")
             self.mask &= self._compare_pairs(documents, documents, ops.equal)

@@ -13,7 +13,7 @@ from keras_bert import undocumented
 from keras_bert.formats import Checkpoint, storage
 from keras_bert.tensors import Tensor
 
-_OPTIONAL = "pooler/"  # weights that are drawn at random if a checkpoint lacks them
+_OPTIONAL = "pooler/"  # weights that are randomly initialized if a checkpoint lacks them
 Layer = TypeVar("Layer", bound=keras.Layer)
 
 
@@ -71,8 +71,8 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 def make_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
     """Makes an encoder or a head with the weights of a checkpoint; arguments and errors as of `load_weights`.
 
-    It is faster than `load_weights`, because the weights are not drawn at random first. Only a pooler that the
-    checkpoint lacks is drawn at random.
+    It is faster than `load_weights`, because the weights are not randomly initialized first. Only a pooler that the
+    checkpoint lacks is randomly initialized.
     """
     values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []

@@ -1,7 +1,10 @@
-"""Formats of checkpoints: configurations, weights by name, tokenizers. The package knows names and shapes, no layers.
+"""Formats of checkpoints: configurations, weights by name, tokenizers.
+
+The package handles names and arrays; it builds no Keras layers.
 
 Each format is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers,
-cross_encoder. A format has a `FamilyTable` for each family. weight_files and tensorflow_file read and write the arrays.
+cross_encoder, sparse_encoder. A format has a `FamilyTable` for each family. weight_files and tensorflow_file read and
+write the arrays.
 """
 
 from __future__ import annotations
@@ -81,8 +84,8 @@ def write(
         format: one of `FORMATS`.
         overwrite: whether to replace existing files.
         settings: more entries for `config.json`, such as label names; other formats drop them.
-        note: a paragraph for the model card of Hugging Face's format.
         kept: names of the model's files that the caller writes before or after; they are not removed.
+        note: a paragraph for the model card of Hugging Face's format.
 
     Raises:
         FileExistsError: the directory has files of a model, and `overwrite` is False.

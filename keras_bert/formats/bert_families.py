@@ -31,7 +31,7 @@ NO_DECODER = {
     "pruned_heads": {},
     "quantization_config": None,
 }
-PLAIN = {
+FIXED_VALUES = {
     **NO_DECODER,
     "position_embedding_type": "absolute",
     "directionality": "bidi",
@@ -62,9 +62,10 @@ BERT = FamilyTable(
         "layer_norm_epsilon": "layer_norm_eps",
         "pad_token_id": "pad_token_id",
     },
-    rare={"pooling": "classifier_pooling"},  # a key of ModernBERT; in BERT's files, only this package reads it
+    # A key of ModernBERT; in BERT's files, only this package reads it.
+    written_if_changed={"pooling": "classifier_pooling"},
     choices={"activation": ACTIVATIONS, "pooling": CLASSIFIER_POOLINGS},
-    plain=PLAIN,
+    fixed_values=FIXED_VALUES,
     without_effect=without_effect.BERT,
     endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},
     storage=Storage(transposed=("kernel",)),
@@ -160,8 +161,8 @@ ALBERT = replace(
         "attention_dropout": 0.0,
     },
     # Google's own files have these options, but Google's code does not use them.
-    plain={
-        **PLAIN,
+    fixed_values={
+        **FIXED_VALUES,
         "down_scale_factor": 1,
         "gap_size": 0,
         "layers_to_keep": [],
@@ -235,7 +236,7 @@ MPNET = replace(
         "relative_buckets": "relative_attention_num_buckets",
     },
     values={**ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},
-    plain={**PLAIN, "relative_attention_num_buckets": 32},
+    fixed_values={**FIXED_VALUES, "relative_attention_num_buckets": 32},
     embeddings={
         **{path: file_name for path, file_name in BERT.embeddings.items() if path != "embeddings/type"},
         "embeddings/relative": "encoder.relative_attention_bias",
@@ -265,14 +266,20 @@ DEBERTA = replace(
     prefix="deberta.",
     config={**BERT.config, "disentangled_buckets": "position_buckets"},
     values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-7, **HEADS["deberta-v2"]},
-    plain={**PLAIN, "max_relative_positions": -1, "conv_kernel_size": 0, "pooler_hidden_act": "gelu", "legacy": True},
+    fixed_values={
+        **FIXED_VALUES,
+        "max_relative_positions": -1,
+        "conv_kernel_size": 0,
+        "pooler_hidden_act": "gelu",
+        "legacy": True,
+    },
     implied={
         "attention_head_size": lambda config: config.head_size,
         "embedding_size": lambda config: config.hidden_size,
         "pooler_hidden_size": lambda config: config.hidden_size,
     },
     without_effect=without_effect.DEBERTA,
-    needed={
+    required_options={
         "relative_attention": (True,),
         "position_biased_input": (False,),
         "pos_att_type": (["p2c", "c2p"], ["c2p", "p2c"], "p2c|c2p", "c2p|p2c"),

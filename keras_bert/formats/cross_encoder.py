@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert import files
-from keras_bert.formats.family_table import check_plain, warn_of_unknown
+from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.sentence_transformers import (
@@ -26,7 +26,7 @@ from keras_bert.formats.sentence_transformers import (
     PROMPTS,
     check_default_prompt,
     find_max_length,
-    plain_transformer,
+    fixed_transformer,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _SHAPES = {
     LENGTH: {"max_seq_length": (int, None)},
     TOKENIZER: {"model_max_length": (float, None)},
 }
-_PLAIN_TRANSFORMER = plain_transformer("sequence-classification", "scores")
+_FIXED_TRANSFORMER = fixed_transformer("sequence-classification", "scores")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def read(preset: Preset) -> CrossEncoderSettings:
     is_newest = settings.get("model_type") == "CrossEncoder"
     if is_newest:
         _check_modules(preset)
-        check_plain(transformer, _PLAIN_TRANSFORMER, directory / LENGTH)
+        check_fixed_values(transformer, _FIXED_TRANSFORMER, directory / LENGTH)
         check_default_prompt(settings, directory / PROMPTS)
         warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
         warn_of_unknown(transformer, KNOWN[LENGTH], directory / LENGTH)

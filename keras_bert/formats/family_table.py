@@ -92,14 +92,15 @@ class FamilyTable:
     # Field of BertConfig -> key or keys of the configuration file. "a.b" is key b of the object under key a. If a field
     # has several keys, the first one in a file is read, and all are written.
     config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    rare: Mapping[str, str] = field(default_factory=dict)  # as `config`; written only for other values than the default
+    # As `config`, but written only if the value is not the default.
+    written_if_changed: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, object] = field(default_factory=dict)  # field -> its value if the file leaves it out
     # Field -> name of a value in files -> name in this package. If a value has several names, the first one is written.
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # Key of an option of other networks -> the only value that is supported. A file may leave the key out.
-    plain: Mapping[str, object] = field(default_factory=dict)
+    fixed_values: Mapping[str, object] = field(default_factory=dict)
     # Key of an option that a file must have -> its supported values. The first one is written.
-    needed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    required_options: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     # Key of an option that the config determines -> its value. A file may repeat this value, but not contradict it.
     implied: Mapping[str, Callable[[BertConfig], object]] = field(default_factory=dict)
     without_effect: Collection[str] = ()  # keys of options that do not change what this package computes
@@ -120,7 +121,7 @@ class FamilyTable:
         for head in heads:
             if head not in self.heads:
                 known = ", ".join(name for name in self.heads if name != "masked_lm")
-                raise ValueError(f"{config.family} has no classifier of {head!r}; it has {known}")
+                raise ValueError(f"{config.family} has no head {head!r}; it has {known}")
             if _network(config, head) != _network(expected, head):
                 differing = (name for name in _HEAD_FIELDS if getattr(config, name) != getattr(expected, name))
                 raise self._inexpressible(config, next(differing), fields)
@@ -144,7 +145,7 @@ class FamilyTable:
 
     def pools_unusually(self, config: BertConfig) -> bool:
         """Checks whether a text classifier pools otherwise than the family does, which only this package computes."""
-        return "pooling" in self.rare and config.pooling != "first"
+        return "pooling" in self.written_if_changed and config.pooling != "first"
 
     @property
     def scopes(self) -> set[str]:
@@ -194,15 +195,15 @@ class FamilyTable:
             raise ValueError(f"{source}: {error}") from None
         values = files.with_whole_numbers(values, self.shape)
         files.check_json(values, self.shape, source)
-        check_plain(values, self.plain, source)
-        for key, supported in self.needed.items():
+        check_fixed_values(values, self.fixed_values, source)
+        for key, supported in self.required_options.items():
             if value_at(values, key) not in supported:
                 raise ValueError(f"{source}: {key} is {value_at(values, key)!r}; only {supported[0]!r} is supported")
         try:
             config = BertConfig(family=family, **self._fields(values))
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
-        check_plain(values, {key: value_of(config) for key, value_of in self.implied.items()}, source)
+        check_fixed_values(values, {key: value_of(config) for key, value_of in self.implied.items()}, source)
         warn_of_unknown(values, self.known, source)
         return config
 
@@ -210,11 +211,11 @@ class FamilyTable:
     def known(self) -> set[str]:
         """The keys of a configuration file that are read, must have a certain value, or have no effect."""
         keys_read = [key for _, keys in self._keys for key in keys]
-        return {*keys_read, *self.plain, *self.needed, *self.implied, *self.without_effect}
+        return {*keys_read, *self.fixed_values, *self.required_options, *self.implied, *self.without_effect}
 
     @property
     def _keys(self) -> list[tuple[str, tuple[str, ...]]]:
-        rows = {**self.config, **self.rare}.items()
+        rows = {**self.config, **self.written_if_changed}.items()
         return [(field_name, (keys,) if isinstance(keys, str) else keys) for field_name, keys in rows]
 
     def _fields(self, values: Mapping[str, object]) -> dict[str, Any]:
@@ -271,10 +272,10 @@ class FamilyTable:
         }
         for name, names in self.choices.items():
             fields[name] = next((spelling for spelling, value in names.items() if value == fields[name]), fields[name])
-        entries: dict[str, object] = {key: supported[0] for key, supported in self.needed.items()}
+        entries: dict[str, object] = {key: supported[0] for key, supported in self.required_options.items()}
         defaults = BertConfig(family=config.family)
         for field_name, keys in self._keys:
-            if field_name in self.rare and getattr(config, field_name) == getattr(defaults, field_name):
+            if field_name in self.written_if_changed and getattr(config, field_name) == getattr(defaults, field_name):
                 continue
             for key in keys:
                 _put(entries, key, fields[field_name])
@@ -285,7 +286,7 @@ class FamilyTable:
         for each in fields(BertConfig):
             name, implied = each.name, {each.name: self.values.get(each.name, each.default)}
             if (
-                name not in (*self.config, *self.rare, *_WITHOUT_KEY, *_HEAD_FIELDS)
+                name not in (*self.config, *self.written_if_changed, *_WITHOUT_KEY, *_HEAD_FIELDS)
                 and getattr(config, name) != implied[name]
             ):
                 raise self._inexpressible(config, name, implied)
@@ -298,7 +299,9 @@ class FamilyTable:
 
     def _inexpressible(self, config: BertConfig, name: str, implied: Mapping[str, object]) -> ValueError:
         value = getattr(config, name)
-        return ValueError(f"a {config.family} in this format has {name}={implied[name]!r}, not {value!r}")
+        return ValueError(
+            f"this format cannot store {name}={value!r} for {config.family}; it can only be {implied[name]!r}"
+        )
 
 
 def _network(config: BertConfig, head: str) -> tuple[HeadLayers, str]:
@@ -326,9 +329,9 @@ def value_at(values: Mapping[str, object], key: str) -> Any:
     return value
 
 
-def check_plain(values: Mapping[str, object], plain: Mapping[str, object], source: Path) -> None:
-    """Raises ValueError if a key of `plain` has another value in the file `source`. It may be null or missing."""
-    for key, value in plain.items():
+def check_fixed_values(values: Mapping[str, object], fixed_values: Mapping[str, object], source: Path) -> None:
+    """Raises ValueError if a key of `fixed_values` has another value in the file `source`, unless null or missing."""
+    for key, value in fixed_values.items():
         actual = value_at(values, key)
         if actual not in (None, value):
             raise ValueError(f"{source}: {key} is {actual!r}; only {value!r} is supported")

@@ -145,7 +145,7 @@ def task_settings(preset: Preset) -> dict[str, object]:
     return {key: values[key] for key in _TASK_KEYS if key in values}
 
 
-def label_names(labels: Sequence[str]) -> dict[str, object]:
+def label_entries(labels: Sequence[str]) -> dict[str, object]:
     """Makes the entries of `config.json` for a classifier's labels, in the order of its logits."""
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -177,7 +177,7 @@ def _default_labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str
     for head in _LABELLED:
         if head in weights:
             names = [f"LABEL_{i}" for i in range(len(weights[head]["logits/bias"]))]
-            return label_names(names)
+            return label_entries(names)
     return {}
 
 
@@ -236,7 +236,7 @@ def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_po
         config: the encoder's config.
         heads: the names of the heads.
         architecture: the class in `transformers` that reads the model.
-        lacks_pooler: whether the file has no pooler, so that `architecture` would initialize one at random.
+        lacks_pooler: whether the file has no pooler, so that `architecture` would initialize a new one.
         note: a paragraph on what `transformers` does not compute.
     """
     purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"

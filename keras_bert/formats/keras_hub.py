@@ -14,7 +14,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import without_effect
 from keras_bert.formats.bert_families import without_equal_sizes
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.family_table import Dialect, FamilyTable, check_plain
+from keras_bert.formats.family_table import Dialect, FamilyTable, check_fixed_values
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.weight_files import H5File
 
@@ -47,7 +47,7 @@ _SHAPES = {
     "Unigram": {},
 }
 # Type of a tokenizer -> settings that change ids, with their only supported values.
-_PLAIN = {
+_FIXED_VALUES = {
     "WordPiece": {"split": True, "suffix_indicator": "##", "sequence_length": None, "special_tokens": None},
     "BPE": {"sequence_length": None},
     "Unigram": {"sequence_length": None, "add_bos": False, "add_eos": False},
@@ -88,7 +88,7 @@ _BERT = FamilyTable(
         "num_groups": "num_groups",
     },
     values={"activation": "gelu_tanh"},
-    plain={"num_inner_repetitions": 1},
+    fixed_values={"num_inner_repetitions": 1},
     without_effect=without_effect.KERAS_HUB,
     # Keras numbers the weights of a layer instead of naming them.
     endings={"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"},
@@ -234,7 +234,7 @@ def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> d
         raise ValueError(f"{path} holds KerasHub's {content['class_name']}, of type {kind}, not {expected}")
     files.check_json(content, {"config": _SHAPES[kind]}, path)
     config = {key: value for key, value in content["config"].items() if value is not None}
-    check_plain(config, _PLAIN[kind], path)
+    check_fixed_values(config, _FIXED_VALUES[kind], path)
     assets = path.parent / ASSETS
     if kind == "Unigram":
         return {"model_file": assets / "vocabulary.spm", "family": "xlm-roberta"}

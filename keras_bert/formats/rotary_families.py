@@ -96,7 +96,7 @@ MODERNBERT = FamilyTable(
     values={**defaults_of(sizes.MODERNBERT), **HEADS["modernbert"]},
     implied={**_HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},
     without_effect=without_effect.MODERNBERT,
-    plain={
+    fixed_values={
         **NO_DECODER,
         "rope_parameters.full_attention.rope_type": "default",
         "rope_parameters.sliding_attention.rope_type": "default",
@@ -149,7 +149,7 @@ NOMIC_BERT = replace(
     },
     implied=_HEAD_SIZE,
     without_effect=without_effect.NOMIC_BERT,
-    plain={
+    fixed_values={
         **NO_DECODER,
         "rope_parameters.rope_type": "default",
         "moe_every_n_layers": 0,
@@ -197,7 +197,7 @@ GTE = replace(
     values={**defaults_of(sizes.GTE), "rope_factor": 1.0, **HEADS["gte"]},
     implied=_HEAD_SIZE,
     without_effect=without_effect.EVERYWHERE,
-    plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
+    fixed_values={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     storage=replace(BERT.storage, orders={"intermediate": gate_last}),
     embeddings={path: file_name for path, file_name in BERT.embeddings.items() if path != "embeddings/position"},
     block={
@@ -232,7 +232,7 @@ NEW = replace(
     config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
     values={**defaults_of(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
     without_effect=without_effect.NEW,
-    plain={
+    fixed_values={
         **NO_DECODER,
         "position_embedding_type": "rope",
         "rope_scaling.type": "ntk",
@@ -274,7 +274,7 @@ EUROBERT = FamilyTable(
     dialect=Dialect(read=newer_keys({"clf_pooling": "classifier_pooling"})),  # a key of the models' own code
     implied=_HEAD_SIZE,
     without_effect=without_effect.EUROBERT,
-    plain={
+    fixed_values={
         **NO_DECODER,
         "rope_parameters.rope_type": "default",
         "rope_scaling": None,
@@ -335,7 +335,7 @@ NEOBERT = replace(
     values={**defaults_of(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024, **HEADS["neobert"]},
     implied={"dim_head": lambda config: config.head_size},
     without_effect=without_effect.NEOBERT,
-    plain={**NO_DECODER, "hidden_act": "SwiGLU", "ngpt": False, "rms_norm": True, "rope": True},
+    fixed_values={**NO_DECODER, "hidden_act": "SwiGLU", "ngpt": False, "rms_norm": True, "rope": True},
     storage=replace(BERT.storage, orders={"attention/qkv": by_head}),
     embeddings={"embeddings/word": "encoder"},
     block={
@@ -357,7 +357,7 @@ JINA = replace(
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
     values={**defaults_of(sizes.JINA), **HEADS["jina_embeddings_v3"]},
     implied=_HEAD_SIZE,
-    plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
+    fixed_values={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     embeddings={
         "embeddings/word": "embeddings.word_embeddings",
         "embeddings/type": "embeddings.token_type_embeddings",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert import files
-from keras_bert.formats.family_table import check_plain, warn_of_unknown
+from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 
@@ -63,20 +63,20 @@ _LOADERS = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"
 POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
 SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
 # Option of the Transformer -> its only supported value.
-_PLAIN_ARGUMENTS = {
+_FIXED_ARGUMENTS = {
     **{key: {} for key in ("processing_kwargs", "model_kwargs", "processor_kwargs", "config_kwargs")},
     **dict.fromkeys(("query_length", "document_length", "query_expansion")),
 }
-_PLAIN_TRANSFORMER = {
+_FIXED_TRANSFORMER = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",
     "tokenizer_name_or_path": None,
-    **_PLAIN_ARGUMENTS,
+    **_FIXED_ARGUMENTS,
     **{key: {} for key in ("model_args", "tokenizer_args", "config_args")},  # of the older versions
 }
-_PLAIN_MODALITIES = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
-_PLAIN_NORMALIZE = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
-_PLAIN_DENSE = {**_PLAIN_NORMALIZE, "use_residual": False}
+_FIXED_MODALITIES = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+_FIXED_NORMALIZE = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+_FIXED_DENSE = {**_FIXED_NORMALIZE, "use_residual": False}
 _MODEL_SHAPE = {
     "model_type": (str, None),
     "similarity_fn_name": (str, None),
@@ -86,7 +86,7 @@ _MODEL_SHAPE = {
 # Known keys of each file: they are read, have one supported value, or do not change a vector. Others get a warning.
 KNOWN = {
     MODULES: {"type", "path", "idx", "name", "kwargs"},  # kwargs: the names of arguments that `encode` passes on
-    LENGTH: {"max_seq_length", "do_lower_case", "modality_config", "unpad_inputs", *_PLAIN_TRANSFORMER},
+    LENGTH: {"max_seq_length", "do_lower_case", "modality_config", "unpad_inputs", *_FIXED_TRANSFORMER},
     PROMPTS: {*_MODEL_SHAPE, "truncate_dim", "activation_fn", "max_active_dims", "__version__"},
     "Pooling": {
         "pooling_mode",
@@ -95,8 +95,8 @@ KNOWN = {
         "word_embedding_dimension",
         *_SWITCHES.values(),
     },
-    "Dense": {*_DENSE_SHAPE, *_PLAIN_DENSE},
-    "Normalize": {*_PLAIN_NORMALIZE},
+    "Dense": {*_DENSE_SHAPE, *_FIXED_DENSE},
+    "Normalize": {*_FIXED_NORMALIZE},
 }
 
 
@@ -131,7 +131,7 @@ def read(preset: Preset) -> SentenceSettings:
     if "Normalize" in modules:
         name = _config_path(modules["Normalize"])
         values = preset.json_if_there(name, directory=directory)
-        check_plain(values, _PLAIN_NORMALIZE, directory / name)
+        check_fixed_values(values, _FIXED_NORMALIZE, directory / name)
         warn_of_unknown(values, KNOWN["Normalize"], directory / name)
     return SentenceSettings(
         **_read_pooling(preset, _config_path(modules["Pooling"])),
@@ -269,7 +269,7 @@ def check_prompt(name: str | None, prompts: Mapping[str, str]) -> None:
 
 
 def _read_prompts(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    check_plain(values, {"truncate_dim": None}, path)
+    check_fixed_values(values, {"truncate_dim": None}, path)
     prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}
     default = values.get("default_prompt_name")
     if default is not None and default not in prompts:
@@ -339,7 +339,7 @@ def _read_pooling(preset: Preset, name: str) -> dict[str, object]:
 def _read_dense(preset: Preset, name: str) -> dict[str, object]:
     path = preset.home / name
     values = preset.json(name, _DENSE_SHAPE, preset.home)
-    check_plain(values, _PLAIN_DENSE, path)
+    check_fixed_values(values, _FIXED_DENSE, path)
     warn_of_unknown(values, KNOWN["Dense"], path)
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
     if activation not in _ACTIVATIONS:
@@ -354,8 +354,8 @@ def _read_length(preset: Preset) -> int | None:
     path = preset.directory / name
     values = preset.json_if_there(name, {"max_seq_length": (int, None), "modality_config": (dict, None)})
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
-    check_plain(values, _PLAIN_TRANSFORMER, path)
-    check_plain(values.get("modality_config") or {}, _PLAIN_MODALITIES, path)
+    check_fixed_values(values, _FIXED_TRANSFORMER, path)
+    check_fixed_values(values.get("modality_config") or {}, _FIXED_MODALITIES, path)
     warn_of_unknown(values, KNOWN[LENGTH], path)
     if values.get("do_lower_case") and not tokenizer.get("do_lower_case"):
         raise ValueError(
@@ -365,11 +365,11 @@ def _read_length(preset: Preset) -> int | None:
     return find_max_length(path, values, tokenizer)
 
 
-def plain_transformer(task: str, output: str) -> dict[str, object]:
+def fixed_transformer(task: str, output: str) -> dict[str, object]:
     """Lists options of the Transformer, each with its only supported value, for a model whose outputs are logits."""
     modalities = {"text": {"method": "forward", "method_output_name": "logits"}}
     options = {"transformer_task": task, "modality_config": modalities, "module_output_name": output}
-    return {**options, **_PLAIN_ARGUMENTS, "do_lower_case": False}
+    return {**options, **_FIXED_ARGUMENTS, "do_lower_case": False}
 
 
 def find_max_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:

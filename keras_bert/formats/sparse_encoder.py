@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert import files
-from keras_bert.formats.family_table import check_plain, warn_of_unknown
+from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.sentence_transformers import (
     KNOWN,
@@ -20,7 +20,7 @@ from keras_bert.formats.sentence_transformers import (
     PROMPTS,
     check_default_prompt,
     find_max_length,
-    plain_transformer,
+    fixed_transformer,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ KNOWN_POOLING = {  # keys of the pooling's file; the last three do not change a 
     *("pooling_strategy", "activation_function"),
     *("embedding_dimension", "word_embedding_dimension", "chunk_size"),
 }
-_PLAIN_TRANSFORMER = plain_transformer("fill-mask", "token_embeddings")
-_PLAIN_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None, "similarity_fn_name": "dot"}
+_FIXED_TRANSFORMER = fixed_transformer("fill-mask", "token_embeddings")
+_FIXED_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None, "similarity_fn_name": "dot"}
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def read(preset: Preset) -> SparseSettings:
             f"{directory / MODULES} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the "
             "same directory, and SpladePooling, in a directory there"
         )
-    check_plain(length, _PLAIN_TRANSFORMER, directory / LENGTH)
+    check_fixed_values(length, _FIXED_TRANSFORMER, directory / LENGTH)
     settings = preset.json_if_there(PROMPTS, {"default_prompt_name": (str, None)})
-    check_plain(settings, _PLAIN_SETTINGS, directory / PROMPTS)
+    check_fixed_values(settings, _FIXED_SETTINGS, directory / PROMPTS)
     check_default_prompt(settings, directory / PROMPTS)
     warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
     warn_of_unknown(length, KNOWN[LENGTH], directory / LENGTH)

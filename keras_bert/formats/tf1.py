@@ -61,7 +61,7 @@ def _output_layer(scope: str) -> Layers:
 _GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"
 _BERT = dataclasses.replace(
     FAMILIES["bert"],
-    rare={},
+    written_if_changed={},
     values={"activation": "gelu_tanh"},
     choices=_WITH_TANH,
     endings={"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""},
@@ -82,7 +82,7 @@ _BERT = dataclasses.replace(
 )
 _ALBERT = dataclasses.replace(
     FAMILIES["albert"],
-    rare={},
+    written_if_changed={},
     choices=_WITH_TANH,
     endings=_BERT.endings,
     storage=_BERT.storage,
@@ -101,7 +101,7 @@ _ALBERT = dataclasses.replace(
 # ELECTRA's discriminator, which is the part to fine-tune.
 _ELECTRA = dataclasses.replace(
     FAMILIES["electra"],
-    rare={},
+    written_if_changed={},
     endings=_BERT.endings,
     storage=Storage(),
     embeddings={**_embeddings("electra/embeddings"), "embeddings/projection": "electra/embeddings_project"},

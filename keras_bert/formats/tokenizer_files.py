@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
-from keras_bert.formats.family_table import check_plain, warn_of_unknown
+from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, JSON_SHAPE, TOKENS, VOCABULARY
 from keras_bert.formats.model_files import VOCABULARIES
 
@@ -30,7 +30,7 @@ _CONFIG_SHAPE = {
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
 # Settings that change ids -> their only supported values.
-_PLAIN_CONFIG = {
+_FIXED_CONFIG = {
     "do_basic_tokenize": True,
     "never_split": [],
     "word_tokenizer_type": "basic",
@@ -57,7 +57,7 @@ _WITHOUT_EFFECT = (
     "split_special_tokens", "stride", "sudachi_kwargs", "tokenizer_file", "trim_offsets", "truncation", "unk_id",
     "use_fast", "vocab_file", "merges_file", "vocab_size", "vocab_type",
 )  # fmt: skip
-KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_PLAIN_CONFIG, *_WITHOUT_EFFECT])
+KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_FIXED_CONFIG, *_WITHOUT_EFFECT])
 
 
 class TokenizerFiles:
@@ -216,7 +216,7 @@ class TokenizerFiles:
                     f"{source} has the added token {token!r:.60}, which is not special; such tokens are "
                     f"supported only in {ALL_IN_ONE}"
                 )
-        check_plain(self.config, _PLAIN_CONFIG, self.directory / CONFIG)
+        check_fixed_values(self.config, _FIXED_CONFIG, self.directory / CONFIG)
         warn_of_unknown(self.config, KNOWN_CONFIG, self.directory / CONFIG)
         entries = {**{key: self.special_names.get(key) for key in TOKENS.values()}, **self.config}
         return {argument: _content(entries[key]) for argument, key in names.items() if entries.get(key) is not None}

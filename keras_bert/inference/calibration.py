@@ -1,7 +1,7 @@
-"""Calibrates int8: finds the ranges of matrix products from sample texts, and measures the error against float32.
+"""Calibrates int8: finds the input ranges of dense layers from sample texts, and measures the error against float32.
 
-A product is the matrix product of a dense layer. A range is a limit, which becomes 127 (larger values are clipped), and
-SmoothQuant's divisors of the inputs (Xiao et al. 2022).
+An input range has two parts: the clipping limit, which is quantized to 127, and SmoothQuant's per-channel scales (Xiao
+et al. 2022).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.inference.inference_block import InferenceBlock, RecordingProducts, TokenTable
+from keras_bert.inference.inference_block import InferenceBlock, RecordingDense, TokenTable
 from keras_bert.inference.ranges import InputRange
 
 # The built-in texts for calibration: sentences of many kinds and lengths.
@@ -55,9 +55,9 @@ SAMPLE_TEXTS = [
 # SmoothQuant's alpha, the migration strength: 1 moves all differences in size between inputs into the kernel, 0 none.
 _SMOOTHING = 0.6
 
-# Product -> the factor that widens its input's limit. Attention's outputs are largest if one key takes all the weight,
-# which is rare in calibration texts. Over 1,500 texts of STS-B, the factor raised the worst cosine to float32 from
-# 0.967 to 0.986; the mean did not fall.
+# Dense layer -> the factor that widens its input's limit. Attention's outputs are largest if one key takes all the
+# weight, which is rare in calibration texts. Over 1,500 texts of STS-B, the factor raised the worst cosine to float32
+# from 0.967 to 0.986; the mean did not fall.
 _LIMIT_FACTORS = {"context": 1.5}
 
 # Candidates for a limit, as shares of the largest absolute value.
@@ -65,17 +65,17 @@ _CANDIDATE_SHARES = np.linspace(0.1, 1.0, 19)
 
 
 def input_ranges(
-    encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingProducts]], batches: Iterable[dict[str, tf.Tensor]]
+    encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingDense]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> list[dict[str, InputRange]]:
-    """Finds the int8 range of each product's input in each block.
+    """Finds the int8 range of each dense layer's input in each block.
 
     Args:
         encoder: the encoder.
-        blocks: an `InferenceBlock` with `RecordingProducts` for each block of the encoder.
+        blocks: an `InferenceBlock` with `RecordingDense` for each block of the encoder.
         batches: inputs of the encoder.
 
     Returns:
-        For each block, the range of each product's input, by name.
+        For each block, the range of each dense layer's input, by name.
 
     Raises:
         ValueError: there are no batches.
@@ -84,34 +84,34 @@ def input_ranges(
     ranges = []
     for index, block in enumerate(blocks):
         block_ranges = {}
-        for name in block.products.recorded:
-            rows, kernel = np.concatenate(samples[index, name]), block.products.kernel(name)
-            divisors = None
-            if name not in block.int8_products:
-                divisors = _divisors(largest[index, name], kernel)
-                rows, kernel = rows / divisors, kernel * divisors[:, None]
-            block_ranges[name] = InputRange(_best_limit(rows, kernel) * _LIMIT_FACTORS.get(name, 1.0), divisors)
+        for name in block.dense.recorded:
+            rows, kernel = np.concatenate(samples[index, name]), block.dense.kernel(name)
+            scales = None
+            if name not in block.int8_inputs:
+                scales = _smoothing_scales(largest[index, name], kernel)
+                rows, kernel = rows / scales, kernel * scales[:, None]
+            block_ranges[name] = InputRange(_best_limit(rows, kernel) * _LIMIT_FACTORS.get(name, 1.0), scales)
         ranges.append(block_ranges)
     return ranges
 
 
 def _record(
-    encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingProducts]], batches: Iterable[dict[str, tf.Tensor]]
+    encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingDense]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> tuple[dict[tuple[int, str], np.ndarray], dict[tuple[int, str], list[np.ndarray]]]:
-    """Records each product's inputs by `(block, product)`: the largest absolute values `[inputs]`, and some rows."""
+    """Records each dense layer's inputs by `(block, name)`: the largest absolute values `[inputs]`, and some rows."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def record(inputs: dict[str, tf.Tensor]) -> list[dict[str, tuple[tf.Tensor, tf.Tensor]]]:
         for block in blocks:
-            block.products.recorded = {}
+            block.dense.recorded = {}
         encoder.run(inputs, blocks)
-        return [dict(block.products.recorded) for block in blocks]
+        return [dict(block.dense.recorded) for block in blocks]
 
     largest: dict[tuple[int, str], np.ndarray] = {}
     samples: dict[tuple[int, str], list[np.ndarray]] = {}
     for batch in batches:
-        for i, products in enumerate(record(batch)):
-            for name, (batch_largest, rows) in products.items():
+        for i, recorded in enumerate(record(batch)):
+            for name, (batch_largest, rows) in recorded.items():
                 largest[i, name] = np.maximum(largest.get((i, name), 0.0), batch_largest.numpy())
                 samples.setdefault((i, name), []).append(rows.numpy())
     if not samples:
@@ -119,11 +119,11 @@ def _record(
     return largest, samples
 
 
-def _divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """Computes SmoothQuant's divisors, `max|x_j|^alpha / max|W_j|^(1 - alpha)` for input j: float32 `[inputs]`."""
+def _smoothing_scales(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """Computes SmoothQuant's scales, `max|x_j|^alpha / max|W_j|^(1 - alpha)` for input j: float32 `[inputs]`."""
     largest_weight = np.abs(kernel).max(axis=1)
-    divisors = np.maximum(largest, 1e-3) ** _SMOOTHING / np.maximum(largest_weight, 1e-5) ** (1 - _SMOOTHING)
-    return divisors.astype(np.float32)
+    scales = np.maximum(largest, 1e-3) ** _SMOOTHING / np.maximum(largest_weight, 1e-5) ** (1 - _SMOOTHING)
+    return scales.astype(np.float32)
 
 
 def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
@@ -142,7 +142,7 @@ def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
     return min((float(share * largest) for share in _CANDIDATE_SHARES), key=error)
 
 
-# -- The error of an encoder in int8, of each block and in total. It is called a loss, but it is no training loss.
+# -- The error of an encoder in int8, of each block and in total.
 
 Block = Callable[..., tf.Tensor]
 
@@ -150,42 +150,47 @@ Block = Callable[..., tf.Tensor]
 class _ComparingBlock:
     """A block that returns its float32 output, and compares it with its int8 version's output for the same input."""
 
-    def __init__(self, exact: Block, lower: Block) -> None:
-        self._exact, self._lower = exact, lower
-        self.losses: list[tf.Tensor] = []
+    def __init__(self, exact: Block, int8_block: Block) -> None:
+        self._exact, self._int8_block = exact, int8_block
+        self.errors: list[tf.Tensor] = []
 
     def __call__(self, hidden: tf.Tensor, **settings: Any) -> tf.Tensor:
         exact = self._exact(hidden, **settings)
-        self.losses.append(tf.reshape(1 - _cosines(exact, self._lower(hidden, **settings)), [-1]))  # [tokens]
+        self.errors.append(tf.reshape(1 - _cosines(exact, self._int8_block(hidden, **settings)), [-1]))  # [tokens]
         return exact
 
 
-def block_losses(encoder: BertEncoder, lower: Sequence[Block], batches: Iterable[dict[str, tf.Tensor]]) -> np.ndarray:
+def block_errors(
+    encoder: BertEncoder, int8_blocks: Sequence[Block], batches: Iterable[dict[str, tf.Tensor]]
+) -> np.ndarray:
     """Measures each block's error, float32 `[blocks]`: 1 - mean cosine of its output and the float32 block's output.
 
     Both blocks get the float32 block's input, so the errors of earlier blocks do not add up.
     """
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def losses(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+    def errors(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         comparing_blocks = [
-            _ComparingBlock(exact, int8_block) for exact, int8_block in zip(encoder.blocks, lower, strict=True)
+            _ComparingBlock(exact, int8_block) for exact, int8_block in zip(encoder.blocks, int8_blocks, strict=True)
         ]
         encoder.run(inputs, comparing_blocks)
-        return tf.stack([tf.concat(block.losses, axis=0) for block in comparing_blocks])  # [blocks, tokens]
+        return tf.stack([tf.concat(block.errors, axis=0) for block in comparing_blocks])  # [blocks, tokens]
 
-    return np.concatenate([losses(batch).numpy() for batch in batches], axis=1).mean(axis=1)
+    return np.concatenate([errors(batch).numpy() for batch in batches], axis=1).mean(axis=1)
 
 
 def mean_cosine(
-    encoder: BertEncoder, lower: Sequence[Block], words: TokenTable, batches: Iterable[dict[str, tf.Tensor]]
+    encoder: BertEncoder,
+    blocks: Sequence[Block],
+    token_embedding: TokenTable,
+    batches: Iterable[dict[str, tf.Tensor]],
 ) -> float:
     """Measures the mean cosine of tokens' last hidden states: with these blocks and embeddings, and in float32."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def cosines(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         exact = encoder.run(inputs, encoder.blocks)["sequence_output"]
-        approximate = encoder.run(inputs, lower, words=words)["sequence_output"]
+        approximate = encoder.run(inputs, blocks, token_embedding=token_embedding)["sequence_output"]
         mask = inputs.get("input_mask", tf.ones_like(inputs["input_word_ids"]))  # without a mask there is no padding
         return tf.boolean_mask(_cosines(exact, approximate), tf.not_equal(mask, 0))  # [tokens]
 

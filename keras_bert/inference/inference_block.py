@@ -46,25 +46,27 @@ class TokenTable:
         return vectors if self._scales is None else vectors * tf.gather(self._scales, ids)
 
 
-Weights = Mapping[str, np.ndarray]
+ArraysByName = Mapping[str, np.ndarray]
 
-FACTOR = "factor"  # the half of a gated "intermediate" that has no activation; both halves have the same input
+# The up projection of a gated feed-forward layer: the half of "intermediate" without activation. Both halves have the
+# same input.
+UP = "up"
 
 
 def dtype_beside_int8() -> tf.DType:
-    """Chooses the type of all other computations beside int8 products."""
+    """Chooses the dtype of attention in int8 blocks, and of blocks left out of int8."""
     return tf.bfloat16 if onednn.has_bfloat16() else tf.float32
 
 
-class FloatProducts:
-    """The products of a block (its dense layers), in float32 or bfloat16.
+class FloatDense:
+    """The dense layers of a block, in float32 or bfloat16.
 
     Args:
         weights: float32, by name, such as "qkv/kernel".
-        dtype: the type of the products.
+        dtype: the type to compute in.
     """
 
-    def __init__(self, weights: Weights, dtype: tf.DType) -> None:
+    def __init__(self, weights: ArraysByName, dtype: tf.DType) -> None:
         self.dtype = dtype
         self._constants = {name: tf.constant(value, dtype) for name, value in weights.items()}
 
@@ -74,10 +76,10 @@ class FloatProducts:
         """Computes `activation(x kernel + bias)` of the dense layer `name`.
 
         Args:
-            name: a key of `_PATHS`, such as "qkv", or `FACTOR`.
+            name: a key of `_PATHS`, such as "qkv", or `UP`.
             x: float `[rows, inputs]`.
             activation: of `config.ACTIVATIONS`, or None.
-            dtype: the type of the result. None: the type of the products.
+            dtype: the type of the result. None: the type that the layer computes in.
 
         Returns:
             `[rows, units]`.
@@ -86,28 +88,28 @@ class FloatProducts:
         return tf.cast(onednn.dense(tf.cast(x, self.dtype), kernel, bias, activation), dtype or self.dtype)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
-        """Computes a gated layer: `activation(x kernel + bias)` of `name`, times `x kernel + bias` of `FACTOR`."""
+        """Computes a gated layer: `activation(x kernel + bias)` of `name`, times `x kernel + bias` of `UP`."""
         x = tf.cast(x, self.dtype)
-        return self(name, x, activation) * FloatProducts.__call__(self, FACTOR, x)
+        return self(name, x, activation) * FloatDense.__call__(self, UP, x)
 
 
-class RecordingProducts(FloatProducts):
-    """Products in float32 that record their inputs, for calibration.
+class RecordingDense(FloatDense):
+    """Dense layers in float32 that record their inputs, for calibration.
 
     Attributes:
-        recorded: by product, the largest absolute value of each input, float32 `[inputs]`, and some rows,
+        recorded: by dense layer, the largest absolute value of each input, float32 `[inputs]`, and some rows,
             `[n, inputs]`.
     """
 
     ROWS = 32  # the approximate maximum of recorded rows per batch
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: ArraysByName) -> None:
         super().__init__(weights, tf.float32)
         self.recorded: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def kernel(self, name: str) -> np.ndarray:
-        """Joins all kernels that the product's input is multiplied by: float32 `[inputs, units]`."""
-        names = [name, FACTOR] if name == "intermediate" and f"{FACTOR}/kernel" in self._constants else [name]
+        """Joins all kernels that the layer's input is multiplied by: float32 `[inputs, units]`."""
+        names = [name, UP] if name == "intermediate" and f"{UP}/kernel" in self._constants else [name]
         return np.concatenate([self._constants[f"{each}/kernel"].numpy() for each in names], axis=1)
 
     def __call__(
@@ -121,97 +123,97 @@ class RecordingProducts(FloatProducts):
         return super().__call__(name, x, activation, dtype)
 
 
-class Int8Products:
-    """The products of a block in int8. The ranges are static, so that a row does not depend on its batch.
+class Int8Dense:
+    """The dense layers of a block in int8. The ranges are static, so that a row does not depend on its batch.
 
     Args:
         weights: float32, by name, such as "qkv/kernel".
-        ranges: the range of each product's input, by name.
+        ranges: the range of each layer's input, by name.
     """
 
-    def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
+    def __init__(self, weights: ArraysByName, ranges: Mapping[str, InputRange]) -> None:
         self.dtype = dtype_beside_int8()
         self._ranges = dict(ranges)
-        if f"{FACTOR}/kernel" in weights:
-            self._ranges[FACTOR] = ranges["intermediate"]
-        divisors = {name: each.divisors for name, each in self._ranges.items() if each.divisors is not None}
+        if f"{UP}/kernel" in weights:
+            self._ranges[UP] = ranges["intermediate"]
+        scales = {name: each.smoothing_scales for name, each in self._ranges.items()}
+        scales = {name: each for name, each in scales.items() if each is not None}
         self._kernels, self._biases = {}, {}
-        self._factors = {name: tf.constant(1 / each, tf.float32) for name, each in divisors.items()}
-        if weights["qkv/kernel"].shape[1] == 3 * len(divisors["context"]):  # otherwise, heads share V, but not divisors
-            weights = _fold_divisors_into_values(weights, divisors["context"])
-            del self._factors["context"]
+        self._inverse_scales = {name: tf.constant(1 / each, tf.float32) for name, each in scales.items()}
+        if weights["qkv/kernel"].shape[1] == 3 * len(scales["context"]):  # otherwise, heads share V, but not scales
+            weights = _fold_scales_into_values(weights, scales["context"])
+            del self._inverse_scales["context"]
         for name in self._ranges:
             kernel = weights[f"{name}/kernel"]
-            if name in divisors:
-                kernel = kernel * divisors[name][:, None]
+            if name in scales:
+                kernel = kernel * scales[name][:, None]
             self._kernels[name] = onednn.QuantizedKernel(kernel)
             self._biases[name] = tf.constant(weights[f"{name}/bias"], tf.float32)
 
     def __call__(
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
-        """Computes a product as `FloatProducts` does; with a fused activation, it stays int8 for the next."""
+        """Computes a dense layer as `FloatDense` does; with a fused activation, it stays int8 for the next."""
         output = dtype or self.dtype
         if activation is not None:
-            is_float = self._ranges["output"].divisors is not None
+            is_float = self._ranges["output"].smoothing_scales is not None
             output = tf.float32 if is_float else self._ranges["output"].limit
-        return self._compute_product(name, self._quantize(name, x), activation, output)
+        return self._compute_int8(name, self._quantize(name, x), activation, output)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
-        """Computes a gated layer as `FloatProducts` does, in float32 after the products."""
+        """Computes a gated layer as `FloatDense` does, in float32 after the int8 products."""
         x = self._quantize(name, x)
-        return self._compute_product(name, x, activation, tf.float32) * self._compute_product(
-            FACTOR, x, None, tf.float32
-        )
+        return self._compute_int8(name, x, activation, tf.float32) * self._compute_int8(UP, x, None, tf.float32)
 
     def _quantize(self, name: str, x: tf.Tensor) -> tf.Tensor:
         if x.dtype == onednn.INT8:
             return x
         x = tf.cast(x, tf.float32)  # elementwise operations are slower in bfloat16
-        return onednn.quantize(x * self._factors[name] if name in self._factors else x, self._ranges[name].limit)
+        scaled = x * self._inverse_scales[name] if name in self._inverse_scales else x
+        return onednn.quantize(scaled, self._ranges[name].limit)
 
-    def _compute_product(self, name: str, x: tf.Tensor, activation: str | None, output: tf.DType | float) -> tf.Tensor:
+    def _compute_int8(self, name: str, x: tf.Tensor, activation: str | None, output: tf.DType | float) -> tf.Tensor:
         limit, kernel, bias = self._ranges[name].limit, self._kernels[name], self._biases[name]
         return onednn.quantized_dense(x, limit, kernel, bias, activation, output)
 
 
-def _fold_divisors_into_values(weights: Weights, divisors: np.ndarray) -> Weights:
-    """Folds the divisors of attention's output into V: attention averages V, so scaling V scales its output."""
-    factors = np.concatenate([np.ones(2 * len(divisors), np.float32), 1 / divisors])
+def _fold_scales_into_values(weights: ArraysByName, scales: np.ndarray) -> ArraysByName:
+    """Folds the scales of attention's output into V: attention averages V, so scaling V scales its output."""
+    factors = np.concatenate([np.ones(2 * len(scales), np.float32), 1 / scales])
     return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}
 
 
 # -- The block.
 
-# Product -> the path of its layer in a `TransformerBlock`.
+# Dense layer -> its path in a `TransformerBlock`.
 _PATHS = {"qkv": "attention/qkv", "context": "attention/output", "intermediate": "intermediate", "output": "output"}
 
 
-Products = TypeVar("Products", bound=FloatProducts | Int8Products, covariant=True)
+DenseT = TypeVar("DenseT", bound=FloatDense | Int8Dense, covariant=True)
 
 
-class InferenceBlock(Generic[Products]):
+class InferenceBlock(Generic[DenseT]):
     """A `TransformerBlock` without dropout, with constant weights and fused operations.
 
     Hidden states and normalization are float32, which costs no more, and hidden states are not rounded in each layer.
-    Softmax is computed in float32, too.
+    Scores and softmax have the type `dense.dtype`.
 
     Args:
         config: the architecture.
         layer: the layer's index, from 0.
         weights: the weights of a `TransformerBlock`, float32, by name.
-        make_products: makes the products from their weights.
+        make_dense: makes the dense layers from their weights.
     """
 
     def __init__(
         self,
         config: BertConfig,
         layer: int,
-        weights: Weights,
-        make_products: Callable[[Weights], Products],
+        weights: ArraysByName,
+        make_dense: Callable[[ArraysByName], DenseT],
     ) -> None:
         self.config = config
-        self.products = make_products(_dense_weights(config, weights))
+        self.dense = make_dense(_dense_weights(config, weights))
         self._heads = AttentionHeads(config, layer)
         self._attention_norm = self._norm("attention_norm", weights)
         output_norm = self._norm("output_norm", weights)
@@ -219,8 +221,8 @@ class InferenceBlock(Generic[Products]):
         self._output_norm = output_norm
 
     @property
-    def int8_products(self) -> tuple[str, ...]:
-        """The products that receive int8 directly, because the product before them fuses the activation."""
+    def int8_inputs(self) -> tuple[str, ...]:
+        """The dense layers whose input is int8 already, because the layer before them fuses the activation."""
         is_fused = not self.config.gated and self.config.activation in onednn.FUSED
         return ("output",) if is_fused else ()
 
@@ -230,19 +232,19 @@ class InferenceBlock(Generic[Products]):
         return residual(self.config, hidden, attention, self._attention_norm, self._feed_forward, self._output_norm)
 
     def _attention(self, hidden: tf.Tensor, layout: Layout) -> tf.Tensor:
-        mask = layout.added_mask(self._heads.is_local, self.products.dtype.name)
+        mask = layout.additive_mask(self._heads.is_local, self.dense.dtype.name)
 
         def weights(query: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
             return tf.nn.softmax(onednn.scores(query, key, mask))  # the kernel of Q holds the scale
 
-        context = self._heads.attend(self.products("qkv", hidden), layout, weights)
-        return self.products("context", context, dtype=tf.float32)
+        context = self._heads.attend(self.dense("qkv", hidden), layout, weights)
+        return self.dense("context", context, dtype=tf.float32)
 
     def _feed_forward(self, hidden: tf.Tensor) -> tf.Tensor:
-        compute = self.products.gated if self.config.gated else self.products
-        return self.products("output", compute("intermediate", hidden, self.config.activation), dtype=tf.float32)
+        compute = self.dense.gated if self.config.gated else self.dense
+        return self.dense("output", compute("intermediate", hidden, self.config.activation), dtype=tf.float32)
 
-    def _norm(self, name: str, weights: Weights) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    def _norm(self, name: str, weights: ArraysByName) -> Callable[[tf.Tensor], tf.Tensor] | None:
         """Makes a normalization from its weights; None if the block lacks it."""
         if f"{name}/gamma" not in weights:
             return None
@@ -254,8 +256,8 @@ class InferenceBlock(Generic[Products]):
         return lambda x: onednn.layer_norm(x, scale, shift, epsilon)
 
 
-def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray]:
-    """Collects the weights of the products; biases that the architecture lacks are zero.
+def _dense_weights(config: BertConfig, weights: ArraysByName) -> dict[str, np.ndarray]:
+    """Collects the weights of the dense layers; biases that the architecture lacks are zero.
 
     Q's weights are divided by `sqrt(head_size)`, so that scores need no scaling.
     """
@@ -270,5 +272,5 @@ def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray
         dense[f"qkv/{part}"] = dense[f"qkv/{part}"] * scale
         if config.gated:
             halves = np.split(dense[f"intermediate/{part}"], 2, axis=-1)
-            dense[f"intermediate/{part}"], dense[f"{FACTOR}/{part}"] = map(np.ascontiguousarray, halves)
+            dense[f"intermediate/{part}"], dense[f"{UP}/{part}"] = map(np.ascontiguousarray, halves)
     return dense

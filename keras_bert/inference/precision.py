@@ -15,22 +15,23 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest, values_by_name
 from keras_bert.inference import onednn
-from keras_bert.inference.calibration import block_losses, input_ranges, mean_cosine
+from keras_bert.inference.calibration import block_errors, input_ranges, mean_cosine
 from keras_bert.inference.inference_block import (
-    FloatProducts,
+    ArraysByName,
+    DenseT,
+    FloatDense,
     InferenceBlock,
-    Int8Products,
-    Products,
-    RecordingProducts,
+    Int8Dense,
+    RecordingDense,
     TokenTable,
-    Weights,
     dtype_beside_int8,
 )
 from keras_bert.inference.ranges import InputRange, Int8Ranges
 from keras_bert.tensors import EncoderOutputs
 
-# The least mean cosine of tokens' last hidden states, in int8 and in float32. Below it, blocks are left out of int8.
-_LEAST_COSINE = 0.98
+# The minimum mean cosine of tokens' last hidden states, in int8 and in float32, on the texts of the calibration. Below
+# it, blocks are left out of int8.
+_MIN_CALIBRATION_COSINE = 0.98
 _BATCHES = 8  # the number of batches that measure the mean cosine
 
 
@@ -62,7 +63,7 @@ def set_precision(
     weights = values_by_name(encoder)
     token_table = TokenTable(np.asarray(weights["embeddings/word/embeddings"]), precision)
     if precision == "bfloat16":
-        blocks = _make_blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, tf.bfloat16))
+        blocks = _make_blocks(encoder.config, weights, lambda _, arrays: FloatDense(arrays, tf.bfloat16))
     elif ranges is not None:
         if ranges.weights != digest(encoder):
             raise ValueError("these int8 ranges belong to other weights; calibrate again")
@@ -73,32 +74,32 @@ def set_precision(
 
 
 def _calibrate(
-    encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, tf.Tensor]]
-) -> tuple[Int8Ranges, list[InferenceBlock[FloatProducts | Int8Products]]]:
+    encoder: BertEncoder, weights: ArraysByName, token_table: TokenTable, batches: list[dict[str, tf.Tensor]]
+) -> tuple[Int8Ranges, list[InferenceBlock[FloatDense | Int8Dense]]]:
     """Calibrates all blocks, and leaves out the blocks that lose most if int8 loses too much."""
-    recording = _make_blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
+    recording = _make_blocks(encoder.config, weights, lambda _, arrays: RecordingDense(arrays))
     ranges_by_block: list[Mapping[str, InputRange] | None] = [*input_ranges(encoder, recording, batches)]
     ranges = Int8Ranges(tuple(ranges_by_block), digest(encoder), is_built_in=False)
     blocks = _make_int8_blocks(encoder.config, weights, ranges)
     sample = batches[:_BATCHES]
-    if mean_cosine(encoder, blocks, words, sample) < _LEAST_COSINE:
-        float_blocks = _make_blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, dtype_beside_int8()))
-        for worst in np.argsort(-block_losses(encoder, blocks, sample)):
+    if mean_cosine(encoder, blocks, token_table, sample) < _MIN_CALIBRATION_COSINE:
+        float_blocks = _make_blocks(encoder.config, weights, lambda _, arrays: FloatDense(arrays, dtype_beside_int8()))
+        for worst in np.argsort(-block_errors(encoder, blocks, sample)):
             ranges_by_block[worst], blocks[worst] = None, float_blocks[worst]
-            if mean_cosine(encoder, blocks, words, sample) >= _LEAST_COSINE:
+            if mean_cosine(encoder, blocks, token_table, sample) >= _MIN_CALIBRATION_COSINE:
                 break
         ranges = dataclasses.replace(ranges, blocks=tuple(ranges_by_block))
     return ranges, blocks
 
 
 def _make_int8_blocks(
-    config: BertConfig, weights: Weights, ranges: Int8Ranges
-) -> list[InferenceBlock[FloatProducts | Int8Products]]:
-    def products(i: int, dense: Weights) -> FloatProducts | Int8Products:
+    config: BertConfig, weights: ArraysByName, ranges: Int8Ranges
+) -> list[InferenceBlock[FloatDense | Int8Dense]]:
+    def make_dense(i: int, arrays: ArraysByName) -> FloatDense | Int8Dense:
         block_ranges = ranges.blocks[i]
-        return FloatProducts(dense, dtype_beside_int8()) if block_ranges is None else Int8Products(dense, block_ranges)
+        return FloatDense(arrays, dtype_beside_int8()) if block_ranges is None else Int8Dense(arrays, block_ranges)
 
-    return _make_blocks(config, weights, products)
+    return _make_blocks(config, weights, make_dense)
 
 
 def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tensor]]) -> float:
@@ -111,7 +112,7 @@ def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tenso
         batches: inputs of the encoder.
     """
     inference = encoder.inference
-    return mean_cosine(encoder, inference.blocks, inference.words, batches)
+    return mean_cosine(encoder, inference.blocks, inference.token_embedding, batches)
 
 
 class Inference:
@@ -121,7 +122,7 @@ class Inference:
         precision: "bfloat16" or "int8".
         run: the encoder's method `run`.
         blocks: the encoder's blocks in this precision.
-        words: the encoder's table of token embeddings in this precision.
+        token_embedding: the encoder's table of token embeddings in this precision.
         ranges: the int8 ranges; None for bfloat16.
     """
 
@@ -130,14 +131,14 @@ class Inference:
         precision: str,
         run: Callable[..., EncoderOutputs],
         blocks: Sequence[InferenceBlock],
-        words: TokenTable,
+        token_embedding: TokenTable,
         ranges: Int8Ranges | None = None,
     ) -> None:
         self.precision = precision
         self.blocks = blocks
-        self.words = words
+        self.token_embedding = token_embedding
         self.ranges = ranges
-        self._run = run = functools.partial(run, blocks=blocks, words=words)
+        self._run = run = functools.partial(run, blocks=blocks, token_embedding=token_embedding)
         self._traced_run = tf.function(run, autograph=False, reduce_retracing=True)
 
     def __call__(self, inputs: Mapping[str, tf.Tensor]) -> EncoderOutputs:
@@ -145,13 +146,13 @@ class Inference:
 
 
 def _make_blocks(
-    config: BertConfig, weights: Weights, make_products: Callable[[int, Weights], Products]
-) -> list[InferenceBlock[Products]]:
+    config: BertConfig, weights: ArraysByName, make_dense: Callable[[int, ArraysByName], DenseT]
+) -> list[InferenceBlock[DenseT]]:
     blocks = []
     for i in range(config.groups):
         prefix = f"block_{i}/"
         block_weights = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
-        blocks.append(InferenceBlock(config, i, block_weights, functools.partial(make_products, i)))
+        blocks.append(InferenceBlock(config, i, block_weights, functools.partial(make_dense, i)))
     return blocks
 
 

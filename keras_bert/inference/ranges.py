@@ -14,22 +14,23 @@ from safetensors.numpy import save_file
 from keras_bert import files
 
 FILE = "int8_ranges.safetensors"
-PRODUCTS = ("qkv", "context", "intermediate", "output")  # of a block, in order
-_SCALED = PRODUCTS[:3]  # always have divisors; "output" has none if its input is already int8
+DENSE_LAYERS = ("qkv", "context", "intermediate", "output")  # of a block, in order
+_SCALED = DENSE_LAYERS[:3]  # always have smoothing scales; "output" has none if its input is already int8
+_SCALES_KEY = "divisors"  # the end of their names in the file
 
 
 class InputRange(NamedTuple):
-    """The conversion of a product's input to int8.
+    """The conversion of a dense layer's input to int8.
 
     Attributes:
-        limit: the value that becomes 127, after the division by `divisors`. Larger values are clipped.
-        divisors: float32 `[inputs]`. Each input is divided by its divisor, and its row of the kernel multiplied by the
-            divisor, so that large inputs lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is
-            already int8.
+        limit: the value that becomes 127, after the division by `smoothing_scales`. Larger values are clipped.
+        smoothing_scales: float32 `[inputs]`, SmoothQuant's per-channel scales. Each input is divided by its scale, and
+            its row of the kernel multiplied by the scale, so that large inputs lose less (Xiao et al. 2022,
+            "SmoothQuant", equation 3). None: the input is already int8.
     """
 
     limit: float
-    divisors: np.ndarray | None = None
+    smoothing_scales: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Int8Ranges:
     """The result of a calibration.
 
     Attributes:
-        blocks: for each block of the encoder, the ranges of its products' inputs. None: the block is left out of int8.
+        blocks: for each block of the encoder, the ranges of its dense layers' inputs. None: the block is left out of
+            int8.
         weights: the digest of the weights that the ranges belong to.
         is_built_in: whether the ranges come from the built-in sentences, `SAMPLE_TEXTS`.
     """
@@ -56,10 +58,10 @@ def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
     """Writes ranges into a preset's directory, and replaces older ranges there."""
     tensors = {}
     for i, block in enumerate(ranges.blocks):
-        for name, (limit, divisors) in (block or {}).items():
+        for name, (limit, scales) in (block or {}).items():
             tensors[f"block_{i}/{name}/limit"] = np.array([limit], np.float32)
-            if divisors is not None:
-                tensors[f"block_{i}/{name}/divisors"] = np.ascontiguousarray(divisors, np.float32)
+            if scales is not None:
+                tensors[f"block_{i}/{name}/{_SCALES_KEY}"] = np.ascontiguousarray(scales, np.float32)
     metadata = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
     with files.written_whole(Path(directory) / FILE) as unfinished:
         save_file(tensors, unfinished, metadata)
@@ -88,12 +90,12 @@ def _block(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, InputRan
     if not any(name.startswith(prefix) for name in tensors):
         return None
     ranges = {}
-    for name in PRODUCTS:
-        key = f"{prefix}{name}/divisors"
-        divisors = tensors[key] if name in _SCALED or key in tensors else None
+    for name in DENSE_LAYERS:
+        key = f"{prefix}{name}/{_SCALES_KEY}"
+        scales = tensors[key] if name in _SCALED or key in tensors else None
         (limit,) = tensors[f"{prefix}{name}/limit"].tolist()
-        for values in (np.array(limit), divisors):
+        for values in (np.array(limit), scales):
             if values is not None and not (np.isfinite(values).all() and (values > 0).all()):
                 raise ValueError(f"{prefix}{name} is not positive")
-        ranges[name] = InputRange(limit, divisors)
+        ranges[name] = InputRange(limit, scales)
     return ranges

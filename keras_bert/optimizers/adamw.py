@@ -71,9 +71,9 @@ class AdamW(undocumented.ReplicaOptimizer):
         layer_decay: a layer's learning rate is this factor times the learning rate of the layer above (Sun et al.
             2019, section 5.3.2: 0.95). The head and the pooler keep the full learning rate.
         num_layers: the number of layers of the encoder; `layer_decay` needs it.
-        scales: by the path of a weight, a factor of its learning rate, but not of its decay: a number, or a number for
-            each index of the last dimension. With the spread of the labels as the factor, a regression head learns
-            alike in any unit.
+        learning_rate_factors: by the path of a weight, a factor of its learning rate, but not of its decay: a number,
+            or a number for each index of the last dimension. With the labels' standard deviation as factor, a
+            regression head trains the same whatever the unit of its labels.
         **kwargs: arguments of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
 
     Raises:
@@ -92,7 +92,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         epsilon: float = 1e-8,
         layer_decay: float = 1.0,
         num_layers: int | None = None,
-        scales: Mapping[str, ArrayLike] | None = None,
+        learning_rate_factors: Mapping[str, ArrayLike] | None = None,
         name: str = "adamw",
         **kwargs: Any,
     ) -> None:
@@ -106,7 +106,8 @@ class AdamW(undocumented.ReplicaOptimizer):
         self.epsilon = epsilon
         self.layer_decay = layer_decay
         self.num_layers = num_layers
-        self.scales = {path: np.asarray(scale, np.float32).tolist() for path, scale in (scales or {}).items()}
+        factors = (learning_rate_factors or {}).items()
+        self.learning_rate_factors = {path: np.asarray(factor, np.float32).tolist() for path, factor in factors}
 
     def build(self, variables: list[keras.Variable]) -> None:
         if self.built:
@@ -114,7 +115,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         super().build(variables)
         self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._rate_factors = [self._rate_factor(variable.path) for variable in variables]
-        self._scales = [self.scales.get(variable.path) for variable in variables]
+        self._weight_factors = [self.learning_rate_factors.get(variable.path) for variable in variables]
 
     def _rate_factor(self, path: str) -> float:
         """Computes the factor of a weight's learning rate by `layer_decay`, from the path of the weight."""
@@ -161,8 +162,8 @@ class AdamW(undocumented.ReplicaOptimizer):
         correction = ops.sqrt(1 - power_2)
         if len(variable.shape) > 1:
             self.assign_sub(variable, variable * (rate * self.decay))
-        if self._scales[index] is not None:
-            rate = rate * ops.convert_to_tensor(self._scales[index], variable.dtype)  # [] or [last dimension]
+        if self._weight_factors[index] is not None:
+            rate = rate * ops.convert_to_tensor(self._weight_factors[index], variable.dtype)  # [] or [last dimension]
         elif keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
@@ -183,7 +184,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         self.assign_add(velocity, (ops.square(gradient) - velocity) * (1 - self.beta_2))
 
     def get_config(self) -> dict[str, Any]:
-        names = ("beta_1", "beta_2", "epsilon", "layer_decay", "num_layers", "scales")
+        names = ("beta_1", "beta_2", "epsilon", "layer_decay", "num_layers", "learning_rate_factors")
         return {**super().get_config(), "weight_decay": self.decay, **{name: getattr(self, name) for name in names}}
 
 

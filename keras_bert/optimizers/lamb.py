@@ -23,8 +23,8 @@ class LAMB(AdamW):
 
     Args:
         learning_rate: a number or a schedule, about 1e-3: the norm of a matrix's step, divided by the matrix's norm.
-        **kwargs: as for `AdamW`. A factor in `scales` multiplies Adam's step, before a matrix's decay is added and the
-            sum is scaled to the norm of the matrix.
+        **kwargs: as for `AdamW`. A factor in `learning_rate_factors` multiplies Adam's step, before a matrix's decay is
+            added and the sum is scaled to the norm of the matrix.
 
     Example:
         >>> optimizer = LAMB(1e-3, weight_decay=0.01, global_clipnorm=1.0)
@@ -44,8 +44,8 @@ class LAMB(AdamW):
         corrected_momentum = momentum / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
         scale = ops.sqrt(velocity / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step)))
         update = corrected_momentum / (scale + self.epsilon)
-        if self._scales[index] is not None:
-            update = update * ops.convert_to_tensor(self._scales[index], variable.dtype)  # [] or [last dimension]
+        if (factor := self._weight_factors[index]) is not None:
+            update = update * ops.convert_to_tensor(factor, variable.dtype)  # [] or [last dimension]
         if len(variable.shape) > 1:
             update = update + self.decay * variable
             update = update * _trust_ratio(ops.norm(variable), ops.norm(update))

@@ -21,7 +21,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The end of a sentence: punctuation, closing quotes and brackets, white space, and a character that can begin a
 # sentence; or the punctuation of languages without white space.
 _SENTENCE_END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+(?=["'“‘«(\[¿¡]*[^\W_a-z])|([。！？]+[」』”]*)""")
-# A full stop after a title or an initial ends no sentence.
+# A full stop after a title or an initial does not end a sentence.
 _ABBREVIATION = re.compile(r"(?:^|[\s(\"'“‘])(?:Mr|Mrs|Ms|Messrs|Dr|Prof|Rev|St|Mt|Col|Gen|Capt|Lt|Hon|vs|No|[A-Z])\.$")
 
 

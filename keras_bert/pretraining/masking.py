@@ -10,8 +10,8 @@ import tensorflow as tf
 from keras_bert.choices import MASKED_UNITS
 from keras_bert.text.tokenizer import Tokenizer
 
-# Probabilities of spans of 1 to 10 words: geometric, p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
-_SPAN_LENGTHS = 0.2 * 0.8 ** np.arange(10)
+# Of spans of 1 to 10 words: geometric, p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
+_SPAN_LENGTH_PROBABILITIES = 0.2 * 0.8 ** np.arange(10)
 
 
 class MaskedLMMasking:
@@ -94,7 +94,8 @@ class MaskedLMMasking:
         word = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1  # [batch, seq_length]: each token's word, from 0
         if self.masked_unit == "word":
             return tf.gather(random, word, batch_dims=1)
-        logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTHS), [tf.shape(ids)[0], len(_SPAN_LENGTHS)])
+        shape = [tf.shape(ids)[0], len(_SPAN_LENGTH_PROBABILITIES)]
+        logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTH_PROBABILITIES), shape)
         lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], length_seed, tf.int32)
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
         # Words keep their order within a span, so the limit cuts off only the end of the last span.

@@ -78,7 +78,7 @@ SEQUENCE_OUTPUT = "sequence_output"  # read only by the loss of a student
 
 # Each term of the loss is a mean over one of these units. The input holds their numbers in all batches of an update.
 MASKED_TOKENS, PAIRS, TOKENS = UNITS = ("masked_tokens", "pairs", "tokens")
-WINDOW_TOTALS = "window_totals"
+ACCUMULATION_TOTALS = "accumulation_totals"
 
 # DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, scaled to sum to 1, so that gradients do not grow.
 _LABEL_WEIGHT, _LOGIT_WEIGHT, _HIDDEN_WEIGHT = 2 / 8, 5 / 8, 1 / 8
@@ -99,7 +99,7 @@ class BertPretrainer(BertTask):
 
     Call arguments:
         inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`. For training with
-            accumulated gradients, also `window_totals`, float32 `[batch, 3]`, see `window_totals`.
+            accumulated gradients, also `accumulation_totals`, float32 `[batch, 3]`, see the method of this name.
 
     Returns:
         A dict:
@@ -134,7 +134,7 @@ class BertPretrainer(BertTask):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        packed = {name: value for name, value in inputs.items() if name not in (POSITIONS, WINDOW_TOTALS)}
+        packed = {name: value for name, value in inputs.items() if name not in (POSITIONS, ACCUMULATION_TOTALS)}
         encoded = self.encoder(packed, training=training)
         hidden = encoded["sequence_output"]
         outputs = {MASKED_LM: self.masked_lm.logits(hidden, inputs[POSITIONS]), SEQUENCE_OUTPUT: hidden}
@@ -165,11 +165,11 @@ class BertPretrainer(BertTask):
         names = [f"{name}_loss" if self.pairs else None for name in self._objectives]
         return (*names, None, None)
 
-    def window_totals(self, x: Any) -> dict[str, Any] | None:
+    def accumulation_totals(self, x: Any) -> dict[str, Any] | None:
         """Reads the number of each of `UNITS` in all batches of an update; None without accumulated gradients."""
-        if WINDOW_TOTALS not in x:
+        if ACCUMULATION_TOTALS not in x:
             return None
-        totals = ops.maximum(ops.max(x[WINDOW_TOTALS], axis=0), 1.0)  # each row has the same
+        totals = ops.maximum(ops.max(x[ACCUMULATION_TOTALS], axis=0), 1.0)  # each row has the same
         return {unit: totals[index] for index, unit in enumerate(UNITS)}
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:

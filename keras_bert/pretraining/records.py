@@ -22,7 +22,7 @@ from keras_bert import undocumented
 from keras_bert.parts import Parts, check_processes
 from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.pretraining.corpus import CorpusPart, check_documents, documents, parts_of
-from keras_bert.pretraining.masked_examples import MaskedExamples, group_into_sequences, join_rows, make_examples
+from keras_bert.pretraining.examples import PretrainingExamples, group_into_sequences, join_rows, make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking
 from keras_bert.text import BertPreprocessor
 
@@ -99,8 +99,8 @@ class Records:
             order = undocumented.shuffle_by_seed(tf.constant(self.files), [seed, number])
             files_in_order = tf.data.Dataset.from_tensor_slices(order)
             records = files_in_order.interleave(tf.data.TFRecordDataset, cycle_length=min(8, len(self.files)))
-            windows = records.batch(_SHUFFLE_BUFFER)
-            return windows.map(lambda each: undocumented.shuffle_by_seed(each, [seed, number])).unbatch()
+            buffers = records.batch(_SHUFFLE_BUFFER)
+            return buffers.map(lambda each: undocumented.shuffle_by_seed(each, [seed, number])).unbatch()
 
         epochs = tf.data.Dataset.range(start * batch_size // self.count, 2**31 - 1)
         return self._batches(epochs.flat_map(as_written(epoch)).skip(start * batch_size % self.count), batch_size)
@@ -218,7 +218,7 @@ COUNTS = ("documents", "sentences", "tokens", "examples", "cut")
 
 @dataclass(eq=False)
 class ShardWriter:
-    """A writer of the examples of a part of a corpus, with the arguments of `write_records`. It can be pickled.
+    """Writes one part of a corpus as a file of examples. Picklable. The arguments are those of `write_records`.
 
     A call writes a part into the file `path`, and returns the counts of `write_records`. The same part and the same
     seed give the same bytes. A call raises ValueError if the text is not UTF-8, and OSError if the file cannot be
@@ -273,7 +273,7 @@ class ShardWriter:
         counts = (len(part_documents), int(lengths.sum()), len(tokens.values), count, examples.cut)
         return dict(zip(COUNTS, counts, strict=True))
 
-    def _make_examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> MaskedExamples:
+    def _make_examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> PretrainingExamples:
         document_tokens = np.diff(tokens.row_splits.numpy()[np.cumsum([0, *lengths])])
         if self.objective == "next_sentence" and np.count_nonzero(document_tokens) == 1:
             # No other document in this part has a sentence for the second segment of a pair.
@@ -281,7 +281,7 @@ class ShardWriter:
             return none._replace(cut=len(tokens.values))
         return make_examples(tokens, lengths, self._room, self.objective, seed)
 
-    def _group_texts(self, examples: MaskedExamples) -> list[list[int]]:
+    def _group_texts(self, examples: PretrainingExamples) -> list[list[int]]:
         """Lists the examples of each sequence, by index."""
         if not self.pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
@@ -289,7 +289,7 @@ class ShardWriter:
         lengths = examples.segments[0].row_lengths().numpy() + special_tokens
         return group_into_sequences(lengths, self.preprocessor.sequence_length)
 
-    def _make_records(self, examples: MaskedExamples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
+    def _make_records(self, examples: PretrainingExamples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
         mask_seed = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
         rows = np.concatenate(texts)
         counts = np.array([len(each) for each in texts], np.int64)
@@ -353,7 +353,7 @@ def write_records(
         preprocessor: its tokenizer and `sequence_length` are those of the records.
         objective: "next_sentence", "sentence_order" or "sentences": see `make_examples`.
         layout: "prose" or "sentences": see `documents`.
-        copies: the number of times each document is used, each time with other pairs and masks.
+        copies: the number of times each document is used, with new random pairs and masks each time.
         predictions: the most masked tokens in a sequence; by default 15% of its length.
         masked_unit: "token", "word" or "span": see `MaskedLMMasking`.
         pack: whether short documents share a sequence; only with "sentences". In `BertEncoder`, tokens attend within

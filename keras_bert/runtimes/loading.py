@@ -111,7 +111,7 @@ class RuntimeModel:
 
         Raises:
             TypeError: a text is not a str.
-            ValueError: the model is no sentence encoder, `batch_tokens` is less than 1, or there is no such prompt.
+            ValueError: the model is not a sentence encoder, `batch_tokens` is less than 1, or there is no such prompt.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
@@ -150,7 +150,7 @@ class RuntimeModel:
     def _vectors(self, inputs: Inputs) -> np.ndarray:
         outputs = self._compute(inputs)
         if "embedding" not in outputs:
-            raise ValueError(f"this model is no sentence encoder; call it for its outputs, {', '.join(outputs)}")
+            raise ValueError(f"this model is not a sentence encoder; call it for its outputs, {', '.join(outputs)}")
         return outputs["embedding"]
 
     def _compute(self, inputs: Inputs) -> dict[str, np.ndarray]:
@@ -168,15 +168,15 @@ class RuntimeModel:
     def _warn(self, truncated: int) -> None:
         if truncated:
             longest = self.preprocessor.longest
-            warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {truncated}", stacklevel=3)
+            warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=3)
 
 
 def load(directory: str | Path) -> RuntimeModel:
     """Opens the directory that `export_onnx` or `export_openvino` wrote, for texts.
 
-    Use it from Python: ONNX Runtime answers a single text faster than TensorFlow does. It needs no TensorFlow; under
-    `KERAS_BACKEND=jax` or `torch`, none is imported. Hugging Face's `tokenizers` splits the texts, with the ids that
-    `BertPreprocessor` gives to ordinary text; the guide about runtimes lists the exceptions.
+    Use it from Python: ONNX Runtime answers a single text faster than TensorFlow does. It does not use TensorFlow; set
+    `KERAS_BACKEND=jax` or `torch` so that Keras does not import it. Hugging Face's `tokenizers` splits the texts, with
+    the ids that `BertPreprocessor` gives to ordinary text; the guide about runtimes lists the exceptions.
 
     Args:
         directory: of the export.

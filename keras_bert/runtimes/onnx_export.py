@@ -62,7 +62,7 @@ def export_onnx(
         The difference of each output from Keras's output, on a few sentences; empty if onnxruntime is not installed.
 
     Raises:
-        FileExistsError: `directory` exists, and `overwrite` is False or the directory is no earlier export.
+        FileExistsError: `directory` exists, and `overwrite` is False or the directory is not an earlier export.
         ImportError: the extra `runtimes` is not installed.
         TypeError: `model` is neither a task nor an encoder of this package.
         ValueError: an argument is not supported, or the outputs differ from Keras's by more than the precision allows.

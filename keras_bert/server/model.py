@@ -267,7 +267,7 @@ def replay_warmup(model: Model, directory: Path) -> int:
         try:
             log = PredictionLog.FromString(record)
         except DecodeError:
-            raise invalid_argument(f"request {number} of {path} is no PredictionLog") from None
+            raise invalid_argument(f"request {number} of {path} is not a PredictionLog") from None
         kind = log.WhichOneof("log_type")
         if kind != "predict_log":
             _log.warning("request %d of %s is a %s, which this server does not answer: left out", number, path, kind)

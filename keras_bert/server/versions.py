@@ -19,7 +19,7 @@ from keras_bert.server import check_versions, complete_versions
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
 from keras_bert.server.model import Model, replay_warmup
 
-SECONDS_BETWEEN_LOOKS = 1.0
+POLL_SECONDS = 1.0
 SIGNATURES = "signature_def"  # the only kind of metadata
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Versions:
         """Looks every second for the highest version, and swaps to it: a new one, or a lower one if the old is gone."""
         old_listings: dict[int, _Listing] = {}
         while True:
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            await asyncio.sleep(POLL_SECONDS)
             try:
                 old_listings = await self._load_highest(old_listings)
             except Exception:

@@ -41,9 +41,9 @@ class OneGraph:
 
     def __init__(self, call: Callable[..., Tensor]) -> None:
         self._call = call
-        self.retrace()
+        self.reset_graphs()
 
-    def retrace(self) -> None:
+    def reset_graphs(self) -> None:
         """Drops the traced graphs."""
 
         def graph(*signature: tf.TensorSpec) -> Callable[..., Tensor]:
@@ -82,9 +82,9 @@ class ByLength:
     ) -> None:
         self._preprocessor = preprocessor
         self._compute = compute
-        self.retrace()
+        self.reset_graphs()
 
-    def retrace(self) -> None:
+    def reset_graphs(self) -> None:
         """Drops the traced graphs of `compute`, so that the next call traces it again."""
 
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
@@ -166,7 +166,7 @@ class ByLength:
 
     def warn(self, longest: int, truncated: int) -> None:
         """Warns that `truncated` texts had more than `longest` tokens."""
-        warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {truncated}", stacklevel=5)
+        warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=5)
 
     def tokenize(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
         """Tokenizes texts, or pairs of texts, into one or two ragged int32 tensors `[texts, (tokens)]`.

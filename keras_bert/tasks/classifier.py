@@ -281,7 +281,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """Whether the head has not been trained: training leaves no bias at exactly 0."""
         return not np.any(ops.convert_to_numpy(self.head.logits.bias))
 
-    def start_from(self, targets: Targets) -> None:
+    def initialize_head(self, targets: Targets) -> None:
         """Sets a new regression head's bias to the targets' mean, and scales its kernel by their standard deviation.
 
         A head of another problem type, or one that has been trained, stays as it is.
@@ -293,7 +293,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
             bias.assign(mean)
             kernel.assign(ops.convert_to_numpy(kernel) * deviation)
 
-    def scales(self, targets: Targets) -> dict[str, np.ndarray]:
+    def learning_rate_factors(self, targets: Targets) -> dict[str, np.ndarray]:
         """Computes factors of a regression head's learning rate: the standard deviations of the targets."""
         statistics = self._problem.location_and_scale(targets)
         return {} if statistics is None else {weight.path: statistics[1] for weight in self.head.logits.weights}
@@ -417,7 +417,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         }
 
     def hugging_face_settings(self) -> dict[str, object]:
-        return {**hugging_face.label_names(self.labels), "problem_type": self.problem_type}
+        return {**hugging_face.label_entries(self.labels), "problem_type": self.problem_type}
 
 
 def _weights_of_texts(sample_weight: Tensor) -> Tensor:

@@ -72,13 +72,13 @@ class PairStep(TrainingStep):
         with tf.GradientTape() as tape:
             vectors = model.features(x, training=True)
             losses, is_compared = pair_losses(vectors, model.similarities(y))
-            part = weighted_mean(losses, is_compared)
-            scaled = model.optimizer.scale_loss(part.mean)
-        return Gradients(tape.gradient(scaled, model.trainable_weights), [part], model.head.logits(vectors))
+            term = weighted_mean(losses, is_compared)
+            scaled = model.optimizer.scale_loss(term.mean)
+        return Gradients(tape.gradient(scaled, model.trainable_weights), [term], model.head.logits(vectors))
 
 
-def texts_of_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
-    """Computes the mean number of texts of a class; None if `few_shot` is impossible or the head is trained."""
+def texts_per_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
+    """Computes the mean number of texts per class; None if `few_shot` is impossible or the head is trained."""
     if not _can_learn(model) or len(columns_of(x)) > 1 or not model.is_new_head:
         return None
     if y is None or importlib.util.find_spec("sklearn") is None:
@@ -95,8 +95,8 @@ POOLING_NOTICE = "the head reads the mean of all tokens, which transformers does
 def notice(count: float | None) -> str:
     """Says that a run learns by `few_shot`, and how to avoid it."""
     return (
-        f"few examples, about {count or 0:.3g} of a class: the encoder learns from pairs of them, then the head is "
-        "fitted; few_shot=False or a number of epochs trains both together"
+        f"only about {count or 0:.3g} texts per class: the encoder learns from pairs of texts, then the head is "
+        "fitted; to train encoder and head together, pass few_shot=False or epochs"
     )
 
 

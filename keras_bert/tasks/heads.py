@@ -37,7 +37,7 @@ class ClassifierHead(keras.layers.Layer):
 
     Args:
         config: the encoder's config.
-        task: "sequence" (classes of a text, or of a pair), "tokens" (a class for each token), "spans" (start and end of
+        head: "sequence" (classes of a text, or of a pair), "tokens" (a class for each token), "spans" (start and end of
             an answer), "next_sentence" (or sentence order) or "replaced_tokens".
         units: the number of logits.
         dropout_rate: by default `config.hidden_dropout`.
@@ -50,7 +50,7 @@ class ClassifierHead(keras.layers.Layer):
         float `[..., units]`.
 
     Raises:
-        ValueError: `task` is unknown, the family's files cannot store this head, or the head reads the pooler and
+        ValueError: `head` is unknown, the family's files cannot store this head, or the head reads the pooler and
             `config` has none.
 
     Example:
@@ -61,24 +61,24 @@ class ClassifierHead(keras.layers.Layer):
     """
 
     def __init__(
-        self, config: BertConfig, task: str, units: int, dropout_rate: float | None = None, **kwargs: Any
+        self, config: BertConfig, head: str, units: int, dropout_rate: float | None = None, **kwargs: Any
     ) -> None:
-        check_storable(config, [task])
-        if task not in CLASSIFIERS:
-            raise ValueError(f"{config.family} has no classifier of {task!r}; it has {', '.join(CLASSIFIERS)}")
-        config.check_pooler([task])
+        check_storable(config, [head])
+        if head not in CLASSIFIERS:
+            raise ValueError(f"{config.family} has no head {head!r}; it has {', '.join(CLASSIFIERS)}")
+        config.check_pooler([head])
         super().__init__(**kwargs)
-        self.config, self.task, self.units = config, task, units
+        self.config, self.head, self.units = config, head, units
         self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
-        layers = head_layers(config, task, units)
+        layers = head_layers(config, head, units)
         self.transform = make_layer(layers, "transform", config, self.dtype_policy)
-        self.activation = _ACTIVATIONS[config.activation_of(task)]
+        self.activation = _ACTIVATIONS[config.activation_of(head)]
         self.norm = make_layer(layers, "norm", config, self.dtype_policy)
         self.logits = make_layer(layers, "logits", config, self.dtype_policy)
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         layers = {"transform": self.transform, "norm": self.norm, "logits": self.logits}
-        build(head_layers(self.config, self.task, self.units), layers)
+        build(head_layers(self.config, self.head, self.units), layers)
 
     def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         return self.logits(self.dropout(self.features(hidden, training), training=training))

@@ -19,7 +19,7 @@ from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 _BATCH = 16  # texts
-_LEAST_COSINE = 0.97  # between int8 and float32 hidden states, on texts outside of the calibration
+_MIN_UNSEEN_COSINE = 0.97  # between int8 and float32 hidden states, on texts outside of the calibration
 
 
 def built_in_texts(columns: int) -> Texts:
@@ -70,7 +70,7 @@ class LowPrecision:
 
     if TYPE_CHECKING:
 
-        def retrace(self) -> None:
+        def reset_graphs(self) -> None:
             """Drops traced graphs."""
 
     _ranges: int8_ranges.Int8Ranges | None = None  # from the preset, or the last calibration
@@ -83,15 +83,15 @@ class LowPrecision:
     def set_precision(self, precision: str, x: Texts | None = None) -> None:
         """Sets the precision of inference. In a lower precision, the model cannot be trained.
 
-        Use it on an x86 processor where bfloat16 or int8 is faster. The matrix products of the layers, and the table of
-        token embeddings, are then bfloat16 or int8; the rest of the layers is bfloat16 (float32 without AVX-512). Sums
-        of embeddings, the pooler and the heads stay float32. The model keeps its float32 weights, which `save_preset`
-        writes.
+        Use it on an x86 processor where bfloat16 or int8 is faster. The dense layers of each block, and the table of
+        token embeddings, are then bfloat16 or int8. Attention is bfloat16 (float32 without AVX-512); hidden states and
+        normalization stay float32, as do sums of embeddings, the pooler and the heads. The model keeps its float32
+        weights, which `save_preset` writes.
 
         Args:
             precision: "bfloat16", "int8" or "float32".
             x: for "int8", some hundred typical texts to calibrate with: a list of str, or for a model that takes pairs,
-                a tuple of two lists. The input of each matrix product gets the range that loses least on these texts.
+                a tuple of two lists. The input of each dense layer gets the range that loses least on these texts.
                 Without texts, int8 uses the ranges of the last calibration or of the preset, if they belong to the
                 current weights; else it calibrates with a few English sentences.
 
@@ -123,12 +123,12 @@ class LowPrecision:
                 self._warn_about_ranges(batches_of(self.preprocessor, built_in, self.text_names))
             self._ranges = dataclasses.replace(self.encoder.inference.ranges, is_built_in=x is None)
             self.encoder.inference.ranges = self._ranges
-        self.retrace()
+        self.reset_graphs()
 
     def _warn_about_ranges(self, batches: Iterator[dict[str, tf.Tensor]]) -> None:
         """Warns if the ranges are too narrow for texts outside of the calibration."""
         cosine = cosine_to_float32(self.encoder, batches)
-        if cosine < _LEAST_COSINE:
+        if cosine < _MIN_UNSEEN_COSINE:
             warnings.warn(
                 f"int8 was calibrated with texts that are too few, or all alike: on the built-in texts, the cosine to "
                 f"float32 is {cosine:.3f}; calibrate with some hundred typical texts, or without texts",

@@ -198,7 +198,7 @@ class BertMaskedLM(BertTask):
     """
 
     HEAD = "masked_lm"
-    READS_PACKED = True
+    PREPROCESSOR_IS_OPTIONAL = True
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
         super().__init__(encoder, preprocessor, **kwargs)

@@ -379,7 +379,9 @@ class BertReranker(BertTask):
 
     def hugging_face_settings(self) -> dict[str, object]:
         """Returns the activation, as `CrossEncoder` reads it; or two labels, for which it returns logits."""
-        return cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_names(self.labels)
+        if self.labels is None:
+            return cross_encoder.entries(self.activation)
+        return hugging_face.label_entries(self.labels)
 
 
 def _to_list(many: Any, name: str) -> list[Any]:
@@ -441,7 +443,7 @@ def labels_of(y: Labels | None, queries: int, passages: int) -> np.ndarray:
         return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
     labels = scores_of(plain_labels(y))
     if len(labels) != queries:
-        raise ValueError(f"there are {queries:,} queries, but labels of {len(labels):,}")
+        raise ValueError(f"there are {queries:,} queries, but labels for {len(labels):,}")
     labels = labels.reshape(queries, -1)
     if labels.shape[1] not in (passages, passages - 1):
         raise ValueError(

@@ -46,7 +46,7 @@ def answer_byte_span(number: int, context: str, answers: Sequence[tuple[str, int
         answers: pairs (text, start in characters).
 
     Raises:
-        ValueError: an answer is no such pair, or the first one is not in the context at its start.
+        ValueError: an answer is not such a pair, or the first one is not in the context at its start.
     """
     check_answers(number, answers)
     if not answers:

@@ -44,7 +44,7 @@ _JSON_TYPES = {
 # The head of a fine-tuned model -> what it predicts for, as messages say. Heads of pre-training are left out: a preset
 # that has no other heads is a model to start from.
 _FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
-_NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are no settings
+_NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are not settings
 _CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
@@ -52,7 +52,7 @@ Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON va
 
 
 class UntrainedWarning(UserWarning):
-    """A warning that a model has a new head, drawn at random, that the user did not ask for; it must be trained."""
+    """A warning that a model has a new, randomly initialized head that the user did not ask for; it must be trained."""
 
 
 class RowSettings(NamedTuple):
@@ -152,15 +152,16 @@ class TaskPreset:
         """
         saved_labels, count = self.saved_labels, 1 if labels is None else len(labels)
         has_names = labels is not None and saved_labels not in (None, _default_labels(self.head_size))
-        if saved_labels == labels is not None or (count == self.head_size and not has_names):
+        is_same = labels is not None and saved_labels == labels
+        if is_same or (count == self.head_size and not has_names):
             return True
         if self.has_head:
             saved_names = _abbreviate(saved_labels or _default_labels(self.head_size))
             new_names = "one score" if labels is None else _abbreviate(labels)
             advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
             warnings.warn(
-                f"{self.files.directory} has a trained head for {saved_names}; for {new_names} a new one is drawn at "
-                f"random, and must be trained. To use the trained one, {advice}",
+                f"{self.files.directory} has a trained head for {saved_names}; for {new_names} a new one is randomly "
+                f"initialized, and must be trained. To use the trained one, {advice}",
                 stacklevel=5,  # where from_preset was called
             )
         return False
@@ -302,7 +303,7 @@ class Storable(_Model):
 
                 - the preset has a trained head that is not used, because it has other labels or belongs to another
                   task;
-                - a new head is drawn at random, although the preset is a model for a task;
+                - a new head is randomly initialized, although the preset is a model for a task;
                 - int8 ranges are not used, because they belong to other weights.
         """
         fields, user_settings = _split_arguments(
@@ -362,7 +363,9 @@ class Storable(_Model):
         has_labels = getattr(self, "labels", None) is not None  # whoever names labels asks for a new head
         if self.HEAD is None or preset.has_head or has_labels:
             return
-        message = f"{preset.files.directory} has no head of a {kind}: a new one is drawn at random, and must be trained"
+        message = (
+            f"{preset.files.directory} has no head of a {kind}: a new one is randomly initialized, and must be trained"
+        )
         if preset.is_to_start_from:
             self._untrained = message
         else:

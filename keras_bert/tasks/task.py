@@ -44,7 +44,7 @@ from keras_bert.tasks.training_step import (
     LossMean,
     LossTerm,
     TrainingStep,
-    build_window,
+    build_accumulation,
     count_averaged,
     steps_of,
     weight_gradients,
@@ -86,11 +86,11 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         float32: the output of the heads. Its shape depends on the task.
 
     Raises:
-        TypeError: `encoder` is no `BertEncoder`, or `preprocessor` no `BertPreprocessor`.
+        TypeError: `encoder` is not a `BertEncoder`, or `preprocessor` is not a `BertPreprocessor`.
         ValueError: vocabulary and embedding table differ in size, or the family has no such head.
     """
 
-    READS_PACKED: ClassVar[bool] = False  # whether the preprocessor may be None
+    PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
@@ -101,7 +101,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     ANSWERS_TEXTS: ClassVar[tuple[str | tuple[str, str], ...] | None] = None
 
     encoder: BertEncoder
-    preprocessor: BertPreprocessor | None  # None only if `READS_PACKED`
+    preprocessor: BertPreprocessor | None  # None only if `PREPROCESSOR_IS_OPTIONAL`
     head: ClassifierHead | MaskedLMHead  # of a task with a `HEAD`
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
@@ -113,7 +113,8 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         super().__init__(**kwargs)
         if not isinstance(encoder, BertEncoder):
             raise TypeError(f"encoder is {encoder!r:.60}; expected a BertEncoder")
-        if not isinstance(preprocessor, BertPreprocessor | None) or (preprocessor is None and not self.READS_PACKED):
+        is_missing = preprocessor is None and not self.PREPROCESSOR_IS_OPTIONAL
+        if is_missing or not isinstance(preprocessor, BertPreprocessor | None):
             raise TypeError(f"preprocessor is {preprocessor!r:.60}; expected a BertPreprocessor")
         if preprocessor is not None:
             tokenizer = preprocessor.tokenizer
@@ -169,11 +170,11 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def trainable_weights(self) -> list[keras.Variable]:
         return self.trainable_variables
 
-    def retrace(self) -> None:
+    def reset_graphs(self) -> None:
         """Drops traced graphs. Call it after layers have changed; after a change of weights only, graphs stay valid."""
-        self._eager_call.retrace()
+        self._eager_call.reset_graphs()
         for each in self._runners:
-            each.retrace()
+            each.reset_graphs()
 
     @property
     def _runners(self) -> Iterable[ByLength]:
@@ -207,7 +208,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Creates the optimizer's variables, with those for gradient accumulation."""
         super().build_optimizer()
         with self.distribute_strategy.scope():
-            build_window(self.optimizer)
+            build_accumulation(self.optimizer)
 
     def fit(
         self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any
@@ -236,14 +237,17 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         if arguments.get("sample_weight") is not None:
             raise ValueError("class_weight and sample_weight exclude each other; multiply them into sample_weight")
         if targets is None and class_weight == BALANCED:
-            raise ValueError("class_weight is balanced, which counts the labels of arrays; give a dataset a dict")
+            raise ValueError("class_weight='balanced' needs arrays; for a dataset, pass a dict of weights")
         weights = self.class_weights(class_weight, targets)
         if targets is not None:
             arguments["sample_weight"] = self.sample_weights(tf.convert_to_tensor(targets), weights)
         elif isinstance(x, tf.data.Dataset) and len(x.element_spec) == 2:
             arguments["x"] = x.map(lambda x, y: (x, y, self.sample_weights(y, weights)), tf.data.AUTOTUNE)
         else:
-            raise TypeError("class_weight takes arrays, or a tf.data.Dataset of (x, y); others yield sample weights")
+            raise TypeError(
+                "class_weight needs arrays or a tf.data.Dataset of (x, y); other inputs must yield "
+                "(x, y, sample_weight)"
+            )
 
     def evaluate(self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates as Keras does, and also takes texts; see `fit`."""
@@ -333,10 +337,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Returns warnings of targets from which a model learns little, such as rare labels; `fine_tune` shows them."""
         return []
 
-    def start_from(self, targets: Targets) -> None:
+    def initialize_head(self, targets: Targets) -> None:
         """Initializes a new head from the targets of `examples`, if the task can."""
 
-    def scales(self, targets: Targets) -> dict[str, np.ndarray]:
+    def learning_rate_factors(self, targets: Targets) -> dict[str, np.ndarray]:
         """Computes factors for the learning rates of weights, by a weight's path, from the targets of `examples`.
 
         See `AdamW`.
@@ -460,15 +464,15 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
         return count_averaged(loss, labels, y_pred, sample_weight)
 
-    def window_totals(self, x: Inputs) -> dict[str, Tensor] | None:
-        """Returns the counts over all batches of an update, by unit, if the inputs of each batch contain them."""
+    def accumulation_totals(self, x: Inputs) -> dict[str, Tensor] | None:
+        """Returns, per unit, the counts over all batches of the update, if `x` holds them; else None."""
         return None
 
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         gradients, terms, y_pred = self._step.gradients(self, x, y, sample_weight)
-        if steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
+        if steps_of(self.optimizer) > 1 and self.accumulation_totals(x) is None:
             gradients = self._scale_for_accumulation(gradients, terms)
         undocumented.loss_tracker(self).update_state(terms)
         if gradients:
@@ -508,7 +512,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return {}
 
     def answers(self, x: Texts) -> list[Any]:
-        """Computes the predictions for examples, as `measures` takes them.
+        """Computes the answers (predictions) to examples, as `measures` takes them.
 
         Args:
             x: texts, as `fit` takes them.
@@ -519,7 +523,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def measures(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        """Computes the metrics of predictions. The first one is the one to choose models by.
+        """Computes the measures (metrics) of answers. The first one is the one to choose models by.
 
         Raises:
             TypeError: the task has no measures.
@@ -562,7 +566,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         labels = 0 if y is None else len(y)
         if {len(column) for column in columns} != {labels}:
             counts = " and ".join(f"{len(column):,}" for column in columns)
-            raise ValueError(f"there are {counts} examples to evaluate with, but labels of {labels:,}")
+            raise ValueError(f"there are {counts} examples to evaluate with, but {labels:,} labels")
         if not labels:
             raise ValueError("there are no examples to evaluate with")
 

@@ -170,7 +170,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
         if truncated := sum(answer["label"] is None for sentence in answers for answer in sentence):
-            message = f"words cut off, which have no label: {truncated:,}; with long_text='windows', all words have one"
+            message = f"truncated words without a label: {truncated:,}; long_text='windows' labels all words"
             warnings.warn(message, stacklevel=2)
         return answers[0] if is_one else answers
 
@@ -215,7 +215,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return entities[0] if is_one else entities
 
     def _answers(self, words: Sequence[str], best: np.ndarray) -> list[WordAnswer]:
-        """Makes answers from float `[words or more, 2]`: the index and the probability of each word's label."""
+        """Makes answers from float `[padded words, 2]`: the index and the probability of each word's label."""
         answers: list[WordAnswer] = []
         for word, (index, probability) in zip(words, best, strict=False):
             label, probability = (self.labels[int(index)], float(probability)) if index >= 0 else (None, None)
@@ -308,7 +308,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         if y is None:
             raise ValueError(f"there are {len(x):,} sentences, but no labels")
         if len(x) != len(y):
-            raise ValueError(f"there are {len(x):,} sentences, but labels of {len(y):,}")
+            raise ValueError(f"there are {len(x):,} sentences, but labels for {len(y):,}")
         numbers = [self._label_indices(*each) for each in zip(range(len(x)), x, y, strict=True)]
         tokens, begins = self._by_length.tokenize(x)
         labels = tf.constant([number for row in numbers for number in row], tf.int32)  # [words]
@@ -351,7 +351,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         weights = tf.gather(class_weights, tf.maximum(targets, 0))
         return tf.where(targets == _IGNORED, 0.0, weights)
 
-    def start_from(self, targets: tf.RaggedTensor) -> None:
+    def initialize_head(self, targets: tf.RaggedTensor) -> None:
         """Sets a new head's bias to the log frequencies of the labels, and initializes a new CRF from their sequences.
 
         At the rates of fine-tuning, a bias hardly moves: without this, a head must learn how rare labels are through
@@ -526,7 +526,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return {"labels": self.labels, "dropout": self.dropout_rate, **crf}
 
     def hugging_face_settings(self) -> dict[str, object]:
-        return hugging_face.label_names(self.labels)
+        return hugging_face.label_entries(self.labels)
 
 
 def _check_sentences(sentences: object) -> list[Sequence[str]]:

@@ -180,7 +180,7 @@ class TrainingStep:
         with tf.GradientTape() as tape:
             y_pred = model(x, training=True)
             terms = model.loss_terms(x, y, y_pred, sample_weight, training=True)
-            scaled = model.optimizer.scale_loss(_update_loss(model, terms, model.window_totals(x)))
+            scaled = model.optimizer.scale_loss(_update_loss(model, terms, model.accumulation_totals(x)))
         return Gradients(tape.gradient(scaled, model.trainable_weights), terms, y_pred)
 
 
@@ -203,16 +203,17 @@ def _update_loss(model: BertTask, terms: list[LossTerm], totals: dict[str, Tenso
 
 # -- Accumulation: the gradients of several batches make one update, equal to that of one large batch.
 #
-# The batches of an update are a window here. An optimizer with `gradient_accumulation_steps` adds up their gradients,
-# and divides the sum by the number of batches. But the batches may hold different numbers of words. So batch b of a
-# window, with the gradient `g_b` and the count `c_b`, adds
+# An optimizer with `gradient_accumulation_steps` adds up the gradients of the batches accumulated into one update, and
+# divides the sum by their number. But these batches may hold different numbers of words. So batch b of an update, with
+# the gradient `g_b` and the count `c_b`, adds
 #
 #     p_b = steps * c_b / C_b * g_b - c_b / C_b * P,    C_b = c_1 + ... + c_b,    P = p_1 + ... + p_(b - 1)
 #
 # After each batch, the sum of all p is `steps` times the mean gradient over all words so far. The optimizer, of any
 # kind, divides this sum by `steps`.
 
-_COUNT = "window_count"  # the optimizer's variable that counts the window's words, or other units, so far
+# The optimizer's variable that counts the words, or other units, of the batches accumulated so far.
+_COUNT = "accumulation_count"
 
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
@@ -220,9 +221,9 @@ def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
     return getattr(_inner_optimizer(optimizer), "gradient_accumulation_steps", None) or 1
 
 
-def build_window(optimizer: keras.optimizers.Optimizer) -> None:
-    """Adds the count of a window to the optimizer's variables, so that it is saved with them."""
-    if steps_of(optimizer) > 1 and _window_count(optimizer) is None:
+def build_accumulation(optimizer: keras.optimizers.Optimizer) -> None:
+    """Adds the count of the accumulated batches to the optimizer's variables, so that it is saved with them."""
+    if steps_of(optimizer) > 1 and _accumulation_count(optimizer) is None:
         _inner_optimizer(optimizer).add_variable((), name=_COUNT, aggregation="only_first_replica")
 
 
@@ -235,19 +236,19 @@ def weight_gradients(
     """Weights the gradients of a batch for an optimizer that accumulates them: `p_b` of the formula above.
 
     Args:
-        optimizer: with the variable of `build_window`.
+        optimizer: with the variable of `build_accumulation`.
         gradients: those of the mean loss of the batch, scaled by the optimizer; some may be None.
         variables: one for each gradient.
         count: float32, the number of values that the loss is the mean of; None if the loss is a sum.
     """
-    inner_optimizer, window, steps = _inner_optimizer(optimizer), _window_count(optimizer), steps_of(optimizer)
+    inner_optimizer, counter, steps = _inner_optimizer(optimizer), _accumulation_count(optimizer), steps_of(optimizer)
     if count is None:
         return [gradient if gradient is None else steps * tf.convert_to_tensor(gradient) for gradient in gradients]
-    assert window is not None  # made by `build_window`
+    assert counter is not None  # made by `build_accumulation`
     is_first = undocumented.batches_seen(inner_optimizer).value % steps == 0
-    window_count = tf.where(is_first, 0.0, window.value) + count
-    window.assign(window_count)
-    share = tf.math.divide_no_nan(count, window_count)
+    accumulation_count = tf.where(is_first, 0.0, counter.value) + count
+    counter.assign(accumulation_count)
+    share = tf.math.divide_no_nan(count, accumulation_count)
     # Accumulated gradients are unscaled, and summed over replicas; `gradients` are scaled, and of this replica.
     scale = optimizer.scale_loss(1.0) / num_replicas()
 
@@ -260,8 +261,8 @@ def weight_gradients(
     return [weight_gradient(*each) for each in zip(gradients, variables, strict=True)]
 
 
-def fill_window(model: keras.Model) -> None:
-    """Makes the update of the last batches if they do not fill a window: adds batches with gradients of 0."""
+def flush_accumulation(model: keras.Model) -> None:
+    """Makes the update of the last batches if they are too few for one: adds batches with gradients of 0."""
     optimizer, weights, steps = model.optimizer, model.trainable_weights, steps_of(model.optimizer)
     strategy = model.distribute_strategy
 
@@ -278,5 +279,5 @@ def _inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
-def _window_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
+def _accumulation_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
     return next((each for each in _inner_optimizer(optimizer).variables if each.name == _COUNT), None)

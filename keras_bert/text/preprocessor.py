@@ -65,7 +65,7 @@ def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPreprocessor(keras.layers.Layer):
-    """The layer from texts to inputs: tokenizes, truncates, adds `[CLS]` and `[SEP]` (or the family's own), and pads.
+    """Converts texts to the encoder's inputs: tokenizes, truncates, adds `[CLS]` and `[SEP]` or the like, and pads.
 
     Args:
         tokenizer: a tokenizer of any of the three classes. It determines the special tokens and the pair format, and
@@ -75,8 +75,8 @@ class BertPreprocessor(keras.layers.Layer):
         truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
             "error", see `packing.truncate`.
         stride: if not None, long texts (in a pair, the second text) are not truncated, but split into windows. Each
-            begins `stride` tokens after the one before it, as for answers in long contexts. Results are then
-            `[batch, windows, seq_length]`, and missing windows are padding.
+            begins `stride` tokens after the one before it: a step, as Google's doc_stride; in transformers, stride is
+            the overlap. Results are then `[batch, windows, seq_length]`, and missing windows are padding.
         pad_to_multiple_of: with `sequence_length=None`, the length is rounded up to a multiple of it, so that fewer
             shapes occur.
         max_sequence_length: the model's number of positions, which limits every row.

@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
-from keras_bert.formats.family_table import check_plain
+from keras_bert.formats.family_table import check_fixed_values
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
@@ -448,9 +448,9 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         family = preset_files.model_type if preset_files.model_type in families else families[0]
         arguments = {"model_file": path, "family": family_by_class[class_name] if class_name else family}
     usage = FAMILIES[arguments["family"]]
-    check_plain(preset_files.settings(TOKENS), usage.special_tokens, config_path)
+    check_fixed_values(preset_files.settings(TOKENS), usage.special_tokens, config_path)
     if usage.transformers_class == "DebertaV2Tokenizer":
-        check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, config_path)
+        check_fixed_values({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, config_path)
     if usage.transformers_class == "AlbertTokenizer":
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")

@@ -365,7 +365,7 @@ def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tok
 
 
 class KnownStrings:
-    """An index of known strings in a graph, searched by hash. It consists of constants, and is no lookup table.
+    """An index of known strings in a graph, searched by hash. It consists of constants, and is not a lookup table.
 
     Args:
         known: string `[known]`, a list or an eager tensor, all different.

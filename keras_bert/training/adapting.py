@@ -54,7 +54,8 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
         >>> sum(variable.value.shape.num_elements() for variable in model.trainable_variables)
         22713986
     """
-    encoder, retrace = (model.encoder, model.retrace) if isinstance(model, BertTask) else (model, lambda: None)
+    is_task = isinstance(model, BertTask)
+    encoder, reset_graphs = (model.encoder, model.reset_graphs) if is_task else (model, lambda: None)
     if not isinstance(encoder, BertEncoder):
         raise TypeError(
             f"got a {type(model).__name__}; expected a task model, such as BertClassifier, or a BertEncoder"
@@ -67,14 +68,14 @@ def adapting(model: BertTask | BertEncoder, frozen_layers: int = 0, lora_rank: i
         adapted = [block.attention.qkv for block in encoder.blocks[lowest:]]
         _check_lora(lora_rank, adapted)
     with contextlib.ExitStack() as afterwards:
-        afterwards.callback(retrace)
+        afterwards.callback(reset_graphs)
         for variable in (variable for layer in frozen for variable in layer.trainable_variables):
             variable.trainable = False  # a layer's `trainable` would set all variables in it
             afterwards.callback(setattr, variable, "trainable", True)
         for dense in adapted:
             dense.enable_lora(lora_rank)
             afterwards.callback(undocumented.merge_lora, dense)
-        retrace()
+        reset_graphs()
         yield
 
 

@@ -55,9 +55,9 @@ def fine_tune(
 
     Use it for examples in memory; `fine_tune_files` is for examples in files. The recipe is AdamW (biases and layer
     normalization do not decay), linear warmup and linear decay of the learning rate, gradients clipped by their norm,
-    and batches of similar length. By default, there are three epochs. Few examples get as many epochs as make 200
-    updates, but at most 20. A new classifier of single texts with few texts of each class learns from pairs of them,
-    with a warning, unless `epochs` is set; see `tasks.few_shot`. For regression, the bias of a new head starts at
+    and batches of similar length. By default, there are three epochs. With few examples, epochs are added until the run
+    has 200 updates, at most 20 epochs. A new classifier of single texts with few texts per class learns from pairs of
+    them, with a warning, unless `epochs` is set; see `tasks.few_shot`. For regression, the bias of a new head starts at
     the mean of the labels, and its kernel starts and learns in units of their standard deviation, so that the scale of
     the labels does not matter.
 
@@ -70,9 +70,9 @@ def fine_tune(
             last epoch is kept. `validation_split` draws single examples, so it may separate questions about one
             context; pass `validation` if that matters.
         directory: the directory of the run's state. An interrupted run is resumed from it, and ends with the same
-            weights as without the interruption. The call that resumes it must pass the same encoder; new weights, such
-            as a head's, may differ. After the run, only the weights stay. If `tensorboard` is installed, its logs go
-            there, too.
+            weights as without the interruption. To resume, pass a model with the same encoder weights; the saved run
+            replaces a newly initialized head. At the end, the weights stay, and the rest of the state is removed. If
+            `tensorboard` is installed, its logs go there, too.
         loss: by default, the task's loss for such examples, such as cross-entropy for classes; for sentence vectors,
             see `keras_bert.tasks.sentence_losses`.
         teacher: a fine-tuned model of the same task; the model also learns from its predictions. See `learning_from`.
@@ -114,17 +114,17 @@ def fine_tune(
     train = checked_examples("train", train, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
     is_special = any(each is not None for each in arguments.values()) or chosen.batch_tokens is not None
-    texts_of_class = None if is_special else few_shot.texts_of_class(model, *train)
-    train, validation, resolved = split(train, validation, chosen, texts_of_class)
+    texts_per_class = None if is_special else few_shot.texts_per_class(model, *train)
+    train, validation, resolved = split(train, validation, chosen, texts_per_class)
     if resolved.few_shot and chosen.few_shot is None:
-        warnings.warn(few_shot.notice(texts_of_class), stacklevel=2)
+        warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)
     chosen = resolved
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
     return train_on(model, train, validation, directory, chosen, **arguments)
 
 
 def split(
-    train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_of_class: float | None = None
+    train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_per_class: float | None = None
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
     """Holds out validation examples if the recipe says so, and sets what the recipe leaves open.
 
@@ -140,7 +140,7 @@ def split(
         if validation is not None:
             raise ValueError("validation and validation_split exclude each other; pass only one")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
-    return train, validation, recipe.for_examples(count_examples(train[0]), texts_of_class)
+    return train, validation, recipe.for_examples(count_examples(train[0]), texts_per_class)
 
 
 def train_on(
@@ -200,7 +200,7 @@ def train_on(
     epochs = [epoch(batches) for batches in epoch_batches]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
     optimizer_settings = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
-    optimizer_settings["scales"] = model.scales(examples.targets)
+    optimizer_settings["learning_rate_factors"] = model.learning_rate_factors(examples.targets)
     settings = {
         **teacher_settings(teacher, vars(recipe)),
         **run_files.digests_of_model(model),
@@ -219,7 +219,7 @@ def train_on(
         if not recipe.few_shot and (message := _few_updates_warning(recipe, updates)):
             warnings.warn(message, stacklevel=3)
         run = Run(model, Path(directory) if directory else None, settings)
-        model.start_from(examples.targets)
+        model.initialize_head(examples.targets)
         early_stopping = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **early_stopping)
     if recipe.frozen_layers or recipe.lora_rank is not None or recipe.few_shot:
@@ -258,8 +258,8 @@ def _few_updates_warning(recipe: FineTuningWithTeacher, updates: int) -> str:
     if updates >= ENOUGH_UPDATES:
         return ""
     return (
-        f"updates in all: {updates}; with fewer than {ENOUGH_UPDATES}, a model may learn little: raise epochs, now "
-        f"{recipe.epochs}, or lower {_describe_batch_size(recipe)}"
+        f"the run has only {updates:,} updates; with fewer than {ENOUGH_UPDATES} a model may learn little: raise "
+        f"epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}"
     )
 
 

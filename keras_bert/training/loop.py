@@ -20,7 +20,7 @@ from tqdm import tqdm
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import fill_window
+from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
 from keras_bert.training.run_files import Position, Run
 
@@ -32,14 +32,14 @@ class Epoch(NamedTuple):
         batches: the number of batches.
         dataset: maps the index of a batch to a dataset for `fit` that starts with this batch.
         measure: returns the model's measures after the epoch, by name; `{}` without validation examples.
-        ends_window: whether the last batches make an update even if they are fewer than `accumulate`.
+        ends_accumulation: whether the last batches make an update even if they are fewer than `accumulate`.
         notes: further values for the epoch's entry in the history.
     """
 
     batches: int
     dataset: Callable[[int], tf.data.Dataset]
     measure: Callable[[], dict[str, float]]
-    ends_window: bool = True
+    ends_accumulation: bool = True
     notes: Mapping[str, float] = {}
 
 
@@ -58,10 +58,10 @@ def compile_model(
         model: the model to compile.
         recipe: the hyper-parameters.
         updates: the number of updates of the run.
-        loss: None: the model's `training_loss()`.
+        loss: the loss; by default the model's `training_loss()`.
         kind: the class of the optimizer.
         metrics: returns the training metrics. It is called in the scope of the model's strategy.
-        settings: further arguments of the optimizer.
+        **settings: further arguments of the optimizer.
     """
     accumulate = recipe.accumulate
     with model.distribute_strategy.scope():
@@ -132,8 +132,8 @@ def train_epochs(
             bar.end_batch(logs["loss"])
 
         def end_epoch(epoch: int, logs: dict[str, float]) -> None:
-            if epochs[epoch].ends_window:
-                fill_window(model)
+            if epochs[epoch].ends_accumulation:
+                flush_accumulation(model)
             measures = epochs[epoch].measure()
             logs.update({**run.notes, **{f"val_{name}": value for name, value in measures.items()}})
             run.end_epoch(float(logs["loss"]), measures)

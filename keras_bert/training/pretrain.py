@@ -15,7 +15,7 @@ from keras_bert import undocumented
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
-from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_TOTALS, BertPretrainer
+from keras_bert.pretraining.pretrainer import ACCUMULATION_TOTALS, MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes_recipe
 from keras_bert.training import distribution, run_files
@@ -105,7 +105,7 @@ def pretrain(
         [1, 2]
     """
     chosen = PretrainingWithTeacher.of(steps=steps, **recipe)
-    trained = teacher is not None or model.encoder.origin is not None
+    trained = teacher is not None or model.encoder.preset_digest is not None
     chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
@@ -167,8 +167,8 @@ def _training_batches(records: Records, phase: Phase, recipe: PretrainingRecipe,
     batches = records.shuffled(phase.batch_size, recipe.seed, first).enumerate(first)
     masked = batches.map(as_written(mask_and_split), tf.data.AUTOTUNE, deterministic=True)
     if recipe.accumulate > 1:
-        windows = masked.take(phase.steps - first).batch(recipe.accumulate)
-        masked = windows.map(as_written(_add_totals)).unbatch().skip(start - first)
+        updates = masked.take(phase.steps - first).batch(recipe.accumulate)
+        masked = updates.map(as_written(_add_totals)).unbatch().skip(start - first)
     return masked.prefetch(4).with_options(distribution.DATA_OPTIONS)
 
 
@@ -179,7 +179,7 @@ def _add_totals(
     rows = tf.shape(inputs["input_mask"])[:2]
     counts = (weights[MASKED_LM], tf.ones(rows), inputs["input_mask"])  # in the order of `UNITS`
     totals = tf.stack([tf.reduce_sum(tf.cast(each, tf.float32)) for each in counts])
-    return {**inputs, WINDOW_TOTALS: tf.broadcast_to(totals, [*tf.unstack(rows), len(counts)])}, targets, weights
+    return {**inputs, ACCUMULATION_TOTALS: tf.broadcast_to(totals, [*tf.unstack(rows), len(counts)])}, targets, weights
 
 
 def _split_batch(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:

@@ -183,7 +183,7 @@ def _draw_confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
     row_shares = shares(counts)
     axes.imshow(row_shares, cmap="Blues", vmin=0, vmax=1)
     ticks = range(len(labels))
-    axes.set(xlabel="given by the model", ylabel="class of the example", xticks=ticks, yticks=ticks)
+    axes.set(xlabel="predicted class", ylabel="true class", xticks=ticks, yticks=ticks)
     tick_labels = [label if len(label) <= _MAX_CHARACTERS else f"{label[: _MAX_CHARACTERS - 3]}..." for label in labels]
     axes.set_xticklabels(tick_labels, rotation=45, ha="right", parse_math=False)  # a $ in a label begins no formula
     axes.set_yticklabels(tick_labels, parse_math=False)

@@ -132,7 +132,7 @@ def digests_of_model(model: BertTask) -> dict[str, str | None]:
     settings = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
     settings += [{name: getattr(preprocessor, name) for name in names}, preprocessor.tokenizer.get_config()]
     configuration = json.dumps(settings, sort_keys=True, default=repr)
-    digests = {WEIGHTS: encoder.origin, CONFIGURATION: _digest([configuration.encode()])}
+    digests = {WEIGHTS: encoder.preset_digest, CONFIGURATION: _digest([configuration.encode()])}
     return {**digests, "dtype": encoder.dtype_policy.name}
 
 

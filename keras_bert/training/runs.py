@@ -32,8 +32,8 @@ from keras_bert.recipe import (
 )
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import count_examples
+from keras_bert.tasks.registry import Examples, FromFiles, load_task, split_settings
 from keras_bert.tasks.storable import UntrainedWarning
-from keras_bert.tasks.table import Examples, FromFiles, load_task, split_settings
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 from keras_bert.training import distribution, report
@@ -95,7 +95,7 @@ def fine_tune_files(
         log: gets each line of progress: the files that are read, the position of a resumed run, and the measures of
             each epoch, unless a progress bar shows them on a terminal.
         **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and the fields of the task's class in
-            `keras_bert.tasks.table`, for reading the files and making the model:
+            `keras_bert.tasks.registry`, for reading the files and making the model:
 
             - all tasks: `sequence_length`, `skip_bad`;
             - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`,
@@ -152,9 +152,9 @@ def fine_tune_files(
             validation_examples = None if validation is None else learner.read_validation(validation).xy
         training_examples.check_can_be_learned(train)
         has_default_epochs = recipe.epochs is None
-        texts_of_class = None if recipe.batch_tokens else learner.texts_of_class(preset, training_examples)
-        examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, texts_of_class)
-        notices = [few_shot.notice(texts_of_class)] if chosen.few_shot and recipe.few_shot is None else []
+        per_class = None if recipe.batch_tokens else learner.texts_per_class(preset, training_examples)
+        examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, per_class)
+        notices = [few_shot.notice(per_class)] if chosen.few_shot and recipe.few_shot is None else []
         if chosen.few_shot:
             learner = source.for_few_shot(preset)
             notices += [few_shot.POOLING_NOTICE] * (learner != source)
@@ -168,7 +168,7 @@ def fine_tune_files(
         keras.utils.set_random_seed(recipe.seed)
         with run.devices.scope(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
-            model, arguments = learner.start(preset, training_examples)
+            model, arguments = learner.load_model(preset, training_examples)
         validation_count = None if validation_examples is None else count_examples(validation_examples[0])
         log(_describe_examples(len(training_examples), validation_count, train, validation))
         _log_label_counts(getattr(training_examples, "label_counts", {}), train, log)
@@ -224,10 +224,10 @@ class _Student:
         source = dataclasses.replace(source, **self._teacher.example_settings)
         self.read = self.read_validation = source.read
 
-    def texts_of_class(self, preset: str | Path, examples: Examples) -> None:
+    def texts_per_class(self, preset: str | Path, examples: Examples) -> None:
         """Returns None: a student learns from its teacher, not by `few_shot`."""
 
-    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
         self._teacher.targets(examples.xy[1])  # raises ValueError if the teacher lacks a label
         return student_of(self._teacher, self._num_layers), {"teacher": self._teacher}
 

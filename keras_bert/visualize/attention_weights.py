@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
 
 
-class Weights(NamedTuple):
+class AttentionWeights(NamedTuple):
     """The attention within one row of the encoder's input.
 
     Attributes:
         texts: one text, or the two texts of a pair.
         tokens: the row's tokens as in the vocabulary, special tokens included.
         second: the index of the second text's first token; None if there is only one text.
-        scores: float32 `[num_layers, num_heads, tokens, tokens]`: how much each query (third axis) attends to each key
+        weights: float32 `[num_layers, num_heads, tokens, tokens]`: how much each query (third axis) attends to each key
             (fourth axis).
-        queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the scores are
+        queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the weights are
             `softmax(queries keys^T / sqrt(head_size) + added)`. Queries of disentangled attention hold the factor
             `1 / sqrt(3)`.
-        added: float32, of the shape of the scores: the distance terms. None: 0.
-        reaches: for each layer, the largest distance at which a token attends to another. None: no limit.
+        added: float32, of the shape of the weights: the distance terms. None: 0.
+        half_windows: for each layer, the largest distance at which a token attends to another. None: no limit.
     """
 
     texts: tuple[str, ...]
     tokens: list[str]
     second: int | None
-    scores: np.ndarray
+    weights: np.ndarray
     queries: np.ndarray
     keys: np.ndarray
     added: np.ndarray | None = None
-    reaches: tuple[int | None, ...] | None = None
+    half_windows: tuple[int | None, ...] | None = None
 
 
-def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> Weights:
+def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> AttentionWeights:
     """Computes the attention within one text or a pair, without truncation.
 
     Args:
@@ -58,12 +58,12 @@ def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts
         >>> from keras_bert import BertEncoder, BertPreprocessor
         >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2")
-        >>> weights = compute_weights(encoder, preprocessor, "the cat", "it sat")
-        >>> weights.tokens, weights.second
+        >>> found = compute_weights(encoder, preprocessor, "the cat", "it sat")
+        >>> found.tokens, found.second
         (['[CLS]', 'the', 'cat', '[SEP]', 'it', 'sat', '[SEP]'], 4)
-        >>> weights.scores.shape
+        >>> found.weights.shape
         (6, 12, 7, 7)
-        >>> weights.queries.shape, weights.keys.shape
+        >>> found.queries.shape, found.keys.shape
         ((6, 12, 7, 32), (6, 12, 7, 32))
     """
     for text in texts:
@@ -81,19 +81,19 @@ def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts
         )
     untruncated = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)
     inputs = {name: values[:, :length] for name, values in untruncated.pack(segments).items()}  # without any padding
-    scores = _stack_layers(encoder.attention_scores(inputs))
+    weights = _stack_layers(encoder.attention_scores(inputs))
     queries, keys = map(_stack_layers, zip(*encoder.queries_and_keys(inputs), strict=True))
     tokens = [tokenizer.vocabulary[i] for i in inputs["input_word_ids"].numpy()[0]]
     second = length - 1 - lengths[1] if len(texts) == 2 else None
     config, added = encoder.config, encoder.scores_of_distances(inputs)
     if config.disentangled_buckets is not None:
         queries = queries / np.float32(math.sqrt(3))
-    reaches = [config.local_window // 2 if config.is_local(layer) else None for layer in range(config.num_layers)]
+    half_windows = [config.local_window // 2 if config.is_local(layer) else None for layer in range(config.num_layers)]
     added = None if added is None else _stack_layers(added)
-    return Weights(texts, tokens, second, scores, queries, keys, added, tuple(reaches))
+    return AttentionWeights(texts, tokens, second, weights, queries, keys, added, tuple(half_windows))
 
 
-def clearest_head(weights: Weights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
+def clearest_head(weights: AttentionWeights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
     """Finds the layer and the head with the largest weights between words that are not neighbours.
 
     Use it to choose the head to show first. Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, on the
@@ -110,17 +110,17 @@ def clearest_head(weights: Weights, layer: int | None = None, head: int | None =
         The indices of the layer and the head; on a tie, the first.
 
     Example:
-        >>> scores, (queries, keys) = np.full((2, 2, 4, 4), 0.25), np.zeros((2, 2, 2, 4, 8))
-        >>> scores[1, 0, 1] = [0.1, 0.0, 0.9, 0.0]  # "the" attends to "cat"
-        >>> weights = Weights(("the cat",), ["[CLS]", "the", "cat", "[SEP]"], None, scores, queries, keys)
-        >>> clearest_head(weights), clearest_head(weights, layer=0)
+        >>> weights, (queries, keys) = np.full((2, 2, 4, 4), 0.25), np.zeros((2, 2, 2, 4, 8))
+        >>> weights[1, 0, 1] = [0.1, 0.0, 0.9, 0.0]  # "the" attends to "cat"
+        >>> found = AttentionWeights(("the cat",), ["[CLS]", "the", "cat", "[SEP]"], None, weights, queries, keys)
+        >>> clearest_head(found), clearest_head(found, layer=0)
         ((1, 0), (0, 0))
     """
     special = {weights.tokens[0], weights.tokens[-1]}
     words = [index for index, token in enumerate(weights.tokens) if token not in special]
     distances = np.abs(np.subtract.outer(words, words))
     are_distant = distances > min(1, distances.max(initial=0) - 1)
-    word_weights = weights.scores[:, :, words][:, :, :, words] * are_distant
+    word_weights = weights.weights[:, :, words][:, :, :, words] * are_distant
     clearness = np.square(word_weights).sum(axis=(2, 3))  # [num_layers, num_heads]
     layers = range(len(clearness)) if layer is None else [layer]
     heads = range(clearness.shape[1]) if head is None else [head]

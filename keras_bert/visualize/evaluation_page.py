@@ -88,8 +88,8 @@ def page(
         title: the title of the page.
         measures: the measures of the model.
         details: further measures; the measures named "measure of class" make a table with a row for each class.
-        confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
-            the predicted classes. None if the model has no classes.
+        confusion: names of the classes, and int `[classes, classes]`: rows are the true classes, columns the predicted
+            classes. None if the model has no classes.
         worst: the examples to show.
         heading: the text above the examples.
 
@@ -103,7 +103,7 @@ def page(
     if classes := class_table(details):
         parts += ["<h2>Classes</h2>", _table(*classes)]
     if confusion is not None:
-        parts += ["<h2>Confusion matrix</h2>", "<p>Rows: class of the example. Columns: given by the model.</p>"]
+        parts += ["<h2>Confusion matrix</h2>", "<p>Rows: true class. Columns: predicted class.</p>"]
         parts.append(_matrix(*confusion))
     if worst:
         parts += ["<h2>Worst answers</h2>", f"<p>{escape(heading)}</p>", _answers(worst)]

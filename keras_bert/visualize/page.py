@@ -10,7 +10,7 @@ from string import Template
 
 import numpy as np
 
-from keras_bert.visualize.attention_weights import Weights
+from keras_bert.visualize.attention_weights import AttentionWeights
 from keras_bert.visualize.evaluation_page import source_hash
 
 # In the order of their dependencies.
@@ -29,7 +29,7 @@ _SCRIPTS = (
 _LONGEST_TITLE = 60
 
 
-def page(weights: Weights, layer: int, head: int) -> str:
+def page(weights: AttentionWeights, layer: int, head: int) -> str:
     """Makes the HTML page that shows the weights.
 
     The page holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It
@@ -43,9 +43,9 @@ def page(weights: Weights, layer: int, head: int) -> str:
 
     Example:
         >>> import numpy as np
-        >>> scores, (queries, keys) = np.full((1, 2, 5, 5), 0.2), np.zeros((2, 1, 2, 5, 8))
-        >>> weights = Weights(("<b>",), ["[CLS]", "<", "b", ">", "[SEP]"], None, scores, queries, keys)
-        >>> "<b>" in page(weights, layer=0, head=0)
+        >>> weights, (queries, keys) = np.full((1, 2, 5, 5), 0.2), np.zeros((2, 1, 2, 5, 8))
+        >>> found = AttentionWeights(("<b>",), ["[CLS]", "<", "b", ">", "[SEP]"], None, weights, queries, keys)
+        >>> "<b>" in page(found, layer=0, head=0)
         False
     """
     style, script = _part("page.css"), "\n".join(map(_part, _SCRIPTS))
@@ -57,7 +57,7 @@ def page(weights: Weights, layer: int, head: int) -> str:
         "base-uri": "'none'",
         "form-action": "'none'",
     }
-    layers, heads = weights.scores.shape[:2]
+    layers, heads = weights.weights.shape[:2]
     data = {
         "texts": weights.texts,
         "tokens": weights.tokens,
@@ -66,7 +66,7 @@ def page(weights: Weights, layer: int, head: int) -> str:
         "heads": heads,
         "headSize": weights.queries.shape[-1],
         "hasAdded": weights.added is not None,
-        "reaches": weights.reaches or [None] * layers,
+        "halfWindows": weights.half_windows or [None] * layers,
         "layer": layer,
         "head": head,
     }
@@ -81,10 +81,10 @@ def page(weights: Weights, layer: int, head: int) -> str:
         layers="\n".join(
             f'<script type="text/plain" id="{name}-{number}">{_encoded(values)}</script>'
             for name, arrays in (
-                ("weights", weights.scores),
+                ("weights", weights.weights),
                 ("queries", weights.queries),
                 ("keys", weights.keys),
-                ("added", weights.scores[:0] if weights.added is None else weights.added),
+                ("added", weights.weights[:0] if weights.added is None else weights.added),
             )
             for number, values in enumerate(arrays)
         ),

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.extras import import_extra
-from keras_bert.visualize.attention_weights import Weights, clearest_head, compute_weights
+from keras_bert.visualize.attention_weights import AttentionWeights, clearest_head, compute_weights
 from keras_bert.visualize.page import page
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _BAR = 2.5  # inches, the colour bar
 _LETTERS = 8  # points
 
 
-def picture(weights: Weights, layer: int | None = None, head: int | None = None) -> bytes:
+def picture(weights: AttentionWeights, layer: int | None = None, head: int | None = None) -> bytes:
     """Draws a heat map of one head with its tokens, or a grid of several heads: a row per layer, a column per head.
 
     Args:
@@ -45,8 +45,8 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
     Raises:
         ImportError: matplotlib is not installed.
     """
-    layers = range(len(weights.scores)) if layer is None else [layer]
-    heads = range(weights.scores.shape[1]) if head is None else [head]
+    layers = range(len(weights.weights)) if layer is None else [layer]
+    heads = range(weights.weights.shape[1]) if head is None else [head]
     if len(layers) == len(heads) == 1:
         height = max(4.0, _TOKEN_SIZE * len(weights.tokens) + 1.2)
         figure, axes = new_figure(1.15 * height, height)
@@ -76,8 +76,8 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _draw_head(axes: Axes, weights: Weights, layer: int, head: int) -> AxesImage:
-    image = _draw_heat_map(axes, weights.scores[layer, head])
+def _draw_head(axes: Axes, weights: AttentionWeights, layer: int, head: int) -> AxesImage:
+    image = _draw_heat_map(axes, weights.weights[layer, head])
     ticks = range(len(weights.tokens))
     axes.set_title(f"layer {layer}, head {head}", fontsize=_LETTERS + 2)
     axes.set(xlabel="attended to", ylabel="attends", xticks=ticks, yticks=ticks)
@@ -90,7 +90,7 @@ def _draw_head(axes: Axes, weights: Weights, layer: int, head: int) -> AxesImage
     return image
 
 
-def _draw_grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Sequence[int]) -> AxesImage:
+def _draw_grid(axes: Axes, weights: AttentionWeights, layers: Sequence[int], heads: Sequence[int]) -> AxesImage:
     """Draws all heads in one image: hundreds of axes, one per head, would take a minute."""
     size = len(weights.tokens)
     gap = max(1, size // 10)
@@ -99,7 +99,7 @@ def _draw_grid(axes: Axes, weights: Weights, layers: Sequence[int], heads: Seque
     for row, layer in enumerate(layers):
         for column, head in enumerate(heads):
             top, left = row * step, column * step
-            canvas[top : top + size, left : left + size] = weights.scores[layer, head]
+            canvas[top : top + size, left : left + size] = weights.weights[layer, head]
     image = _draw_heat_map(axes, canvas)
     axes.set(xlabel="head", ylabel="layer")
     axes.set_xticks([column * step + (size - 1) / 2 for column in range(len(heads))], [str(head) for head in heads])
@@ -159,15 +159,15 @@ class AttentionView:
 
     Example:
         >>> import numpy as np
-        >>> scores, (queries, keys) = np.full((2, 4, 3, 3), 1 / 3), np.zeros((2, 2, 4, 3, 8))
-        >>> view = AttentionView(Weights(("a",), ["[CLS]", "a", "[SEP]"], None, scores, queries, keys))
+        >>> weights, (queries, keys) = np.full((2, 4, 3, 3), 1 / 3), np.zeros((2, 2, 4, 3, 8))
+        >>> view = AttentionView(AttentionWeights(("a",), ["[CLS]", "a", "[SEP]"], None, weights, queries, keys))
         >>> view
         <AttentionView: 2 layers of 4 heads, 3 tokens>
         >>> view._repr_html_().split()[0]
         '<iframe'
     """
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: AttentionWeights) -> None:
         self.weights = weights
 
     def save(
@@ -196,7 +196,7 @@ class AttentionView:
     def rendered(self, path: str | Path, layer: int | None = None, head: int | None = None) -> bytes:
         """Makes the bytes that `save` would write to `path`, with the arguments and errors of `save`."""
         suffix = check_path(path)
-        for name, number, count in zip(("layer", "head"), (layer, head), self.weights.scores.shape, strict=False):
+        for name, number, count in zip(("layer", "head"), (layer, head), self.weights.weights.shape, strict=False):
             if number is not None and not 0 <= number < count:
                 raise ValueError(f"{name} is {number}, but this model has the {name}s 0 to {count - 1}")
         if suffix == PICTURE:
@@ -212,7 +212,7 @@ class AttentionView:
         )
 
     def __repr__(self) -> str:
-        layers, heads, tokens = self.weights.scores.shape[:3]
+        layers, heads, tokens = self.weights.weights.shape[:3]
         return f"<AttentionView: {layers} layers of {heads} heads, {tokens} tokens>"
 
 

@@ -10,8 +10,7 @@ from click.testing import Result
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder
 from keras_bert.cli import main
 from keras_bert.formats import write_config
-from keras_bert.tasks import BertMaskedLM
-from keras_bert.tasks import table as tasks_table
+from keras_bert.tasks import BertMaskedLM, registry
 from keras_bert.text import WordPieceTokenizer
 
 from ..support import small
@@ -23,7 +22,7 @@ def _each_model_loaded_once():  # and only for the tests in this folder
     with pytest.MonkeyPatch.context() as patch:
         for model in (BertSentenceEncoder, BertMaskedLM, WordPieceTokenizer):
             patch.setattr(model, "from_preset", functools.cache(model.from_preset))
-        patch.setattr(tasks_table, "load_task", functools.cache(tasks_table.load_task))
+        patch.setattr(registry, "load_task", functools.cache(registry.load_task))
         yield
 
 

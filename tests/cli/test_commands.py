@@ -63,7 +63,7 @@ def test_encode_says_how_many_texts_were_cut(run):
     result = run("encode", "word " * 600, "short", "--batch-tokens", "512")
     assert len(result.stdout.splitlines()) == 2
     (line,) = result.stderr.splitlines()
-    assert line.startswith("Warning: texts cut to 48 tokens")
+    assert line.startswith("Warning: texts truncated to 48 tokens")
 
 
 @pytest.fixture(scope="module")

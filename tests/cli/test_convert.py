@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertReranker, BertSentenceEncoder, formats
 from keras_bert.tasks import BertSparseEncoder
-from keras_bert.tasks.table import load_task
+from keras_bert.tasks.registry import load_task
 
 from ..support import small
 from ..support.keras_hub import TOKENS, write_weights, write_wordpiece

@@ -65,7 +65,7 @@ def test_a_masked_language_model(run, corpus):
 def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
     folder, _ = corpus
     rest = ("--num-layers", "1", "--output", tmp_path / "new")
-    assert "has no head for classes, labels of words or answers" in fails(
+    assert "is not a fine-tuned classifier, tagger or question answerer" in fails(
         "distill", "classify", "--teacher", untrained, *columns(table), *rest
     )
     encoder = BertEncoder(BertConfig(len(small.VOCABULARY), **SIZES))

@@ -40,7 +40,7 @@ def test_classify(run, traced, untrained, table, tmp_path, monkeypatch):
     said = result.stderr.splitlines()
     assert said[0] == f"64 examples from {table}, 64 to measure with from {table}"
     assert said[1] == "labels: blame 27, praise 37"
-    assert said[2].startswith("Warning: updates in all: 32; with fewer than 200, a model may learn little: ")
+    assert said[2].startswith("Warning: the run has only 32 updates; with fewer than 200 a model may learn little: ")
     assert [line.split(":")[0] for line in said[3:]] == [f"epoch {i} of 4" for i in range(1, 5)]
     assert all("padding" in line and "accuracy" in line for line in said[3:])
     report = (tmp_path / "model/report.md").read_text()

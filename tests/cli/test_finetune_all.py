@@ -204,7 +204,7 @@ def test_embed_with_scores_and_with_negatives(run, untrained, questions, tmp_pat
         result = run(*command, tmp_path / name, *train, "--eval", tmp_path / f"{name}.jsonl")
         assert "\nrecall@10\t" in result.stdout
         assert ("\ntriplet_accuracy\t" in result.stdout) == is_measured
-        assert (f"{name}.jsonl has no 'wrong': it measures pairs" in result.stderr) == (not is_measured)
+        assert (f"{name}.jsonl has no 'wrong': it is evaluated as pairs" in result.stderr) == (not is_measured)
 
     scored = [{**row, "good": 1.0, "bad": i / 48} for i, row in enumerate(triplets)]
     parquet.write_table(pa.Table.from_pylist(scored), tmp_path / "triplets.parquet")

@@ -56,7 +56,7 @@ def test_ranges_that_a_preset_keeps(run, untrained, tmp_path):
 
 
 def test_layers_that_are_left_out_are_told(run, untrained, monkeypatch):
-    monkeypatch.setattr("keras_bert.inference.precision._LEAST_COSINE", 1.1)  # never reached
+    monkeypatch.setattr("keras_bert.inference.precision._MIN_CALIBRATION_COSINE", 1.1)  # never reached
     result = run("summary", untrained, "--precision", "int8")
     assert result.stdout.splitlines()[-1] == "int8           0 of 1 layers, without 1, which lose too much"
 

@@ -22,8 +22,7 @@ from keras_bert import (
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
 from keras_bert.data.tables import read_rows
-from keras_bert.tasks import metrics, vector_metrics
-from keras_bert.tasks import table as tasks_table
+from keras_bert.tasks import metrics, registry, vector_metrics
 
 from ..support import small
 from ..support.commands import KINDS, json_lines
@@ -41,14 +40,14 @@ def test_what_predict_cannot_read(fails, untrained, classifier, table):
         assert message in fails("predict", classifier, "--format", "jsonl", input=lines)
     assert f"{table} is a file: read it with --file" in fails("predict", classifier, table)
     assert "has no column 'text'; its columns are 'sentence', 'kind'" in fails("predict", classifier, "--file", table)
-    assert "no head for classes, labels of words or answers" in fails("predict", untrained, input=b"one")
+    assert "not a fine-tuned classifier, tagger or question answerer" in fails("predict", untrained, input=b"one")
 
 
 def test_lines_and_json_lines(run, fails, classifier, tmp_path):
     """JSON lines are known by the file's name. A line of text may be empty; a cell may not."""
     texts = ["bad bad", "", "great"]
     lines = json_lines(run("predict", classifier, input="\n".join(texts).encode()).stdout)
-    answers = tasks_table.load_task(Path(classifier)).classify(texts)
+    answers = registry.load_task(Path(classifier)).classify(texts)
     assert lines == [{"text": text, **answer} for text, answer in zip(texts, answers, strict=True)]
     path = tmp_path / "TEXTS.NDJSON"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
@@ -63,7 +62,7 @@ def test_lines_and_json_lines(run, fails, classifier, tmp_path):
 def test_tables_and_arguments(run, classifier, tmp_path):
     """Other columns are handed on, and nothing is lost if an answer has the name of a column."""
     rows = [("bad, bad", "x", "1"), ("great", "y", "2")]
-    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _, _ in rows])
+    answers = registry.load_task(Path(classifier)).classify([text for text, _, _ in rows])
     table, tsv = tmp_path / "a.csv", tmp_path / "a.txt"
     table.write_text('review,label,id\n"bad, bad",x,1\ngreat,y,2\n')
     tsv.write_text("bad, bad\tx\t1\ngreat\ty\t2\n")
@@ -141,7 +140,7 @@ def test_a_pre_trained_model_predicts_the_next_sentence(run, tmp_path):
 def test_evaluate_measures_and_lists_what_is_answered_wrongly(run, classifier, table, tmp_path):
     """Only these examples, with their lines."""
     rows = [line.split("\t") for line in Path(table).read_text().splitlines()[1:]]
-    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
+    answers = registry.load_task(Path(classifier)).classify([text for text, _ in rows])
     options = ("--text-column", "1", "--label-column", "kind", "--errors", tmp_path / "errors.jsonl")
     result = run("evaluate", classifier, table, *options)
     measures = dict(line.split("\t") for line in result.stdout.splitlines())
@@ -183,7 +182,7 @@ def write_reviews(path, rows, names):
 
 def answered_and_other(classifier):
     """The answer of the untrained model, and the label that it did not give."""
-    (answer,) = tasks_table.load_task(Path(classifier)).classify(["bad"])
+    (answer,) = registry.load_task(Path(classifier)).classify(["bad"])
     return answer, next(label for label in KINDS if label != answer["label"])
 
 
@@ -294,7 +293,7 @@ def test_report(run, classifier, table, tmp_path):
     path, html = tmp_path / "hostile.tsv", tmp_path / "report.html"
     path.write_text(Path(table).read_text() + "<script>alert(1)</script> bad\tpraise\n")
     rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
-    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
+    answers = registry.load_task(Path(classifier)).classify([text for text, _ in rows])
     command = ("evaluate", classifier, path, "--text-column", "sentence", "--label-column", "kind")
     result = run(*command, "--report", html)
     assert result.stdout == run(*command).stdout

@@ -210,11 +210,11 @@ WRONG = {  # a command -> what the message names
     f"{_CLASSIFY} --batch-size 8 --batch-tokens 256 --output new": "batch_tokens",
     f"{_CLASSIFY} --class-weight good --output new": "LABEL=NUMBER",
     f"{_CLASSIFY} --eval table.csv --validation-split 0.5 --output new": "validation",
-    "finetune rank --train table.csv --score-column label --output new": "negative_column",
+    "finetune rank --train table.csv --score-column label --output new": "negative_columns (--negative-column)",
     f"{_RANK} --negative-column a": "pairs.csv has no column 'a'; its columns are 'query', 'positive'",
     f"{_RANK} --negative-column query --score-column a --score-column b --score-column c": "3 columns of scores for 2",
     "finetune rank --train table.csv --negative-column a --label-column label --output new": "label_column",
-    "finetune rank --train table.csv --loss lambda --output new": "name the other texts of a row with negative_column",
+    "finetune rank --train table.csv --loss lambda --output new": "the other texts of a row with negative_columns",
     "finetune embed --train pairs.csv --score-column a --score-column b --output new": "columns of scores",
     **{
         f"finetune embed --train pairs.csv --matryoshka-dims {dims} --output new": f"dims is {dims}; expected"

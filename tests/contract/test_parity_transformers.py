@@ -85,7 +85,7 @@ def sentence_encoder():
 
 def test_vectors(sentence_encoder, sentence_transformer):
     texts = [*TEXTS, "", "word " * 400]  # empty, and longer than the 256 tokens that the model is for
-    with pytest.warns(UserWarning, match="texts cut to 256 tokens"):
+    with pytest.warns(UserWarning, match="texts truncated to 256 tokens"):
         vectors = sentence_encoder.encode(texts)
     _close(vectors, sentence_transformer.encode(texts))
 

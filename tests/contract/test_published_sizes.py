@@ -26,7 +26,7 @@ QUICK_FAMILIES = ("modernbert", "xlm-roberta")  # for `make test`
 # few stand for all. They have all kinds of positions, of attention and of tokenizers. Commands call what verbs call.
 IN_PYTHON = ("bert", "deberta-v2", "modernbert", "eurobert")
 BY_COMMAND = ("roberta", "modernbert")  # positions that begin after padding's, and 8,192 positions
-pytestmark = pytest.mark.filterwarnings("ignore:texts cut|words cut|labels with fewer")
+pytestmark = pytest.mark.filterwarnings("ignore:texts truncated|truncated words|labels with fewer")
 
 
 @pytest.fixture(scope="module")

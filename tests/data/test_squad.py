@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_bert.data import Answer, QuestionExamples, read_squad
-from keras_bert.tasks.table import other_columns
+from keras_bert.tasks.registry import other_columns
 
 from ..support.messages import error_names, warning_names
 

@@ -65,11 +65,11 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     encoder = random_encoder(**{**MODERN, "local_window": window})
     inputs = random_inputs(seq_length=length)
     inputs["input_mask"][1, length // 2 :] = 0
-    layout = Layout((3, length), inputs["input_mask"], reach=window // 2)
+    layout = Layout((3, length), inputs["input_mask"], half_window=window // 2)
     hidden = np.random.default_rng(0).normal(size=(len(layout.flat_indices), 24)).astype("float32")
     attention = encoder.blocks[1].attention
     value = attention.heads.split_sequences(attention.qkv(hidden), layout)[2]
-    shares = np.asarray(attention.scores(hidden, layout))
+    shares = np.asarray(attention.attention_scores(hidden, layout))
     context = np.transpose(shares @ value, (0, 2, 1, 3)).reshape(3, length, 24)
     expected = attention.output_dense(layout.rows(tf.constant(context)))
     np.testing.assert_allclose(attention(hidden, layout=layout), expected, rtol=0, atol=1e-5)
@@ -182,7 +182,7 @@ def test_heads_that_share_keys_and_values():
 
 
 @pytest.mark.parametrize(("switch", "length"), [("modern", 33), pytest.param("llama", 40, marks=pytest.mark.slow)])
-def test_long_texts_are_computed_piece_by_piece(switch, length, monkeypatch):
+def test_long_texts_are_computed_in_chunks(switch, length, monkeypatch):
     inputs, sizes = random_inputs(seq_length=length), set()
     inputs["input_mask"][1, 9:] = 0
     signature = {name: tf.TensorSpec((None, None), tf.int32) for name in inputs}
@@ -195,14 +195,14 @@ def test_long_texts_are_computed_piece_by_piece(switch, length, monkeypatch):
         return [outputs, *tape.gradient(outputs, weights, unconnected_gradients="zero")]
 
     expected = outputs_and_gradients(encoder)
-    monkeypatch.setattr(attention, "_SCORES_IN_PIECE", 7 * 3 * length)  # eight queries of a head at a time
+    monkeypatch.setattr(attention, "_SCORES_IN_CHUNK", 7 * 3 * length)  # eight queries of a head at a time
     monkeypatch.setattr(attention, "LONG", 16)
     softmax = attention._softmax
     monkeypatch.setattr(attention, "_softmax", lambda x, dtype: sizes.add(x.shape[2]) or softmax(x, dtype))
-    in_pieces = outputs_and_gradients(encoder)
+    in_chunks = outputs_and_gradients(encoder)
     assert sizes - {3} == {8}  # of local layers, blocks of 3
     in_a_graph = outputs_and_gradients(tf.function(encoder, input_signature=[signature]))
-    for whole, *others in zip(expected, in_pieces, in_a_graph, strict=True):
+    for whole, *others in zip(expected, in_chunks, in_a_graph, strict=True):
         scale = np.abs(np.asarray(whole)).max() + 1e-3
         for found in others:
             np.testing.assert_allclose(np.asarray(found) / scale, np.asarray(whole) / scale, rtol=0, atol=1e-4)

@@ -47,8 +47,8 @@ def valid(kind, directory):
     """Writes a model whose files can all be read."""
     config = CONFIGS[kind.partition("config-")[2] or "bert"] if kind.startswith("config-") else CONFIGS["bert"]
     if kind == "int8-ranges":
-        products = {name: int8_ranges.InputRange(1.5, np.ones(12, np.float32)) for name in int8_ranges.PRODUCTS}
-        int8_ranges.write_ranges(directory, int8_ranges.Int8Ranges((products, None), "digest", True))
+        layers = {name: int8_ranges.InputRange(1.5, np.ones(12, np.float32)) for name in int8_ranges.DENSE_LAYERS}
+        int8_ranges.write_ranges(directory, int8_ranges.Int8Ranges((layers, None), "digest", True))
         return
     if kind.startswith("h5"):
         write_weights(directory, "bert")

@@ -10,7 +10,7 @@ from keras_bert import presets
 from keras_bert.formats import Preset, cross_encoder, sentence_transformers
 from keras_bert.formats.sentence_transformers import SentenceSettings
 from keras_bert.tasks import BertSentenceEncoder
-from keras_bert.tasks.table import task_of
+from keras_bert.tasks.registry import task_of
 
 from ..support import small
 from ..support.messages import error_names

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from keras_bert import formats
 from keras_bert.formats import Preset, hugging_face
-from keras_bert.tasks.table import columns_of_texts
+from keras_bert.tasks.registry import columns_of_texts
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
 from ..support.messages import error_names
@@ -39,7 +39,7 @@ def test_safetensors_are_preferred(directory):
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json"])
 def test_the_settings_beside_it_are_read(tmp_path, name):
-    settings = {**hugging_face.label_names(["a", "b"]), "problem_type": "multi_label_classification"}
+    settings = {**hugging_face.label_entries(["a", "b"]), "problem_type": "multi_label_classification"}
     formats.write(tmp_path, CONFIGS["bert"], WEIGHTS, settings=settings)
     (tmp_path / "model.safetensors").rename(tmp_path / name)
     assert hugging_face.task_settings(Preset(tmp_path)) == settings

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
 from keras_bert.inference import onednn, precision, read_ranges, set_precision
-from keras_bert.inference.calibration import SAMPLE_TEXTS, block_losses, mean_cosine
+from keras_bert.inference.calibration import SAMPLE_TEXTS, block_errors, mean_cosine
 from keras_bert.inference.ranges import FILE
 from keras_bert.tasks import low_precision
 
@@ -94,10 +94,10 @@ def test_a_block_that_loses_too_much_is_left_out(monkeypatch):
     kernel[:2] *= 1e-3
     encoder.blocks[1].output_dense.kernel.assign(kernel)
     batches = [random_inputs(seed=seed) for seed in (2, 3)]
-    monkeypatch.setattr(precision, "_LEAST_COSINE", 0.97)
+    monkeypatch.setattr(precision, "_MIN_CALIBRATION_COSINE", 0.97)
     set_precision(encoder, "int8", batches)
     assert encoder.inference.ranges.float_blocks == [1]
-    monkeypatch.setattr(precision, "_LEAST_COSINE", 0.0)
+    monkeypatch.setattr(precision, "_MIN_CALIBRATION_COSINE", 0.0)
     inputs = random_inputs(seed=4)
     exact, chosen = (np.asarray(each(inputs)["sequence_output"]) for each in (encoder_of(encoder), encoder))
     set_precision(encoder, "int8", batches)
@@ -113,7 +113,7 @@ def encoder_of(encoder):
 
 def test_the_choice_is_kept(monkeypatch, tmp_path):
     model = sentence_encoder()
-    monkeypatch.setattr(precision, "_LEAST_COSINE", 1.1)  # never reached: no block is int8
+    monkeypatch.setattr(precision, "_MIN_CALIBRATION_COSINE", 1.1)  # never reached: no block is int8
     model.set_precision("int8", TEXTS)
     assert model.encoder.inference.ranges.float_blocks == list(range(model.encoder.config.num_layers))
     model.save_preset(tmp_path)
@@ -147,7 +147,7 @@ def test_other_backends_are_refused(monkeypatch):
         set_precision(encoder, "int8")
 
 
-def test_losses_are_means_over_the_tokens_of_all_batches(untraced):
+def test_errors_are_means_over_the_tokens_of_all_batches(untraced):
     """Whatever batches they are in; a text of two words counts less than one of nine."""
     exact, other = (small.encoder(seed=seed, num_layers=1) for seed in (0, 1))
     texts = ["good film", "she loved the plot and hated the music not"]
@@ -158,7 +158,7 @@ def test_losses_are_means_over_the_tokens_of_all_batches(untraced):
     assert abs(expected - np.mean(of_texts)) > 1e-3
     for batches in (whole, parts):
         assert mean_cosine(exact, other.blocks, None, batches) == pytest.approx(expected, abs=1e-5)
-    np.testing.assert_allclose(*(block_losses(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)
+    np.testing.assert_allclose(*(block_errors(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)
 
 
 def test_inputs_without_a_mask_have_no_padding(untraced):
@@ -170,7 +170,7 @@ def test_inputs_without_a_mask_have_no_padding(untraced):
 
 
 def test_a_low_cosine_to_float32_is_warned_of(monkeypatch):
-    monkeypatch.setattr(low_precision, "_LEAST_COSINE", 1.1)  # never reached
+    monkeypatch.setattr(low_precision, "_MIN_UNSEEN_COSINE", 1.1)  # never reached
     with warning_names("too few", "cosine to float32", "without texts"):
         sentence_encoder().set_precision("int8", TEXTS)
 

@@ -30,7 +30,7 @@ ENCODERS = {
     "modern": {**MODERN, "num_layers": 2},
     **{name: SWITCHES[name] for name in ("llama", "relative", "scaled")},
 }
-IN_BFLOAT16 = ("bert", "albert", "silu", "modern", "llama", "relative")  # its products are those of int8 otherwise
+IN_BFLOAT16 = ("bert", "albert", "silu", "modern", "llama", "relative")  # int8 tests all
 LEAST_MEAN = {"bfloat16": 0.9995, "int8": 0.97}
 LEAST = {"bfloat16": 0.997, "int8": 0.9}
 TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and the money in it", "good", "bad film!"]
@@ -86,14 +86,14 @@ def test_an_encoder_gives_nearly_the_same(precision, name):
 
 
 @needs_bfloat16
-def test_long_texts_are_computed_piece_by_piece(monkeypatch):
+def test_long_texts_are_computed_in_chunks(monkeypatch):
     encoder, inputs = random_encoder(**MODERN, max_positions=64), random_inputs(seq_length=33)
     inputs["input_mask"][1, 9:] = 0
     set_precision(encoder, "bfloat16")
     expected = np.asarray(encoder(inputs)["sequence_output"])
     sizes, scores = set(), onednn.scores
     monkeypatch.setattr(onednn, "scores", lambda query, *rest: sizes.add(query.shape[2]) or scores(query, *rest))
-    monkeypatch.setattr(attention, "_SCORES_IN_PIECE", 7 * 3 * 33)  # eight queries of a head at a time
+    monkeypatch.setattr(attention, "_SCORES_IN_CHUNK", 7 * 3 * 33)  # eight queries of a head at a time
     monkeypatch.setattr(attention, "LONG", 16)
     set_precision(encoder, "bfloat16")
     found = np.asarray(encoder(inputs)["sequence_output"])

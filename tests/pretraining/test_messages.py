@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_bert import BertPreprocessor
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, documents, parts_of, write_records
-from keras_bert.pretraining.masked_examples import make_examples
+from keras_bert.pretraining.examples import make_examples
 from keras_bert.processes import in_processes
 
 from ..support.corpus import encoder

@@ -33,7 +33,7 @@ LOOK = 0.05  # seconds
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch):
-    monkeypatch.setattr(module, "SECONDS_BETWEEN_LOOKS", LOOK)
+    monkeypatch.setattr(module, "POLL_SECONDS", LOOK)
 
 
 @pytest.fixture(scope="module")

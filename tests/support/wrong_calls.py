@@ -47,6 +47,6 @@ def _outcome(command: list[str]) -> tuple[int, str]:
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, _Refuse())
-    for name in ("tasks.table", "search", "embedding"):  # once, not in each process
+    for name in ("tasks.registry", "search", "embedding"):  # once, not in each process
         importlib.import_module(f"keras_bert.{name}")
     json.dump([_outcome(command) for command in json.load(sys.stdin)], sys.stdout)

@@ -123,7 +123,7 @@ def test_classes(model):
     for answer, row in zip(model.classify(TEXTS, batch_tokens=24), expected, strict=True):
         assert answer["label"] == LABELS[row.argmax()]
         assert answer["probability"] == pytest.approx(row.max(), abs=1e-5)
-    with warning_names("texts cut", "24 tokens", "1"):
+    with warning_names("texts truncated", "24 tokens", "1"):
         model.classify(["film " * 50, "film"])
 
 

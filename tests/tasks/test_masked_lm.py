@@ -239,7 +239,7 @@ def made(tokenizer, **settings):
     (lambda _: made(small.tokenizer(special_tokens_in_text=True), stride=3), ValueError, ("stride", "3")),
     (lambda _: made(WordPieceTokenizer(LARGER, special_tokens_in_text=True)), ValueError, ("vocabulary",)),
 ])  # fmt: skip
-@pytest.mark.filterwarnings("ignore:texts cut")
+@pytest.mark.filterwarnings("ignore:texts truncated")
 def test_texts_positions_and_settings_that_cannot_be_are_refused(filler, call, error, words, untraced):
     with error_names(error, *words):
         call(filler)

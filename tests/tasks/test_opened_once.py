@@ -21,7 +21,7 @@ from keras_bert import (
 )
 from keras_bert.formats.preset import READERS
 from keras_bert.pretraining.pretrainer import BertPretrainer
-from keras_bert.tasks.table import load_reranker, load_task
+from keras_bert.tasks.registry import load_reranker, load_task
 
 from ..support import small
 from ..support.checkpoints import CONFIGS, random_weights

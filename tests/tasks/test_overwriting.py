@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_bert import BertClassifier, BertEncoder, BertReranker, BertSentenceEncoder
-from keras_bert.tasks.table import task_of
+from keras_bert.tasks.registry import task_of
 from keras_bert.text import WordPieceTokenizer, load_tokenizer
 
 from ..support import small

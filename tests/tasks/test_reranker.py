@@ -11,7 +11,7 @@ from keras_bert import BertClassifier, BertReranker
 from keras_bert.formats import Preset, cross_encoder
 from keras_bert.tasks import ranking_losses as losses
 from keras_bert.tasks import reranker
-from keras_bert.tasks.table import load_reranker, load_task, task_of
+from keras_bert.tasks.registry import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
@@ -334,7 +334,7 @@ def test_default_losses(model):
 
 @pytest.mark.parametrize(("columns", "labels", "words"), [
     ((QUERIES, *COLUMNS[:2], ["one"]), None, ("columns", "1 and 3")),
-    ((QUERIES, *COLUMNS), [[1, 0, 0]], ("3 queries", "labels of 1")),
+    ((QUERIES, *COLUMNS), [[1, 0, 0]], ("3 queries", "labels for 1")),
     ((QUERIES, *COLUMNS), [1, 0, 0], ("3 passages", "1 labels")),
     ((QUERIES, *COLUMNS), [[1], [1, 0], [0, 1]], ("scores", "numbers", "each row")),
     ((QUERIES, *COLUMNS), np.full([3, 3], np.nan), ("finite",)),
@@ -368,7 +368,7 @@ def test_cross_encoder_reads_what_we_write_and_we_read_theirs(tmp_path, activati
     passages = [*PASSAGES[:-1], "the river bank and the music " * 20]
     model = theirs.CrossEncoder(str(tmp_path / "ours"), device="cpu")
     expected = model.predict(list(zip(queries, passages, strict=True)))
-    with warning_names("texts cut"):
+    with warning_names("texts truncated"):
         np.testing.assert_allclose(ours.score(queries, passages), expected, rtol=0, atol=1e-4)
     ranked = model.rank(QUERY, PASSAGES)
     assert [each["corpus_id"] for each in ranked] == [each["index"] for each in ours.rank(QUERY, PASSAGES)]

@@ -191,17 +191,17 @@ def test_tensorflow_has_nothing_to_say(model, caplog):
 
 def test_cut_texts_are_counted_over_all_parts_of_many_texts(model, monkeypatch):
     monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 2)
-    with warning_names("cut", "24 tokens", "3"):
+    with warning_names("texts truncated", "24 tokens", "3"):
         model.encode(["film " * 100, "good", "film " * 23, "film " * 30, "good"])
 
 
 def test_cut_texts_are_counted_out_loud(model, recwarn):
     model.encode(["film " * 22])  # which just fits
-    assert [str(warning.message) for warning in recwarn if "cut" in str(warning.message)] == []
-    with warning_names("cut", "24 tokens", "2"):
+    assert [str(warning.message) for warning in recwarn if "truncated" in str(warning.message)] == []
+    with warning_names("texts truncated", "24 tokens", "2"):
         model.encode(["film " * 100, "good", "film " * 23])
     short = BertSentenceEncoder(model.encoder, small.preprocessor(sequence_length=8))
-    with warning_names("cut", "8 tokens", "1"):
+    with warning_names("texts truncated", "8 tokens", "1"):
         vectors = short.encode(["film " * 7, "film " * 6])
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
     vectors, cut = model.encode_counted(["film " * 100, "good", "film " * 23])

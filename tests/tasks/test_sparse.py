@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert import BertMaskedLM, BertSentenceEncoder, BertSparseEncoder
 from keras_bert.formats import Preset, sparse_encoder
-from keras_bert.tasks.table import load_task, task_of
+from keras_bert.tasks.registry import load_task, task_of
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -138,12 +138,12 @@ def test_sparse_encoder_on_a_real_model(shared_data, tmp_path):
     texts = ["The film was very good!", "", "Who painted the Mona Lisa, and where does it hang?", "rain " * 600]
     theirs.save_pretrained(str(tmp_path / "theirs"))
     assert task_of(tmp_path / "theirs") is BertSparseEncoder
-    with warning_names("texts cut"):
+    with warning_names("texts truncated"):
         close(library, theirs, load_task(tmp_path / "theirs"), texts)
     ours = BertSparseEncoder.from_preset(shared_data / "bert-tiny-mlm")
     assert {"good", "film", "movie"} < set(ours.encode(texts[0], top_k=5))
     ours.save_preset(tmp_path / "ours")
-    with warning_names("texts cut"):
+    with warning_names("texts truncated"):
         close(library, library.SparseEncoder(str(tmp_path / "ours"), device="cpu"), ours, texts)
 
 

@@ -84,12 +84,12 @@ def test_bilou_labels_are_measured_and_joined_as_entities(untraced):
 
 def test_what_is_cut_is_warned_of(untraced):
     model = new(text={"sequence_length": 6})  # room for four tokens
-    with warning_names("words", "cut off", "3"):
+    with warning_names("truncated words", "3"):
         answers = model.tag([SENTENCES[1], ["xylo", "film"], ["the"]])
     assert labels_of(answers)[0][4:] == [None, None]
     assert None not in labels_of(answers)[0][:4]
     assert answers[1][1] == {"word": "film", "label": None, "probability": None}  # x ##y ##l ##o
-    with warning_names("cut off"):
+    with warning_names("truncated words"):
         assert all(each["end"] <= 17 for each in model.entities(["the film plot the film film film"])[0])
 
 
@@ -196,7 +196,7 @@ def test_in_windows_each_word_counts_once():
     (lambda model: model.tag("film"), TypeError, ("str", "list of words")),
     (lambda model: model.tag([["a"], ["b", 5]]), TypeError, ("sentence 1",)),
     (lambda model: model.examples(SENTENCES, [*TAGS[:4], []]), ValueError, ("sentence 4", "5 words", "0 labels")),
-    (lambda model: model.examples(SENTENCES, TAGS[1:]), ValueError, ("5 sentences", "labels of 4")),
+    (lambda model: model.examples(SENTENCES, TAGS[1:]), ValueError, ("5 sentences", "labels for 4")),
     (lambda model: model.examples([["a"]], [["B-Y"]]), ValueError, ("sentence 0", "'B-Y'", "labels", "O")),
     (lambda model: model.examples([["a"]], [[3]]), ValueError, ("sentence 0", "3", "labels")),
     (lambda model: model.examples([["a"]], [[-1]]), ValueError, ("-1", "labels")),

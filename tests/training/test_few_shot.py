@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.recipe import FEW_EXAMPLES, FineTuningRecipe
-from keras_bert.tasks.few_shot import batches_of_pairs, pair_losses, texts_of_class
+from keras_bert.tasks.few_shot import batches_of_pairs, pair_losses, texts_per_class
 from keras_bert.training import fine_tune, fine_tune_files, report
 
 from ..support import small
@@ -188,12 +188,12 @@ def test_a_directory_keeps_the_pooling(learned, tmp_path):
 def test_few_examples_of_a_new_head_are_learned_by_pairs_and_the_run_says_so(learned):
     model, few = pooled(), examples(8)
     model.head.logits.bias.assign(np.zeros(2))  # as that of a new head
-    assert texts_of_class(model, *few) == 4
+    assert texts_per_class(model, *few) == 4
     before_training = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: 1 / 0)
-    with warning_names("few examples", "few_shot=False", 4), pytest.raises(ZeroDivisionError):
+    with warning_names("texts per class", "few_shot=False", 4), pytest.raises(ZeroDivisionError):
         fine_tune(model, few, learning_rate=1e-3, batch_size=8, progress=False, callbacks=[before_training])
-    assert texts_of_class(learned[0], *few) is None  # its head is trained
-    assert texts_of_class(several(), *tagged()) is None
+    assert texts_per_class(learned[0], *few) is None  # its head is trained
+    assert texts_per_class(several(), *tagged()) is None
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_the_command_learns_by_pairs_and_says_so(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\n" + rows)
     options = ["--train", tmp_path / "train.csv", "--output", tmp_path / "model", "--preset", tmp_path / "preset"]
     result = invoke("finetune", "classify", *options)
-    assert_names(result.stderr, "few examples", 4, "few_shot")
+    assert_names(result.stderr, "texts per class", 4, "few_shot")
     config = json.loads((tmp_path / "model/config.json").read_text())
     assert config["classifier_pooling"] == "unit_mean"
     written = (tmp_path / "model/report.md").read_text()

@@ -119,7 +119,7 @@ def tagged(**recipe):
 
 
 def test_accumulated_batches_train_as_the_large_batch_and_the_last_ones_count_too():
-    """Of one or two sentences, which hold different numbers of words; no window is full at the end of an epoch."""
+    """Of one or two sentences, which hold different numbers of words; no update is full at the end of an epoch."""
     weights, losses, updates = tagged()
     assert updates == SETTINGS["epochs"]
     accumulated, same, count = tagged(batch_size=2, accumulate=4)  # three batches an epoch
@@ -261,7 +261,7 @@ DEFAULT = {"epochs": None, "batch_size": None}
         (
             24,
             {"batch_size": None, "batch_tokens": 4000, "epochs": 2},
-            ("updates in all: 2", "epochs, now 2", "batch_tokens, now 4,000"),
+            ("only 2 updates", "epochs, now 2", "batch_tokens, now 4,000"),
         ),
         (800, DEFAULT, None),
         (72, DEFAULT, (60, "epochs, now 20", "batch_size, now 32")),

@@ -60,8 +60,8 @@ def test_a_scale_multiplies_the_steps_of_a_weight_and_not_its_decay(kind, scale)
     scale = np.arange(1.0, 5.0) if isinstance(scale, str) else scale
     want = by_hand(weights, gradients, rate=lambda step: 0.01, lamb=kind is LAMB)
     variables = [keras.Variable(weight * scale, dtype="float32") for weight in weights]
-    optimizer = kind(0.01, scales={variable.path: scale for variable in variables})
-    assert kind.from_config(optimizer.get_config()).scales == optimizer.scales
+    optimizer = kind(0.01, learning_rate_factors={variable.path: scale for variable in variables})
+    assert kind.from_config(optimizer.get_config()).learning_rate_factors == optimizer.learning_rate_factors
     for each in gradients:
         optimizer.apply([keras.ops.convert_to_tensor(gradient / scale, "float32") for gradient in each], variables)
     for variable, expected in zip(variables, want, strict=True):

@@ -189,7 +189,7 @@ def test_accumulated_batches_train_as_the_large_batch(tmp_path, corpus, pairs, u
 
 
 @pytest.mark.slow
-def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_a_window(tmp_path, records, untraced):
+def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_an_update(tmp_path, records, untraced):
     """Of 5 and 4 steps, 3 an update: after 3, 5, 8 and 9."""
     then = Phase(records / "train", 4, batch_size=8)
     settings = {"steps": 5, "measure_every": 2, "accumulate": 3, "then": then}

@@ -158,9 +158,9 @@ def test_bad_arguments_are_refused_before_any_work(tmp_path, table, task, settin
     assert keras.config.dtype_policy() == policy
 
 
-def test_each_task_of_the_table_is_a_command():
+def test_each_task_of_the_registry_is_a_command():
     from keras_bert.cli import main
-    from keras_bert.tasks.table import FROM_FILES
+    from keras_bert.tasks.registry import FROM_FILES
 
     assert sorted(main.commands["finetune"].commands) == sorted(FROM_FILES)
 

@@ -15,7 +15,7 @@ import pytest
 
 from keras_bert import BertPreprocessor
 from keras_bert.visualize import AttentionView, attention
-from keras_bert.visualize.attention_weights import Weights, clearest_head, compute_weights
+from keras_bert.visualize.attention_weights import AttentionWeights, clearest_head, compute_weights
 from keras_bert.visualize.page import page
 
 from ..support import small
@@ -168,7 +168,7 @@ def test_every_part_is_in_the_page(weights):
 @pytest.mark.slow
 def test_size_of_bert_base():
     vectors = np.zeros((2, 12, 12, 128, 64), np.float32)
-    weights = Weights(("a", "b"), ["a"] * 128, 64, np.full((12, 12, 128, 128), 1 / 128, np.float32), *vectors)
+    weights = AttentionWeights(("a", "b"), ["a"] * 128, 64, np.full((12, 12, 128, 128), 1 / 128, np.float32), *vectors)
     assert len(page(weights, 0, 0)) < 12.8e6
 
 
@@ -186,7 +186,7 @@ def test_save(weights, tmp_path):
 
 def test_a_page_opens_on_the_clearest_head(weights, tmp_path):
     """Of the large weights, two of head 3 are between different words, one of heads 1, 2, 4, 5, and none of head 0."""
-    weights.scores[1, 4, 1, 3] = 0.3
+    weights.weights[1, 4, 1, 3] = 0.3
     path = tmp_path / "attention.html"
     for chosen, shown in (
         ({}, (0, 3)),
@@ -197,19 +197,19 @@ def test_a_page_opens_on_the_clearest_head(weights, tmp_path):
         AttentionView(weights).save(path, **chosen, overwrite=True)
         data, *_ = read(path.read_text(encoding="utf-8"))
         assert (data["layer"], data["head"]) == shown
-    nothing = weights._replace(tokens=["[CLS]", "[SEP]"], scores=np.full((2, 2, 2, 2), 0.5))
+    nothing = weights._replace(tokens=["[CLS]", "[SEP]"], weights=np.full((2, 2, 2, 2), 0.5))
     assert clearest_head(nothing) == (0, 0)
 
 
 def test_the_clearest_head_does_not_attend_to_the_token_before():
     """Head 0 attends to the token before, 1 to that after, 2 to itself, 3 to [CLS]; of head 4, one word to another."""
     tokens = ["[CLS]", "the", "cat", "sat", "down", "[SEP]"]
-    scores = np.stack([np.eye(6, k=-1), np.eye(6, k=1), np.eye(6), np.zeros((6, 6)), np.eye(6, k=-1)])[None]
-    scores[0, 3, :, 0] = 1
-    scores[0, 4, 4] = [0, 0, 0.6, 0.4, 0, 0]  # "down" attends to "cat"
-    whole = Weights(("the cat sat down",), tokens, None, scores, *np.zeros((2, 1, 5, 6, 2)))
+    weights = np.stack([np.eye(6, k=-1), np.eye(6, k=1), np.eye(6), np.zeros((6, 6)), np.eye(6, k=-1)])[None]
+    weights[0, 3, :, 0] = 1
+    weights[0, 4, 4] = [0, 0, 0.6, 0.4, 0, 0]  # "down" attends to "cat"
+    whole = AttentionWeights(("the cat sat down",), tokens, None, weights, *np.zeros((2, 1, 5, 6, 2)))
     assert clearest_head(whole) == (0, 4)
-    two = whole._replace(tokens=["[CLS]", "the", "cat", "[SEP]"], scores=scores[:, :, :4, :4])
+    two = whole._replace(tokens=["[CLS]", "the", "cat", "[SEP]"], weights=weights[:, :, :4, :4])
     assert clearest_head(two) == (0, 0)  # two words are neighbours: there is nothing else
 
 
@@ -261,15 +261,15 @@ def test_a_page_says_what_scores_are_made_of(changes):
     scores = np.einsum("lhqd,lhkd->lhqk", found.queries, found.keys) / np.sqrt(found.queries.shape[-1])
     scores += 0 if found.added is None else found.added
     places = np.arange(len(found.tokens))
-    for layer, reach in zip(scores, found.reaches, strict=True):
-        if reach is not None:
-            layer[:, np.abs(places[:, None] - places) > reach] = -np.inf
+    for layer, half_window in zip(scores, found.half_windows, strict=True):
+        if half_window is not None:
+            layer[:, np.abs(places[:, None] - places) > half_window] = -np.inf
     shares = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
-    np.testing.assert_allclose(found.scores, shares, rtol=0, atol=1e-5)
-    assert found.reaches == ((None, 2) if changes is LOCAL else (None, None))
+    np.testing.assert_allclose(found.weights, shares, rtol=0, atol=1e-5)
+    assert found.half_windows == ((None, 2) if changes is LOCAL else (None, None))
     has_added = changes not in ({}, LOCAL)
     assert (found.added is not None) == has_added
     content = page(found, 0, 0)
-    assert f'"reaches": [null, {2 if changes is LOCAL else "null"}' in content
+    assert f'"halfWindows": [null, {2 if changes is LOCAL else "null"}' in content
     assert f'"hasAdded": {str(has_added).lower()}' in content
     assert ('id="added-1"' in content) == has_added

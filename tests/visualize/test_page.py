@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_bert.visualize.attention_weights import Weights
+from keras_bert.visualize.attention_weights import AttentionWeights
 from keras_bert.visualize.view import AttentionView
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing]
@@ -284,9 +284,9 @@ def pair():
     size = 24
     queries, keys = np.random.default_rng(0).normal(size=(2, 3, 2, size, 64)).astype(np.float32)
     queries *= 3
-    scores = np.exp(queries @ keys.swapaxes(-1, -2) / 8)
-    scores /= scores.sum(-1, keepdims=True)
-    return Weights(("a", "b"), [f"t{i}" for i in range(size)], 10, scores, queries, keys)
+    weights = np.exp(queries @ keys.swapaxes(-1, -2) / 8)
+    weights /= weights.sum(-1, keepdims=True)
+    return AttentionWeights(("a", "b"), [f"t{i}" for i in range(size)], 10, weights, queries, keys)
 
 
 @pytest.fixture
@@ -305,13 +305,13 @@ def query(page, token):
 def test_softmax_of_the_products_is_the_weights(neurons, pair, token):
     neurons.locator("#queries button").nth(token).click()
     query(neurons, f"t{token}")
-    np.testing.assert_allclose(numbers_of(neurons, "shares"), pair.scores[2, 1, token], rtol=0, atol=2e-3)
+    np.testing.assert_allclose(numbers_of(neurons, "shares"), pair.weights[2, 1, token], rtol=0, atol=2e-3)
     dots = pair.keys[2, 1] @ pair.queries[2, 1, token] / 8
     np.testing.assert_allclose(numbers_of(neurons, "dots"), dots, rtol=0, atol=0.01)
     named = neurons.locator("#readout").text_content().removeprefix(f"t{token} attends to ").split(", ")[0].split()
     best = np.argmax(dots)
     assert named[0] == f"t{best}"
-    assert float(named[1]) == pytest.approx(pair.scores[2, 1, token, best], abs=2e-3)
+    assert float(named[1]) == pytest.approx(pair.weights[2, 1, token, best], abs=2e-3)
 
 
 def test_cells_are_the_products(neurons, pair):
@@ -372,7 +372,7 @@ def test_neurons_of_segments(neurons, pair):
     neurons.wait_for_function("() => document.querySelector('#shares li').textContent === ''")
     shown = neurons.locator("#shares li").all_text_contents()
     assert shown[:10] == [""] * 10
-    np.testing.assert_allclose([float(text) for text in shown[10:]], pair.scores[2, 1, 0, 10:], rtol=0, atol=2e-3)
+    np.testing.assert_allclose([float(text) for text in shown[10:]], pair.weights[2, 1, 0, 10:], rtol=0, atol=2e-3)
     neurons.locator("#k").hover(position={"x": 3, "y": 3})
     says(neurons, "t0 → t0: not of the chosen segments")
 

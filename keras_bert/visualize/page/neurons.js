@@ -27,7 +27,8 @@ function fitNeurons() {
 }
 
 /** Whether a token attends to another one in a layer. */
-const reaches = (layer, from, to) => page.reaches[layer] === null || Math.abs(from - to) <= page.reaches[layer];
+const reaches = (layer, from, to) =>
+  page.halfWindows[layer] === null || Math.abs(from - to) <= page.halfWindows[layer];
 
 /** The vectors of a head, a query's products with all keys, their scaled sums, what is added, and the softmax. */
 function computeNeurons(layer, head, query) {

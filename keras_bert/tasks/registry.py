@@ -1,4 +1,4 @@
-"""The tables of tasks: which class loads a preset, by its head; and how each task is trained on files."""
+"""Maps heads of presets to task classes, and names of tasks to readers of training files."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
 def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
     """Loads the fine-tuned model of a preset; or, if the preset was only pre-trained, its next-sentence prediction.
 
+    Sentence encoders are refused.
+
     Args:
         handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
         **arguments: arguments of the model's `from_preset`.
@@ -71,7 +73,8 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
         if task not in _fine_tuned_tasks():
             if not tasks.BertNextSentence.is_in(preset):
                 raise ValueError(
-                    f"{preset.handle} has no head for classes, labels of words or answers; fine-tune a model first"
+                    f"{preset.handle} is not a fine-tuned classifier, tagger or question answerer; fine-tune a model "
+                    "first"
                 )
             task = tasks.BertNextSentence
         return task.from_preset(preset, **arguments)
@@ -128,7 +131,7 @@ def check_examples(
     text_column: str,
     text_pair_column: str | None,
     label_column: str | None,
-    **rows: Any,
+    **reader_options: Any,
 ) -> None:
     """Checks that a file exists. If the preset labels texts, also checks that the file has the columns to read.
 
@@ -137,7 +140,7 @@ def check_examples(
     Args:
         handle: as for `load_task`.
         path, text_column, text_pair_column, label_column: as for `read_examples`.
-        **rows: `header`, `format` and `delimiter`, see `data.read_table`.
+        **reader_options: `header`, `format` and `delimiter`, see `data.read_table`.
 
     Raises:
         OSError, ValueError: as `read_examples`.
@@ -146,7 +149,7 @@ def check_examples(
     with Preset.open(handle) as preset:
         columns = columns_of_texts(preset, text_column, text_pair_column)
         if columns and "sequence" in preset.checkpoint.heads and not Path(path).is_dir():
-            texts.check_columns(path, [*columns, label_column or _LABEL], **rows)
+            texts.check_columns(path, [*columns, label_column or _LABEL], **reader_options)
 
 
 Scores: TypeAlias = "str | int | Sequence[str | int] | None"  # one column, several, or none
@@ -230,7 +233,7 @@ def other_columns(
         **table: `format`, `header` and `delimiter`, see `data.read_table`.
 
     Returns:
-        A dict for each example, by column; empty dicts if the file is no table.
+        A dict for each example, by column; empty dicts if the file is not a table.
 
     Raises:
         OSError, ValueError: the file cannot be read, or a cell cannot be written.
@@ -274,12 +277,12 @@ class FromFiles:
         """Reads the examples in a file to measure with."""
         return self.read(path)
 
-    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         """Loads the model of a preset to train on these examples, and returns it with arguments for `fine_tune`."""
         raise NotImplementedError
 
-    def texts_of_class(self, preset: str | Path, examples: Examples) -> float | None:
-        """Computes the mean number of texts of a class; None if `few_shot` does not fit the task or the preset."""
+    def texts_per_class(self, preset: str | Path, examples: Examples) -> float | None:
+        """Computes the mean number of texts per class; None if `few_shot` does not fit the task or the preset."""
         return None
 
     def for_few_shot(self, preset: str | Path) -> FromFiles:
@@ -300,7 +303,7 @@ class FromTable(FromFiles):
     delimiter: str | None = None
 
     @property
-    def rows(self) -> Arguments:
+    def reader_options(self) -> Arguments:
         """The arguments of the readers of tables."""
         return {name: getattr(self, name) for name in ("header", "format", "delimiter", "skip_bad")}
 
@@ -317,7 +320,7 @@ class FromTable(FromFiles):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(FromTable):
+class ClassifyFiles(FromTable):
     """Training on texts or pairs, and their classes; see `data.read_table` and `BertClassifier`.
 
     Attributes:
@@ -343,21 +346,22 @@ class Classify(FromTable):
 
     def read(self, path: str | Path) -> data.TextExamples:
         names = ("text_column", "text_pair_column", "label_column", "problem_type")
-        return read_examples(data.TextExamples, path, **{name: getattr(self, name) for name in names}, **self.rows)
+        columns = {name: getattr(self, name) for name in names}
+        return read_examples(data.TextExamples, path, **columns, **self.reader_options)
 
-    def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, Arguments]:
         settings = {"problem_type": self.problem_type, "pairs": examples.pairs is not None}
         settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length, "pooling": self.pooling}
         return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
-    def texts_of_class(self, preset: str | Path, examples: data.TextExamples) -> float | None:
+    def texts_per_class(self, preset: str | Path, examples: data.TextExamples) -> float | None:
         if self.problem_type == "regression" or examples.pairs is not None:
             return None
         with Preset.open(preset) as opened:
             has_head = tasks.BertClassifier.is_in(opened)
         return None if has_head else sum(examples.label_counts.values()) / len(examples.label_names)
 
-    def for_few_shot(self, preset: str | Path) -> Classify:
+    def for_few_shot(self, preset: str | Path) -> ClassifyFiles:
         """Chooses the pooling of the preset's vectors of texts, which the encoder has learned."""
         with Preset.open(preset) as opened:
             try:
@@ -370,7 +374,7 @@ class Classify(FromTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tag(FromFiles):
+class TagFiles(FromFiles):
     """Training on words and their labels; see `data.read_conll` and `BertTokenClassifier`."""
 
     label_column: int = -1
@@ -380,7 +384,7 @@ class Tag(FromFiles):
     def read(self, path: str | Path) -> data.WordExamples:
         return read_examples(data.WordExamples, path, skip_bad=self.skip_bad, label_column=self.label_column)
 
-    def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, Arguments]:
         settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
         if self.crf:
             settings["crf"] = scheme_of(examples.label_names, examples.labels or ()) or True
@@ -388,13 +392,13 @@ class Tag(FromFiles):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer(FromFiles):
+class AnswerFiles(FromFiles):
     """Training on questions, contexts and answers; see `data.read_squad` and `BertQuestionAnswerer`."""
 
     def read(self, path: str | Path) -> data.QuestionExamples:
         return read_examples(data.QuestionExamples, path, skip_bad=self.skip_bad)
 
-    def start(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, Arguments]:
         return tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=self.sequence_length), {}
 
 
@@ -404,7 +408,7 @@ def _check_loss(name: str | None, losses: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rank(FromTable):
+class RankFiles(FromTable):
     """Training on pairs of a query and a text, with label 1 (an answer) or 0; or on lists. See `BertReranker`.
 
     A row is a list if it has negatives: a query, a text that answers it, and the negatives.
@@ -428,14 +432,19 @@ class Rank(FromTable):
         passages, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if passages == 1:
             if scores or self.loss not in (None, "binary_cross_entropy"):
-                option = "score_column" if scores else f"loss {self.loss}"
-                raise ValueError(f"{option} is for lists; name the other texts of a row with negative_column")
+                option = "score_columns (--score-column)" if scores else f"loss {self.loss}"
+                raise ValueError(
+                    f"{option} is for lists; name the other texts of a row with negative_columns (--negative-column)"
+                )
         elif self.label_column is not None:
-            raise ValueError("label_column is for pairs; the labels of lists are in score_column, one for each text")
+            raise ValueError(
+                "label_column is for pairs; the labels of lists are in score_columns (--score-column), one for each "
+                "text"
+            )
         elif scores and scores not in (passages, passages - 1):
             raise ValueError(
-                f"there are {scores} columns of scores for {passages} texts: that of text_pair_column, and each "
-                "negative_column"
+                f"there are {scores} columns of scores for {passages} texts: that of text_pair_column, and those of "
+                "negative_columns (--negative-column)"
             )
 
     @property
@@ -449,13 +458,13 @@ class Rank(FromTable):
         texts = [self.text_column, self.text_pair_column, *self.negative_columns]
         if self.negative_columns:
             return data.read_columns(
-                path, text_columns=texts, score_column=_score_argument(self.score_columns), **self.rows
+                path, text_columns=texts, score_column=_score_argument(self.score_columns), **self.reader_options
             )
         columns = {"text_column": self.text_column, "text_pair_column": self.text_pair_column}
         columns |= {"label_column": self.label_column, "problem_type": "regression"}
-        return read_examples(data.TextExamples, path, **columns, **self.rows)
+        return read_examples(data.TextExamples, path, **columns, **self.reader_options)
 
-    def start(
+    def load_model(
         self, preset: str | Path, examples: data.TextExamples | data.ColumnExamples
     ) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks.ranking_losses import LOSSES
@@ -465,7 +474,7 @@ class Rank(FromTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embed(FromTable):
+class EmbedFiles(FromTable):
     """Training on queries and their positives, maybe with negatives or scores; see `BertSentenceEncoder`.
 
     Attributes:
@@ -492,8 +501,8 @@ class Embed(FromTable):
         texts, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if scores > 1 and scores != texts:
             raise ValueError(
-                f"there are {scores} columns of scores for {texts} texts: that of positive_column, and each "
-                "negative_column"
+                f"there are {scores} columns of scores for {texts} texts: that of positive_column, and those of "
+                "negative_columns (--negative-column)"
             )
 
     @property
@@ -511,19 +520,19 @@ class Embed(FromTable):
         if not self.negative_columns or self._has_negatives(path):
             return self.read(path)
         missing = " and no ".join(repr(str(name)) for name in self.negative_columns)
-        warnings.warn(f"{path} has no {missing}: it measures pairs", stacklevel=3)
+        warnings.warn(f"{path} has no {missing}: it is evaluated as pairs", stacklevel=3)
         return self._read(path, (), self.score_columns[0] if self.score_columns else None)
 
     def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Scores) -> data.ColumnExamples:
         texts = [self.query_column, self.positive_column, *negatives]
-        return data.read_columns(path, text_columns=texts, score_column=scores, **self.rows)
+        return data.read_columns(path, text_columns=texts, score_column=scores, **self.reader_options)
 
     def _has_negatives(self, path: str | Path) -> bool:
         rows = read_rows(path, self.format, self.header, self.delimiter)
         numbers = () if rows.names and rows.unit == "row" else map(str, range(1, rows.width + 1))
         return not {*map(str, self.negative_columns)}.isdisjoint([*(rows.names or []), *numbers])
 
-    def start(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks import sentence_losses
 
         prompts = (self.query_prompt, self.positive_prompt)
@@ -543,11 +552,11 @@ def _score_argument(columns: Sequence[str | int]) -> Scores:
 
 
 FROM_FILES: dict[str, type[FromFiles]] = {
-    "classify": Classify,
-    "tag": Tag,
-    "answer": Answer,
-    "rank": Rank,
-    "embed": Embed,
+    "classify": ClassifyFiles,
+    "tag": TagFiles,
+    "answer": AnswerFiles,
+    "rank": RankFiles,
+    "embed": EmbedFiles,
 }
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_bert.choices import OBJECTIVES
 
 
-class MaskedExamples(NamedTuple):
+class PretrainingExamples(NamedTuple):
     """The result of `make_examples`."""
 
     segments: tuple[tf.RaggedTensor, ...]  # one or two int32 [examples, (tokens)], without special tokens
@@ -27,7 +27,7 @@ def make_examples(
     objective: str = "next_sentence",
     seed: int | list[int] = 0,
     shorter: float = 0.1,
-) -> MaskedExamples:
+) -> PretrainingExamples:
     """Fills sequences with the sentences of documents, and shuffles the sequences.
 
     Args:
@@ -59,8 +59,8 @@ def make_examples(
     if objective == "next_sentence" and len(documents) == 1:
         raise ValueError("there is only one document, but next_sentence needs several; add documents")
     if objective == "sentences":
-        sentence_spans = np.array([span for ends in documents for span in _group_whole_sentences(ends, room)], np.int64)
-        spans, labels, cut = sentence_spans.reshape(-1, 1, 2), None, 0
+        sentence_spans = [span for borders in documents for span in _group_whole_sentences(borders, room)]
+        spans, labels, cut = np.array(sentence_spans, np.int64).reshape(-1, 1, 2), None, 0
     else:
         make_rows = _make_next_sentence_rows if objective == "next_sentence" else _make_sentence_order_rows
         rows = [row for i in range(len(documents)) for row in make_rows(documents, i, room, shorter, generator)]
@@ -71,7 +71,7 @@ def make_examples(
             cut = len(tokens.values) - int(np.sum(spans[:, :, 1] - spans[:, :, 0]))
     order = generator.permutation(len(spans))
     segments = tuple(_gather_ranges(tokens.values, *each) for each in spans[order].transpose(1, 2, 0))
-    return MaskedExamples(segments, None if labels is None else labels[order], cut)
+    return PretrainingExamples(segments, None if labels is None else labels[order], cut)
 
 
 def _find_sentence_borders(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
@@ -92,17 +92,17 @@ def _find_sentence_borders(tokens: tf.RaggedTensor, document_lengths: np.ndarray
     return documents
 
 
-def _group_whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
+def _group_whole_sentences(borders: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
     i = 0
-    while i < len(ends) - 1:
-        j = int(np.searchsorted(ends, ends[i] + room, side="right")) - 1
-        yield ends[i], ends[j]
+    while i < len(borders) - 1:
+        j = int(np.searchsorted(borders, borders[i] + room, side="right")) - 1
+        yield borders[i], borders[j]
         i = j
 
 
-def _find_chunk_end(ends: np.ndarray, i: int, target: int) -> int:
+def _find_chunk_end(borders: np.ndarray, i: int, target: int) -> int:
     """Finds the end of a chunk: it begins with sentence `i`, and has at least `target` tokens or all that are left."""
-    return min(int(np.searchsorted(ends, ends[i] + target)), len(ends) - 1)
+    return min(int(np.searchsorted(borders, borders[i] + target)), len(borders) - 1)
 
 
 def _draw_target_length(room: int, shorter: float, generator: np.random.Generator) -> int:
@@ -113,20 +113,20 @@ def _make_next_sentence_rows(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
     """Yields rows `(start, end, second start, second end, label)` of one document, as Google's code makes them."""
-    ends, i = documents[number], 0
-    while i < len(ends) - 1:
+    borders, i = documents[number], 0
+    while i < len(borders) - 1:
         target = _draw_target_length(room, shorter, generator)
-        last = _find_chunk_end(ends, i, target)
+        last = _find_chunk_end(borders, i, target)
         middle = i + 1 if last - i < 2 else i + int(generator.integers(1, last - i))
         if last - i > 1 and generator.random() < 0.5:
-            yield ends[i], ends[middle], ends[middle], ends[last], 0
+            yield borders[i], borders[middle], borders[middle], borders[last], 0
             i = last
         else:
             other = (number + int(generator.integers(1, len(documents)))) % len(documents)
-            other_ends = documents[other]
-            start = int(generator.integers(len(other_ends) - 1))
-            stop = _find_chunk_end(other_ends, start, max(target - int(ends[middle] - ends[i]), 1))
-            yield ends[i], ends[middle], other_ends[start], other_ends[stop], 1
+            other_borders = documents[other]
+            start = int(generator.integers(len(other_borders) - 1))
+            stop = _find_chunk_end(other_borders, start, max(target - int(borders[middle] - borders[i]), 1))
+            yield borders[i], borders[middle], other_borders[start], other_borders[stop], 1
             i = middle  # the next chunk begins with the unused sentences
 
 
@@ -134,13 +134,13 @@ def _make_sentence_order_rows(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
     """Yields rows as `_make_next_sentence_rows` does. A chunk of one sentence is split inside the sentence."""
-    ends, i = documents[number], 0
-    while i < len(ends) - 1:
-        last = _find_chunk_end(ends, i, _draw_target_length(room, shorter, generator))
-        inside = np.arange(ends[i] + 1, ends[last]) if last - i < 2 else ends[i + 1 : last]
+    borders, i = documents[number], 0
+    while i < len(borders) - 1:
+        last = _find_chunk_end(borders, i, _draw_target_length(room, shorter, generator))
+        inside = np.arange(borders[i] + 1, borders[last]) if last - i < 2 else borders[i + 1 : last]
         if len(inside):  # not for a single token
             middle = generator.choice(inside)
-            segments = (ends[i], middle, middle, ends[last])
+            segments = (borders[i], middle, middle, borders[last])
             yield (*segments, 0) if generator.random() < 0.5 else (*segments[2:], *segments[:2], 1)
         i = last
 
@@ -208,7 +208,7 @@ def join_rows(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) 
 
     Returns:
         int32 `[sequences, seq_length]` each: `input_word_ids`, `input_mask`, `input_type_ids`, and
-        `input_document_ids`, the number of each token's text, from 1; 0 at padding.
+        `input_document_ids`, the index of the text that each token belongs to, from 1; 0 at padding.
 
     Example:
         >>> from keras_bert import BertPreprocessor

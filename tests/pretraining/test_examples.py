@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining.masked_examples import OBJECTIVES, group_into_sequences, join_rows, make_examples
+from keras_bert.pretraining.examples import OBJECTIVES, group_into_sequences, join_rows, make_examples
 
 ROOM = 40
 
