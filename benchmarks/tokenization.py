@@ -241,13 +241,13 @@ def compare(
         row = next((i for i, reference in enumerate(ids[REFERENCE]) if ids[name][i] != reference), None)
         if row is not None:
             around = _around_difference(ids[REFERENCE][row], ids[name][row], ours.vocabulary)
-            notes.append(f"{title}: {name} differs first in: {around}")
+            notes.append(f"- {title}, {name}: the first difference is {around}")
 
 
 def _around_difference(ours: list[int], theirs: list[int], tokens: list[str]) -> str:
     at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
     show = lambda ids: " ".join(tokens[i] for i in ids[max(0, at - 2) : at + 6])  # noqa: E731
-    return f"ours `{show(ours)}`, theirs `{show(theirs)}`"
+    return f"`{show(theirs)}` in place of `{show(ours)}`"
 
 
 if __name__ == "__main__":
