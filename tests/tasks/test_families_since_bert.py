@@ -155,11 +155,11 @@ def test_heads_of_known_families_may_be_left_out_and_follow_the_family():
 
 
 @pytest.mark.parametrize(("changes", "heads", "field"), [
-    ({"family": "roberta", "sequence_activation": "relu"}, ["sequence"], ("sequence_activation='tanh'", "'relu'")),
-    ({"sequence_activation": "relu"}, ["sequence"], ("sequence_activation=None", "'relu'")),
-    ({"head_norm": True}, ["tokens"], ("head_norm=False", True)),
-    ({"masked_lm_activation": "relu"}, ["masked_lm"], ("masked_lm_activation=None", "'relu'")),
-    ({"own_decoder": True}, ["masked_lm"], ("own_decoder=False", True)),
+    ({"family": "roberta", "sequence_activation": "relu"}, ["sequence"], ("sequence_activation='relu'", "'tanh'")),
+    ({"sequence_activation": "relu"}, ["sequence"], ("sequence_activation='relu'", None)),
+    ({"head_norm": True}, ["tokens"], ("head_norm=True", False)),
+    ({"masked_lm_activation": "relu"}, ["masked_lm"], ("masked_lm_activation='relu'", None)),
+    ({"own_decoder": True}, ["masked_lm"], ("own_decoder=True", False)),
 ])  # fmt: skip
 def test_a_head_that_files_of_the_family_cannot_have_is_refused_before_training(changes, heads, field):
     config = BertConfig.tiny(**changes)

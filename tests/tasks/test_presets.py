@@ -218,7 +218,7 @@ def test_trained_parts_that_a_model_leaves_out_and_heads_that_it_lacks_are_named
             expected.append((f"trained {part}", "not use", task.__name__))
         needs_no_head = labels or task is BertSentenceEncoder or owner is task or (name, task) in MISFITS
         if not needs_no_head and name != "masks":
-            expected.append(("no head", task.__name__, "new", "random"))
+            expected.append(("no head", task.__name__, "new", "randomly"))
         assert len(warned) == len(expected), (name, warned)
         for message, words in zip(warned, expected, strict=True):
             assert_names(message, *words)
@@ -241,7 +241,7 @@ def test_a_new_head_of_a_pre_trained_model_warns_with_its_first_answer_if_it_was
     assert warned == []
     with pytest.warns(UntrainedWarning) as warned:
         ask(model)
-    assert_names(str(warned[0].message), "new", "random", "trained")
+    assert_names(str(warned[0].message), "new", "randomly", "trained")
     assert warned[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", UntrainedWarning)
