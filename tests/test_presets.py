@@ -38,8 +38,8 @@ def test_a_preset_whose_package_is_missing_says_how_to_get_it(monkeypatch):
         ("hf://a/b/c", ["hf://org/name"]),
         *((handle, ["hf://org/name", "letters"]) for handle in ("hf://../etc", "hf://a/..", "hf:///a", "hf://.a/b")),
         *((handle, ["hf://org/name", "letters"]) for handle in ("hf://a/b/../c", "hf://a/b--c")),  # none is a path
-        *((handle, ["no preset", "hf://org/name"]) for handle in ("", None, 3, b"all-MiniLM-L6-v2")),  # nor is ""
-        ("x" * 5000, ["no directory", "File name too long"]),
+        *((handle, ["not a preset", "hf://org/name"]) for handle in ("", None, 3, b"all-MiniLM-L6-v2")),  # nor is ""
+        ("x" * 5000, ["not a directory", "File name too long"]),
     ],
 )
 def test_a_handle_of_no_preset_is_refused(handle, words):
