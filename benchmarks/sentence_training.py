@@ -324,7 +324,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     arguments = parse(parser, pairs=16, seeds=1, rounds=1, texts=400)
     need(arguments.data)
-    warnings.simplefilter("ignore")  # how many texts are cut
+    warnings.simplefilter("ignore")  # how many texts are truncated
     heading(PEERS)
     {"train": train, "shorter": shorter, "rerank": rerank, "index": index}[arguments.what](arguments)
 

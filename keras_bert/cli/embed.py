@@ -67,4 +67,5 @@ def embed(
     with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
         options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
-    click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")
+    rows, count, truncated = (f"{counts[name]:,}" for name in ("rows", "files", "truncated"))
+    click.echo(f"{output}: {rows} rows in {count} files, {truncated} texts truncated")

@@ -66,4 +66,5 @@ def index(
         end_the_command(message=resumable(f"the index in {output}", f"remove {output}")),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens, skip_bad=skip_bad)
-    click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")
+    texts, encoded, truncated = (f"{counts[name]:,}" for name in ("texts", "encoded", "truncated"))
+    click.echo(f"{output}: {texts} texts, {encoded} encoded now, {truncated} of them truncated")

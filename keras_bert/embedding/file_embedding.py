@@ -109,7 +109,7 @@ def embed_files(
         skip_bad: leave out rows without a text, with a warning that counts them, instead of raising.
 
     Returns:
-        Counts: `files`, `rows`, and `cut`, the texts that were cut to the model's maximum length.
+        Counts: `files`, `rows`, and `truncated`, the texts that exceed the model's maximum length.
 
     Raises:
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
@@ -126,7 +126,7 @@ def embed_files(
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "pets.jsonl").write_text('{"id": 7, "text": "a cat"}\\n{"id": 8, "text": "a kitten"}\\n')
         >>> embed_files([folder / "pets.jsonl"], folder / "vectors", "all-MiniLM-L6-v2")
-        {'files': 1, 'rows': 2, 'cut': 0}
+        {'files': 1, 'rows': 2, 'truncated': 0}
         >>> row = json.loads((folder / "vectors" / "pets.jsonl").read_text().splitlines()[1])
         >>> row["id"], row["text"], len(row["vector"])
         (8, 'a kitten', 384)
@@ -163,7 +163,7 @@ def embed_files(
             rows, done = sum(map(embedder.count, checking)), parts.totals("rows")["rows"]
             with tqdm(total=done + rows, initial=done, unit=" rows", disable=disable) as bar:
                 parts.write(left, processes, lambda counts: bar.update(counts["rows"]))
-    return {"files": len(sources), **parts.totals("rows", "cut")}
+    return {"files": len(sources), **parts.totals("rows", "truncated")}
 
 
 @dataclass(frozen=True)
@@ -181,16 +181,16 @@ class FileEmbedder:
         return self.copies[number].count()
 
     def write(self, number: int, output: Path) -> Iterator[dict[str, int]]:
-        """Writes the copy of a file. Yields the file's size and time first, then counts of `rows` and `cut` texts."""
+        """Writes the copy of a file. Yields the file's size and time first, then counts of `rows` and `truncated`."""
         copy = self.copies[number]
         stamp = _read_stamp(copy.source)
         model = model_of(self.preset, self.digest, **self.settings)
-        yield {**stamp, "rows": 0, "cut": 0}
+        yield {**stamp, "rows": 0, "truncated": 0}
         with copy.writer(output, model.vector_size) as write:
             for rows, texts in copy.parts(_ROWS_AT_A_TIME):
                 vectors, truncated = model.encode_counted(texts, self.batch_tokens)
                 write(rows, vectors)
-                yield {"rows": len(texts), "cut": truncated}
+                yield {"rows": len(texts), "truncated": truncated}
         if _read_stamp(copy.source) != stamp:
             raise ValueError(f"{copy.source} was changed while it was read; embed it again")
 

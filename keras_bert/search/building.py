@@ -81,7 +81,7 @@ class EncodedTexts:
             progress: whether to show a progress bar; by default on a terminal.
 
         Returns:
-            Counts: `encoded`, the texts that this call encoded; and `cut`, the truncated ones among them.
+            Counts: `encoded`, the texts that this call encoded; and `truncated`, those of them that are too long.
         """
         new_keys = [key for key in texts if key not in self]
         total_truncated, disable = 0, None if progress is None else not progress
@@ -93,7 +93,7 @@ class EncodedTexts:
                 self.add(keys, vectors)
                 total_truncated += truncated
                 bar.update(len(keys))
-        return {"encoded": len(new_keys), "cut": total_truncated}
+        return {"encoded": len(new_keys), "truncated": total_truncated}
 
     def vectors(self, keys: Iterable[bytes]) -> np.ndarray:
         """Reads the vectors of texts by their keys, float32 `[keys, width]`."""
@@ -143,8 +143,8 @@ def build_index(
         UserWarning: the number of rows that leave an existing index, because the corpus does not have them.
 
     Returns:
-        Counts: `texts`, the texts in the index; `encoded`, those that this call encoded; and `cut`, the encoded texts
-        that were truncated to the model's maximum length.
+        Counts: `texts`, the texts in the index; `encoded`, those that this call encoded; and `truncated`, the encoded
+        texts that exceed the model's maximum length.
 
     Raises:
         FileNotFoundError: there is no such file or preset.
@@ -159,7 +159,7 @@ def build_index(
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "pets.txt").write_text("a cat\\na kitten\\nincome tax\\n")
         >>> build_index(folder / "pets.txt", folder / "index")
-        {'texts': 3, 'encoded': 3, 'cut': 0}
+        {'texts': 3, 'encoded': 3, 'truncated': 0}
     """
     neighbours.check_installed()
     if stored not in (None, *STORED):

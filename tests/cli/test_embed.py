@@ -25,7 +25,7 @@ def test_rows(run, small_preset, tmp_path, monkeypatch):
     paths = [f"reviews-{number}.jsonl" for number in range(3)]
     result = run("embed", *paths, "--text-column", "review", "--output", "vectors")
     assert result.stderr == ""
-    assert result.stdout == "vectors: 3 rows in 3 files, 1 texts cut\n"
+    assert result.stdout == "vectors: 3 rows in 3 files, 1 texts truncated\n"
     rows = [json.loads((tmp_path / "vectors" / path).read_text()) for path in paths]
     assert [list(row) for row in rows] == [["review", "stars", "vector"]] * 3
     expected = BertSentenceEncoder.from_preset(small_preset).encode(texts[:2])
@@ -100,7 +100,7 @@ def test_a_run_goes_on_after_ctrl_c_and_after_kill_9_of_a_process(run, start, tr
     assert set(noted) <= set(left)
     for name in ("broken", "unbroken"):
         result = run(*command(name))
-        assert result.output == f"{tmp_path / name}: 8,000 rows in 8 files, 0 texts cut\n"
+        assert result.output == f"{tmp_path / name}: 8,000 rows in 8 files, 0 texts truncated\n"
     assert left.items() <= files_of("broken").items()
     assert files_of("broken") == files_of("unbroken")
     assert all((broken / name).stat().st_ino == copied[name] for name in noted)  # not written again

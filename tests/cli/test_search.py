@@ -33,9 +33,11 @@ def out(result) -> str:
 
 def test_index_and_search(run, folder, small_preset):
     command = ("index", "films.csv", "--text-column", "review", "--output", "films")
-    assert out(run(*command)) == "films: 3 texts, 3 encoded now, 0 of them cut\n"
+    assert out(run(*command)) == "films: 3 texts, 3 encoded now, 0 of them truncated\n"
     (folder / "more.csv").write_text("review\nbank money\n")
-    assert out(run("index", "more.csv", *command[2:], "--add")) == "films: 4 texts, 1 encoded now, 0 of them cut\n"
+    assert (
+        out(run("index", "more.csv", *command[2:], "--add")) == "films: 4 texts, 1 encoded now, 0 of them truncated\n"
+    )
     expected = TextIndex("films").search("good film", top_k=2)
     text = [f"{hit['similarity']:.3f}\t{' '.join(hit['text'].split())}" for hit in expected]
     assert text == ["1.000\tgood film", f"{expected[1]['similarity']:.3f}\tgood film !"]
@@ -59,7 +61,7 @@ def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
     assert "1 of 4 rows cannot be used: line 4: text is empty" in fails(*command)
     result = run(*command, "--skip-bad")
     assert "1 of 4 rows are left out: line 4: text is empty" in result.stderr
-    assert result.stdout == "films: 3 texts, 3 encoded now, 0 of them cut\n"
+    assert result.stdout == "films: 3 texts, 3 encoded now, 0 of them truncated\n"
 
     def ids(*options):
         lines = out(run("search", "films", "good film", "--format", "jsonl", *options, small=False))

@@ -34,9 +34,9 @@ def test_each_row_once_with_its_vector(shards, alone, model):
     directory, counts = alone
     longest = model.preprocessor.max_sequence_length
     texts = [row["text"] for path in shards for row in rows_of(path)]
-    cut = sum(len(tokens) + 2 > longest for tokens in model.preprocessor.tokenizer.tokenize(texts))
-    assert cut > 0
-    assert counts == {"files": 4, "rows": 44, "cut": cut}
+    truncated = sum(len(tokens) + 2 > longest for tokens in model.preprocessor.tokenizer.tokenize(texts))
+    assert truncated > 0
+    assert counts == {"files": 4, "rows": 44, "truncated": truncated}
     assert sorted(files_of(directory)) == [path.name for path in shards]
     for path in shards:
         rows, written = rows_of(path), rows_of(directory / path.name)

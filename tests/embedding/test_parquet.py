@@ -35,7 +35,7 @@ def test_a_table(tmp_path, small_preset, model):
         pq.write_table(each, path, row_group_size=13)
     (tmp_path / "lines.jsonl").write_text(json.dumps({"review": "good"}))
     counts = embed_files([*paths, tmp_path / "lines.jsonl"], tmp_path / "vectors", small_preset, text_column="review")
-    assert counts == {"files": 5, "rows": 35, "cut": 0}
+    assert counts == {"files": 5, "rows": 35, "truncated": 0}
     for path in paths:
         written, expected = pq.read_table(tmp_path / "vectors" / path.name), pq.read_table(path)
         assert written.schema.field("vector").type == pa.list_(pa.float32(), 32)

@@ -23,7 +23,7 @@ def test_a_copy_has_the_format_of_its_file(tmp_path, small_preset, model, name, 
     with open(tmp_path / name, "w", newline="") as file:
         quoting = {"quoting": csv.QUOTE_NONE, "quotechar": None} if name == "a.tsv" else {}
         csv.writer(file, delimiter=delimiter, **quoting).writerows([("id", "text", "note"), *ROWS])
-    assert embed_files([tmp_path / name], tmp_path / "vectors", small_preset) == {"files": 1, "rows": 2, "cut": 0}
+    assert embed_files([tmp_path / name], tmp_path / "vectors", small_preset) == {"files": 1, "rows": 2, "truncated": 0}
     text = (tmp_path / "vectors" / name).read_text()
     if name == "a.tsv":
         rows = [line.split("\t") for line in text.splitlines()]
@@ -47,7 +47,7 @@ def test_parquet_from_any_table(tmp_path, small_preset, model):
     (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     sources = [tmp_path / name for name in ("a.xlsx", "b.csv", "c.jsonl.gz")]
     counts = embed_files(sources, tmp_path / "vectors", small_preset, format="parquet")
-    assert counts == {"files": 3, "rows": 6, "cut": 0}
+    assert counts == {"files": 3, "rows": 6, "truncated": 0}
     for name in ("a", "b", "c"):
         table = pq.read_table(tmp_path / "vectors" / f"{name}.parquet")
         assert table.column_names == ["id", "text", "note", "vector"]

@@ -37,7 +37,7 @@ def test_a_search_finds_the_nearest(
     monkeypatch.setattr(neighbours, "EXACT_UP_TO", 1000 if is_exact else 10)
     count = len(sentences)
     counts = build_index(corpus, tmp_path / "index", small_preset, stored=stored)
-    assert counts == {"texts": count, "encoded": count, "cut": 0}
+    assert counts == {"texts": count, "encoded": count, "truncated": 0}
     index = TextIndex(tmp_path / "index")
     assert (len(index), index.is_exact) == (count, is_exact)
     cosines = vectors @ read_once(small_preset).encode("a good film", progress=False)
@@ -150,28 +150,28 @@ def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, m
         assert found.is_exact == (counts["texts"] <= limit)
         return counts, [hits[0]["text"] for hits in found.search(sentences, top_k=1)]
 
-    assert index(sentences[:30])[0] == {"texts": 30, "encoded": 30, "cut": 0}
-    assert index(sentences) == ({"texts": count, "encoded": count - 30, "cut": 0}, sentences)
-    assert index(sentences[::-1]) == ({"texts": count, "encoded": 0, "cut": 0}, sentences)
+    assert index(sentences[:30])[0] == {"texts": 30, "encoded": 30, "truncated": 0}
+    assert index(sentences) == ({"texts": count, "encoded": count - 30, "truncated": 0}, sentences)
+    assert index(sentences[::-1]) == ({"texts": count, "encoded": 0, "truncated": 0}, sentences)
     with warning_names(directory, corpus, count - 20, "--add"):
         counts, found = index(sentences[:20])
-    assert counts == {"texts": 20, "encoded": 0, "cut": 0}
+    assert counts == {"texts": 20, "encoded": 0, "truncated": 0}
     assert found[:20] == sentences[:20]
-    assert index(sentences[10:], add=True) == ({"texts": count, "encoded": count - 20, "cut": 0}, sentences)
-    assert index(sentences[:5], add=True) == ({"texts": count, "encoded": 0, "cut": 0}, sentences)
+    assert index(sentences[10:], add=True) == ({"texts": count, "encoded": count - 20, "truncated": 0}, sentences)
+    assert index(sentences[:5], add=True) == ({"texts": count, "encoded": 0, "truncated": 0}, sentences)
 
 
 def test_rows_of_tables(tmp_path, small_preset):
     """Equal rows are one; equal texts of different rows are encoded once."""
     table, lines, directory = tmp_path / "films.csv", tmp_path / "films.jsonl", tmp_path / "index"
     table.write_text('id,review\n7,"good film, great plot"\n8,bad film\n8,bad film\n9,bad film\n')
-    assert build_index(table, directory, small_preset, "review") == {"texts": 3, "encoded": 2, "cut": 0}
+    assert build_index(table, directory, small_preset, "review") == {"texts": 3, "encoded": 2, "truncated": 0}
     hits = TextIndex(directory).search("bad film")
     assert [hit["row"] for hit in hits[:2]] == [{"id": str(n), "review": "bad film"} for n in (8, 9)]
     assert hits[2]["row"] == {"id": "7", "review": "good film, great plot"}
     rows = [{"review": "日本語 \u2028", "stars": [1, None]}, {"review": "word " * 600}]
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert build_index(lines, directory, small_preset, "review", add=True) == {"texts": 5, "encoded": 2, "cut": 1}
+    assert build_index(lines, directory, small_preset, "review", add=True) == {"texts": 5, "encoded": 2, "truncated": 1}
     assert TextIndex(directory).search("日本語 \u2028", top_k=1)[0]["row"] == rows[0]
 
 
@@ -197,7 +197,7 @@ def test_an_interrupted_run_goes_on(corpus, tmp_path, small_preset, sentences, m
     with error_names(FileNotFoundError, directory, RECORD):
         TextIndex(directory)
     count = len(sentences)
-    assert build_index(corpus, directory, small_preset) == {"texts": count, "encoded": count - 16, "cut": 0}
+    assert build_index(corpus, directory, small_preset) == {"texts": count, "encoded": count - 16, "truncated": 0}
     assert [hits[0]["text"] for hits in TextIndex(directory).search(sentences, top_k=1)] == sentences
     assert names_of(directory) == [RECORD, "rows-1.jsonl", "rows-1.npy", "vectors-1.faiss"]
 
@@ -259,7 +259,7 @@ def test_a_failed_run_leaves_the_old_index(corpus, tmp_path, small_preset, sente
             build_index(corpus, directory, small_preset)
     assert before.items() <= {path.name: path.read_bytes() for path in directory.iterdir()}.items()
     assert TextIndex(directory).search(sentences[3], top_k=1)[0]["text"] == sentences[3]
-    assert build_index(corpus, directory, small_preset) == {"texts": 1, "encoded": 0, "cut": 0}
+    assert build_index(corpus, directory, small_preset) == {"texts": 1, "encoded": 0, "truncated": 0}
     assert names_of(directory) == [RECORD, "rows-2.jsonl", "rows-2.npy", "vectors-2.faiss"]
 
 
