@@ -56,7 +56,10 @@ class UntrainedWarning(UserWarning):
 
 
 class RowSettings(NamedTuple):
-    """The arguments of `BertTask.from_preset` that decide how texts fit into rows of the encoder's input."""
+    """The arguments of `BertTask.from_preset` that decide how texts fit into rows of the encoder's input.
+
+    None is the saved value or, if nothing was saved, the default of `BertPreprocessor`.
+    """
 
     sequence_length: int | None = None
     long_text: str | None = None
@@ -184,12 +187,12 @@ class TaskPreset:
         return not self.trained_parts and not (self.files.home / sentence_transformers.MODULES).is_file()
 
     def load_preprocessor(self, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
-        """Loads the preprocessor. The arguments of this call replace saved settings.
+        """Loads the preprocessor.
 
         Args:
             positions: the number of positions of the model.
-            rows: the arguments of `from_preset`.
-            **arguments: further arguments of `BertPreprocessor.from_preset`.
+            rows: the arguments of `from_preset`, which replace the other two kinds of settings.
+            **arguments: arguments of `BertPreprocessor.from_preset`, which replace saved settings.
 
         Raises:
             FileNotFoundError: the preset has no tokenizer.
