@@ -25,7 +25,8 @@ class MaskedLMMasking:
         predictions: the most tokens to choose in a row.
         rate: the share of chosen tokens, between 0 and 1. At least one is chosen, unless all are special.
         masked_unit: the unit of choice: "token", as in the paper; "word", as in its authors' later models ("whole word
-            masking"); or "span", one to ten words (SpanBERT).
+            masking"); or "span", one to ten words (SpanBERT). A word that exceeds what is left of the share is passed
+            over; if all words do, the first tokens of one are chosen.
 
     Call arguments:
         packed: a dict with `input_word_ids`, int32 `[batch, seq_length]`, from `BertPreprocessor`.
@@ -73,14 +74,30 @@ class MaskedLMMasking:
         return {**packed, "input_word_ids": replaced, **self._make_predictions(ids, chosen)}
 
     def _choose(self, ids: tf.Tensor, order_seed: tf.Tensor, length_seed: tf.Tensor) -> tf.Tensor:
-        """Chooses units in a random order while they fit, bool `[batch, seq_length]`."""
+        """Chooses units in a random order, each that fits in what is left, bool `[batch, seq_length]`."""
         maskable = tf.gather(self._is_maskable, ids)
         budget = tf.round(self.rate * tf.reduce_sum(tf.cast(maskable, tf.float32), axis=1, keepdims=True))
         budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, self.predictions)
         # Tokens of one unit (of one word, for spans) have the same number. Special tokens have the largest number.
         order = tf.where(maskable, self._draw_order(ids, maskable, order_seed, length_seed), tf.float32.max)
-        tokens_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # including the token's unit
-        return maskable & (tokens_so_far <= budget)
+        in_order = tf.sort(order)
+        unit_size = tf.searchsorted(in_order, order, side="right") - tf.searchsorted(in_order, order)
+
+        def fitting(chosen: tf.Tensor, left: tf.Tensor) -> tf.Tensor:
+            return maskable & ~chosen & (unit_size <= left)
+
+        def choose_more(chosen: tf.Tensor, left: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            fits = fitting(chosen, left)
+            others_last = tf.sort(tf.where(fits, order, tf.float32.max))
+            tokens_so_far = tf.searchsorted(others_last, order, side="right")  # including the token's unit
+            more = fits & (tokens_so_far <= left)
+            return chosen | more, left - tf.reduce_sum(tf.cast(more, tf.int32), axis=1, keepdims=True)
+
+        chosen, _ = tf.while_loop(
+            lambda *state: tf.reduce_any(fitting(*state)), choose_more, [tf.zeros_like(maskable), budget]
+        )
+        in_first = maskable & (order == in_order[:, :1]) & ~tf.reduce_any(chosen, axis=1, keepdims=True)
+        return chosen | (in_first & (tf.cumsum(tf.cast(in_first, tf.int32), axis=1) <= budget))
 
     def _draw_order(
         self, ids: tf.Tensor, maskable: tf.Tensor, order_seed: tf.Tensor, length_seed: tf.Tensor
@@ -98,7 +115,7 @@ class MaskedLMMasking:
         logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTH_PROBABILITIES), shape)
         lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], length_seed, tf.int32)
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
-        # Words keep their order within a span, so the limit cuts off only the end of the last span.
+        # Words keep their order within a span, so the limit cuts off the end of the last span.
         in_span = tf.cast(word, tf.float32) / tf.cast(tf.shape(ids)[1], tf.float32)
         span_rank = tf.argsort(tf.argsort(random, axis=1), axis=1)  # the rank of each span
         return tf.cast(tf.gather(span_rank, span, batch_dims=1), tf.float32) + in_span
