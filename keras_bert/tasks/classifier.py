@@ -352,7 +352,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
         =============  ===========================================================
 
         `mae` is the mean absolute error, `rmse` the root of the mean squared error, and `rmse_baseline` the `rmse` of
-        always predicting the mean of the labels.
+        always predicting the mean of the labels. Of several numbers, each is measured by itself; the result is their
+        mean.
         """
         return self._problem.measures(answers, y)
 

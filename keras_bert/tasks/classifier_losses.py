@@ -403,21 +403,28 @@ class Regression(ProblemType[dict[str, float]]):
         return ops.mean(ops.square(student - teacher), axis=-1)
 
     def measures(self, answers: Sequence[dict[str, float]], y: Labels | None) -> dict[str, float]:
-        labels, predictions = np.ravel(np.asarray(y, np.float64)), np.ravel(_stack_numbers(answers))
+        deviation = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
+        labels, predictions = np.reshape(np.asarray(y, np.float64), (len(answers), -1)), _stack_numbers(answers)
         by_name = metrics.correlation(labels, predictions)
         correlations = {"spearman": by_name["spearman"], "pearson": by_name["pearson"]}
-        deviation = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
-        baseline = {"rmse_baseline": float(np.sqrt(np.square(deviation).mean()))}
-        return {**correlations, **metrics.errors(labels, predictions), **baseline}
+        return {**correlations, **metrics.errors(labels, predictions), "rmse_baseline": float(deviation.mean())}
 
     def mistakes(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
-        """Finds the texts with an error of at least the root of the mean squared error, the largest error first."""
-        errors = np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1)
-        is_large = (errors >= metrics.errors(self.targets(y), _stack_numbers(answers))["rmse"]) & (errors > 0)
-        return [i for i in self.worst(answers, y) if is_large[i]]
+        """Finds the texts with an error of at least the root of the mean squared error, the largest error first.
+
+        Of several numbers, each is compared with the root of its own column.
+        """
+        errors = self._relative_errors(answers, y)
+        return [i for i in self.worst(answers, y) if errors[i] >= 1]
 
     def worst(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
-        return np.argsort(-np.abs(_stack_numbers(answers) - self.targets(y)).max(axis=1), kind="stable").tolist()
+        return np.argsort(-self._relative_errors(answers, y), kind="stable").tolist()
+
+    def _relative_errors(self, answers: Sequence[dict[str, float]], y: Labels) -> np.ndarray:
+        """Divides each text's errors by the root of their column's mean squared error; the largest, `[texts]`."""
+        errors = np.abs(_stack_numbers(answers) - self.targets(y))
+        root = np.sqrt(np.square(errors).mean(axis=0))
+        return np.divide(errors, root, out=np.zeros_like(errors), where=root > 0).max(axis=1)
 
     def answer_columns(self, answer: dict[str, float]) -> dict[str, object]:
         return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}

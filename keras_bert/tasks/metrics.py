@@ -117,11 +117,12 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     If one side is constant, the correlation is undefined; here it is 0.
 
     Args:
-        labels, predictions: numbers `[examples]`.
+        labels, predictions: numbers `[examples]`; or several for each example, `[examples, columns]`, for the mean of
+            the columns' correlations.
 
     Raises:
         ImportError: SciPy is not installed.
-        ValueError: they differ in length, are fewer than two, or are not all finite.
+        ValueError: they differ in shape, are fewer than two, or are not all finite.
 
     Example:
         >>> correlation([1.0, 2.0, 3.0], [1.0, 2.0, 9.0])
@@ -129,17 +130,20 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """
     labels, predictions = _as_comparable(labels, predictions, dtype=np.float64)
     for name, values in {"labels": labels, "predictions": predictions}.items():
-        if values.ndim != 1 or len(values) < 2:
-            raise ValueError(f"{name} have the shape {list(values.shape)}; a correlation takes [examples], two or more")
+        if values.ndim not in (1, 2) or len(values) < 2:
+            raise ValueError(
+                f"{name} have the shape {list(values.shape)}; a correlation takes [examples] or [examples, columns], "
+                "two examples or more"
+            )
         if not np.isfinite(values).all():
-            raise ValueError(f"{np.count_nonzero(~np.isfinite(values)):,} of {len(values):,} {name} are not finite")
+            raise ValueError(f"{np.count_nonzero(~np.isfinite(values)):,} of {values.size:,} {name} are not finite")
     stats = import_extra("scipy.stats", "scipy")
-    if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
-        return {"pearson": 0.0, "spearman": 0.0}
-    return {
-        "pearson": float(stats.pearsonr(labels, predictions)[0]),
-        "spearman": float(stats.spearmanr(labels, predictions)[0]),
-    }
+    columns = list(zip(*(values.reshape(len(values), -1).T for values in (labels, predictions)), strict=True))
+
+    def mean_over_columns(correlate: Callable[..., tuple[float, float]]) -> float:
+        return float(np.mean([correlate(*each)[0] if np.ptp(each, axis=1).all() else 0.0 for each in columns]))
+
+    return {"pearson": mean_over_columns(stats.pearsonr), "spearman": mean_over_columns(stats.spearmanr)}
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
@@ -282,13 +286,17 @@ def _name_by_class(names: Sequence[str], values: Sequence[Sequence[float]]) -> d
 def errors(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """Computes the mean absolute error and the root of the mean squared error, in the unit of the labels.
 
+    Args:
+        labels, predictions: numbers `[examples]`; or several for each example, `[examples, columns]`, for the mean of
+            the columns' errors.
+
     Example:
         >>> errors([1.0, 2.0], [1.0, 4.0])
         {'mae': 1.0, 'rmse': 1.414...}
     """
     labels, predictions = _as_comparable(labels, predictions, np.float64)
     differences = np.abs(labels - predictions)
-    return {"mae": float(differences.mean()), "rmse": float(np.sqrt(np.square(differences).mean()))}
+    return {"mae": float(differences.mean()), "rmse": float(np.sqrt(np.square(differences).mean(axis=0)).mean())}
 
 
 def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, classes: Sequence[str | int]) -> np.ndarray:

@@ -179,7 +179,7 @@ def test_confusion_matrix():
     (metrics.matthews, ([1, 0], [1]), ("shape",)),
     (metrics.correlation, ([1, 2], [1]), ("shape",)),
     (metrics.correlation, ([1], [1]), ("labels", "shape [1", "two or more")),
-    (metrics.correlation, ([[1], [2]], [[1], [2]]), ("labels", "shape [2, 1")),
+    (metrics.correlation, ([[[1]], [[2]]], [[[1]], [[2]]]), ("labels", "shape [2, 1, 1")),
     (metrics.correlation, ([1, 2], [1, np.nan]), ("1 of 2 predictions", "finite")),
     (metrics.entity_f1, ([["O"]], []), ("1 sentences", "0")),
     (metrics.entity_f1, ([], []), ("0 sentences",)),

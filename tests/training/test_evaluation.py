@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from keras_bert import BertClassifier, BertTokenClassifier
 from keras_bert.tasks.classifier_losses import MultiLabel, Regression
@@ -77,3 +78,25 @@ def test_classifiers():
         **{"mae": pytest.approx(np.abs(apart).mean()), "rmse": pytest.approx(np.sqrt(np.mean(apart**2)))},
         "rmse_baseline": pytest.approx(np.sqrt(np.mean((np.array(given) - np.mean(given)) ** 2)), rel=1e-5),
     }
+
+
+def test_several_numbers_are_measured_one_by_one():
+    """A rating and a price: over both at once, even shuffled predictions correlate."""
+    rng = np.random.default_rng(0)
+    labels = np.stack([rng.uniform(0, 1, 400), rng.uniform(1000, 1010, 400)], axis=1)
+    predictions = np.stack([rng.permutation(column) for column in labels.T], axis=1)
+    predictions[7] = labels[7] + [1.5, 0]  # the worst, though other errors are larger numbers
+    task = Regression(["rating", "price"])
+    answers = [dict(zip(task.labels, row, strict=True)) for row in predictions]
+    columns = list(zip(labels.T, predictions.T, strict=True))
+    root = np.sqrt(np.mean((labels - predictions) ** 2, axis=0))
+    assert task.measures(answers, labels) == pytest.approx({
+        "spearman": np.mean([stats.spearmanr(*each)[0] for each in columns]),
+        "pearson": np.mean([stats.pearsonr(*each)[0] for each in columns]),
+        "mae": np.mean([np.abs(a - b).mean() for a, b in columns]),
+        "rmse": root.mean(),
+        "rmse_baseline": np.mean([np.std(a) for a, _ in columns]),
+    }, rel=1e-4)  # fmt: skip
+    is_wrong = (np.abs(labels - predictions) >= root).any(axis=1)
+    assert sorted(task.mistakes(answers, labels)) == np.flatnonzero(is_wrong).tolist()
+    assert task.mistakes(answers, labels)[0] == task.worst(answers, labels)[0] == 7
