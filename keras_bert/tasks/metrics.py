@@ -133,7 +133,7 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
         if values.ndim not in (1, 2) or len(values) < 2:
             raise ValueError(
                 f"{name} have the shape {list(values.shape)}; a correlation takes [examples] or [examples, columns], "
-                "two examples or more"
+                "with two or more examples"
             )
         if not np.isfinite(values).all():
             raise ValueError(f"{np.count_nonzero(~np.isfinite(values)):,} of {values.size:,} {name} are not finite")

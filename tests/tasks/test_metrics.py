@@ -178,7 +178,7 @@ def test_confusion_matrix():
     (metrics.f1, ([0, 1], [0, 1], "weighted"), ("average", "'weighted'", "'binary', 'macro' or 'micro'")),
     (metrics.matthews, ([1, 0], [1]), ("shape",)),
     (metrics.correlation, ([1, 2], [1]), ("shape",)),
-    (metrics.correlation, ([1], [1]), ("labels", "shape [1", "two or more")),
+    (metrics.correlation, ([1], [1]), ("labels", "shape [1", "two or more examples")),
     (metrics.correlation, ([[[1]], [[2]]], [[[1]], [[2]]]), ("labels", "shape [2, 1, 1")),
     (metrics.correlation, ([1, 2], [1, np.nan]), ("1 of 2 predictions", "finite")),
     (metrics.entity_f1, ([["O"]], []), ("1 sentences", "0")),
