@@ -17,7 +17,7 @@ def chosen_weights(weights: Mapping[str | int, float], labels: Sequence[str]) ->
     """Lists the weights of all classes, float32 `[labels]`; a class that is not mentioned has 1.
 
     Raises:
-        ValueError: there is no such label, or a label occurs both by its name and as an index.
+        ValueError: `label_index` raises it, or a label occurs both by its name and as an index.
 
     Example:
         >>> chosen_weights({"bad": 3.0}, ["good", "bad"]).tolist()
@@ -27,8 +27,8 @@ def chosen_weights(weights: Mapping[str | int, float], labels: Sequence[str]) ->
     for label, weight in weights.items():
         try:
             index = label_index(label, labels)
-        except ValueError:
-            raise ValueError(f"class_weight names {label}, but the labels are {', '.join(labels)}") from None
+        except ValueError as error:
+            raise ValueError(f"class_weight: {error}") from None
         if index in by_index:
             raise ValueError(f"class_weight has {labels[index]} by its name and also as {index}; keep one of them")
         by_index[index] = float(weight)

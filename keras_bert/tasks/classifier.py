@@ -254,8 +254,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
         Raises:
             TypeError: `y` does not hold the labels of many texts.
-            ValueError: there is no label of this name or index, a row has more or fewer labels than the model, or for
-                regression a value is not a finite number.
+            ValueError: there is no label of this name or index, a number could be both, a row has more or fewer labels
+                than the model, or for regression a value is not a finite number.
         """
         return self._problem.targets(y)
 

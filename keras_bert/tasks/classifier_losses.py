@@ -252,7 +252,8 @@ class SingleLabel(ProblemType[LabelAnswer]):
         return {"answer": answer["label"], "probability": answer["probability"]}
 
     def confusion(self, answers: Sequence[LabelAnswer], y: Labels) -> tuple[list[str], np.ndarray] | None:
-        return self.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], self.labels)
+        reference = [self.labels[number] for number in self.targets(y)]
+        return self.labels, metrics.confusion_matrix(reference, [answer["label"] for answer in answers], self.labels)
 
 
 class MultiLabel(ProblemType[list[LabelAnswer]]):
@@ -268,14 +269,14 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
             _check_width(y, self.labels)
             return y
-        multi_hot = np.zeros((len(y), len(self.labels)), np.float32)
-        for row, names in enumerate(y):
-            multi_hot[row, self._label_indices(row, names)] = 1
         if len(self.labels) > 1 and len(y) and all(_is_multi_hot(names, len(self.labels)) for names in y):
             raise ValueError(
                 f"labels are rows of 0 and 1, which a list could also mean as indices; pass np.array(labels) if each "
                 f"number stands for one of {', '.join(self.labels)}, or pass their names"
             )
+        multi_hot = np.zeros((len(y), len(self.labels)), np.float32)
+        for row, names in enumerate(y):
+            multi_hot[row, self._label_indices(row, names)] = 1
         return multi_hot
 
     def _label_indices(self, row: int, names: object) -> list[int]:
@@ -353,10 +354,9 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         return [each["label"] for each in answer]
 
     def worst(self, answers: Sequence[list[LabelAnswer]], y: Labels) -> list[int]:
-        wrong_labels = [
-            set(self._predicted_labels(answer)) ^ set(label) for answer, label in zip(answers, y, strict=True)
-        ]
-        return sorted(self.mistakes(answers, y), key=lambda i: -len(wrong_labels[i]))
+        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
+        wrong_labels = np.count_nonzero(predicted != np.asarray(self.targets(y)), axis=1)
+        return sorted(self.mistakes(answers, y), key=lambda i: -wrong_labels[i])
 
     def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
@@ -471,9 +471,11 @@ def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
         raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(labels))}")
 
 
-def _is_multi_hot(row: Collection[object], width: int) -> bool:
+def _is_multi_hot(row: object, width: int) -> bool:
     """Checks whether a text's labels could also be a row of 0 and 1, one for each label."""
-    return len(row) == width and all(isinstance(each, int) and each in (0, 1) for each in row)
+    if not isinstance(row, Collection) or len(row) != width:
+        return False
+    return all(isinstance(each, int) and each in (0, 1) for each in row)
 
 
 def _two_class_logits(logits: Tensor) -> Tensor:

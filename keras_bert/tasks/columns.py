@@ -4,6 +4,7 @@ datasets.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, KeysView, Mapping, Sequence, Set, Sized, ValuesView
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeAlias, TypeGuard, overload
@@ -263,14 +264,37 @@ def label_index(label: object, labels: Sequence[str]) -> int:
     """Finds the index of a label, from its name or index.
 
     Raises:
-        ValueError: there is no such label; the message lists all labels.
+        ValueError: there is no such label; the message lists all labels. Or the label is a number, True or False, and
+            could be an index and another label's name.
+
+    Example:
+        >>> label_index("2", ["1", "2"]), label_index(1, ["good", "bad"]), label_index(1, ["0", "1"])
+        (1, 1, 1)
     """
     if label in labels:
         return labels.index(label)
-    number = float(label) if isinstance(label, Real) else None
-    if number is None or not number.is_integer() or not 0 <= number < len(labels):
+    value = label.item() if isinstance(label, np.generic) else label
+    number = float(value) if isinstance(value, Real) else None
+    index = int(number) if number is not None and number.is_integer() and 0 <= number < len(labels) else None
+    if isinstance(value, bool):
+        names = [name for name in labels if name.casefold() == str(value).casefold()] or labels
+    else:
+        names = _names_by_number(tuple(labels)).get(number, [])
+    if any(index is None or name != labels[index] for name in names):
+        choices = ", ".join(map(repr, labels))
+        raise ValueError(f"{value!r} could be a label's name or its index; write the name, as a str, one of {choices}")
+    if index is None:
         raise ValueError(f"{label!r} is not one of the labels, which are {', '.join(labels)}")
-    return int(number)
+    return index
+
+
+@functools.lru_cache
+def _names_by_number(labels: tuple[str, ...]) -> dict[float | None, list[str]]:
+    """Maps numbers to the labels whose names are these numbers."""
+    names: dict[float | None, list[str]] = {}
+    for label in filter(_is_number, labels):
+        names.setdefault(parse_label(label, "number"), []).append(label)
+    return names
 
 
 def as_float32(labels: Labels, name: str) -> np.ndarray:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertPreprocessor
+from keras_bert import BertClassifier, BertPreprocessor, BertTokenClassifier
 from keras_bert.tasks.classifier_losses import MultiLabel, Regression
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.training import fine_tune
@@ -284,6 +284,39 @@ UNORDERED = ("ab", {"a", "b"}, {"a": 0, "b": 1}, 2, [0, 1])
 def test_labels_settings_and_texts_that_cannot_be_are_refused(model, call, error, words):
     with error_names(error, *words):
         call(model)
+
+
+@pytest.mark.parametrize(("labels", "label", "expected"), [
+    (["1", "2", "3", "4", "5"], 1, None),  # the index of "2"
+    (["1", "2", "3"], 3, None),  # no index at all
+    (["1", "2", "3"], 0, 0),  # no name at all
+    (["0", "1", "2"], 2, 2),  # the same label by both
+    (["2", "1.0"], np.int64(1), 1),
+    (["1.0", "2"], 1, None),
+    (["01", "02"], 1.0, None),
+    (["true", "false"], True, None),
+    (["no", "yes"], np.True_, None),
+    (["0", "1"], True, None),
+    (["False", "True"], True, 1),
+    (["good", "bad"], 1.0, 1),
+    (["1", "2"], "1", 0),
+])  # fmt: skip
+def test_a_number_that_could_be_a_name_or_an_index_is_refused(model, labels, label, expected):
+    one, several = made(model, labels=labels), made(model, labels=labels, problem_type=MultiLabel.NAME)
+    tagger = small.task(BertTokenClassifier, labels, config={"num_layers": 1})
+    readers = [
+        lambda: one.targets([label])[0],
+        lambda: one.targets(pd.Series([label]))[0],
+        lambda: several.targets([[label]])[0].argmax(),
+        lambda: one.class_weights({label: 2.0}, None).argmax(),
+        lambda: tagger.examples([["film"]], [[label]]).targets.values[0],
+    ]
+    for read in readers:
+        if expected is not None:
+            assert read() == expected
+            continue
+        with error_names(ValueError, str(label), "name", "index", "str", *map(repr, labels)):
+            read()
 
 
 def made(model, **settings):
