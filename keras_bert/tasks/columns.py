@@ -289,9 +289,9 @@ def label_index(label: object, labels: Sequence[str]) -> int:
 
 
 @functools.lru_cache
-def _names_by_number(labels: tuple[str, ...]) -> dict[float | None, list[str]]:
+def _names_by_number(labels: tuple[str, ...]) -> dict[Any, list[str]]:
     """Maps numbers to the labels whose names are these numbers."""
-    names: dict[float | None, list[str]] = {}
+    names: dict[Any, list[str]] = {}
     for label in filter(_is_number, labels):
         names.setdefault(parse_label(label, "number"), []).append(label)
     return names
