@@ -1,13 +1,17 @@
 """Sequences a second of an encoder in bfloat16, on a GPU: this package on JAX, beside transformers on PyTorch.
 
 KERAS_BACKEND=jax python benchmarks/gpu.py [--size bert-base] [--lengths 128 512] [--batch-tokens 16384] [--alone]
+KERAS_BACKEND=jax python benchmarks/gpu.py --check [FAMILY ...]
 
 Inference and a training step, with the same shapes: rows without padding, and rows that are three quarters full.
-PyTorch has `scaled_dot_product_attention`, once as it comes and once with `torch.compile`. No TensorFlow is needed.
-Without a GPU it runs on the CPU, which only shows that it works: take `--small`.
+PyTorch has `scaled_dot_product_attention`, once as it comes and once with `torch.compile`. With `--check`: how far
+hidden states and gradients are from those in float32 on the CPU. Compiling takes most of the time: on an H100, 15
+seconds for a line of the first table, 75 for one of the second. No TensorFlow is needed. Without a GPU it runs on the
+CPU, which only shows that it works: take `--small`.
 """
 
 import argparse
+import contextlib
 import functools
 import os
 import statistics
@@ -23,6 +27,18 @@ from keras_bert import BertConfig, BertEncoder
 
 PEERS = ["jax", "keras", "torch", "transformers"]
 LEARNING_RATE = 1e-5
+# One size of each way to compute attention, positions and norms. Three layers: ModernBERT's third is global.
+FAMILIES = (
+    "bert-base", "albert-base", "mpnet-base", "deberta-v3-base", "modernbert-base", "nomic-bert-2048", "eurobert-610m",
+    "neobert",
+)  # fmt: skip
+# Name -> Keras's dtype policy, and JAX's precision of products in float32: on GPUs, the default has 10 bits.
+PRECISIONS = {
+    "float32, highest": ("float32", "highest"),
+    "float32": ("float32", None),
+    "bfloat16": ("mixed_bfloat16", None),
+    "float16": ("mixed_float16", None),
+}
 
 Step = Callable[[], object]  # enqueues a step on the device, and waits for it
 
@@ -33,6 +49,49 @@ def inputs(vocab_size: int, rows: int, length: int, full: float) -> tuple[np.nda
     lengths = np.full(rows, length) if full == 1 else rng.integers(round((2 * full - 1) * length), length + 1, rows)
     mask = (np.arange(length) < lengths[:, None]).astype(np.int32)
     return rng.integers(5, vocab_size, (rows, length), dtype=np.int32) * mask, mask
+
+
+def differences(size: str) -> list[str]:
+    """How far hidden states and gradients in each precision are from the CPU's: `|x - y| / |y|`, of both."""
+    import jax
+
+    config = BertConfig.named(
+        size, num_layers=3, vocab_size=500, pad_token_id=0, max_positions=512, hidden_dropout=0.0, attention_dropout=0.0
+    )
+    ids, mask = inputs(config.vocab_size, 4, 300, 0.75)
+    target = np.random.default_rng(1).normal(size=(*ids.shape, config.hidden_size)).astype("float32")
+    weights = None
+
+    def compute(policy: str, products: str | None, device: object) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal weights
+        encoder = BertEncoder(config, dtype=policy)
+        weights = weights or encoder.get_weights()
+        trained, fixed, given = jax.device_put(
+            (
+                [each for each, variable in zip(weights, encoder.weights, strict=True) if variable.trainable],
+                [each for each, variable in zip(weights, encoder.weights, strict=True) if not variable.trainable],
+                {"input_word_ids": ids, "input_mask": mask},
+            ),
+            device,
+        )
+
+        def loss(trained):
+            outputs, _ = encoder.stateless_call(trained, fixed, given, training=True)
+            hidden = keras.ops.cast(outputs["sequence_output"], "float32") * mask[..., None]
+            return keras.ops.sum(hidden * target) / ids.size, hidden  # a mean over all would vanish in float16
+
+        with jax.default_matmul_precision(products) if products else contextlib.nullcontext():
+            gradients, hidden = jax.jit(jax.grad(loss, has_aux=True))(trained)
+        return np.asarray(hidden), np.concatenate([np.ravel(each) for each in gradients])
+
+    exact = compute("float32", "highest", jax.devices("cpu")[0])
+    cells = []
+    for policy, products in PRECISIONS.values():
+        found = compute(policy, products, jax.devices()[0])
+        cells.append(
+            ", ".join(f"{np.linalg.norm(x - y) / np.linalg.norm(y):.1e}" for x, y in zip(found, exact, strict=True))
+        )
+    return [size, *cells]
 
 
 def ours(config: BertConfig, ids: np.ndarray, mask: np.ndarray) -> dict[str, Step]:
@@ -122,12 +181,15 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=16384)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="in a round")
+    parser.add_argument("--check", nargs="*", choices=FAMILIES, metavar="FAMILY", help="such as bert-base; none: all")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     arguments = parse(parser, size="bert-tiny", lengths=[16], batch_tokens=64, rounds=1, steps=2, alone=True)
     import jax
 
     heading(PEERS)
     print(f"{jax.devices()[0].device_kind}, {arguments.size}")
+    if arguments.check is not None:
+        return table(("three layers of", *PRECISIONS), map(differences, arguments.check or FAMILIES))
     table(("step", "contestant", "sequences/s", "times as fast"), rows_of(arguments))
 
 
