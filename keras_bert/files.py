@@ -321,6 +321,7 @@ def decimals(row: np.ndarray) -> list[str]:
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _temporary: set[Path] = set()  # unfinished files and directories of this process
+_new_folders: list[Path] = []  # directories that this process has made for them, each before its parent
 
 
 def is_empty_directory(path: Path) -> bool:
@@ -372,11 +373,10 @@ def written_whole(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the file cannot be written. The error names `path`, not the temporary path.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in _find_leftovers(path, "tmp"):
         _remove(leftover)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with _removed_afterwards(unfinished), _errors_naming(path, unfinished):
+    with folder(path.parent), _removed_afterwards(unfinished), _errors_naming(path, unfinished):
         yield unfinished
         os.replace(unfinished, path)
 
@@ -410,9 +410,8 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     for leftover in _find_leftovers(path, "new"):
         _remove(leftover)
     refuse_to_replace(path, mark, overwrite)  # before any work is done
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    with _removed_afterwards(unfinished), _errors_naming(path, unfinished):
+    with folder(path.parent), _removed_afterwards(unfinished), _errors_naming(path, unfinished):
         unfinished.mkdir()
         yield unfinished
         refuse_to_replace(path, mark, overwrite)  # another process may have created it since
@@ -432,24 +431,18 @@ def only_writer(directory: Path) -> Iterator[None]:
     Raises:
         BlockingIOError: another process holds the lock.
     """
-    is_new = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / ".lock"
-    with _errors_naming(directory, path), path.open("wb") as lock:
+    with folder(directory), _errors_naming(directory, path), path.open("wb") as lock:
         _lock(lock, directory)
-        try:
-            with _removed_afterwards(path):
-                yield
-        finally:
-            if is_new:
-                with suppress(OSError):  # the directory has files
-                    directory.rmdir()
+        with _removed_afterwards(path):
+            yield
 
 
 def remove_temporary() -> None:
     """Removes this process's temporary files and directories, before an exit that skips `finally` blocks."""
     for path in list(_temporary):
         _remove(path)
+    _remove_if_empty(_new_folders)
 
 
 def remove_leftovers(directory: Path) -> None:
@@ -482,6 +475,25 @@ def _lock(file: BinaryIO, directory: Path) -> None:
     if is_locked:
         message = "another process is writing there; wait until it ends, or choose another directory"
         raise BlockingIOError(errno.EWOULDBLOCK, message, str(directory))
+
+
+@contextmanager
+def folder(directory: Path) -> Iterator[None]:
+    """Creates a directory for a block. Of it and its parents, those that are new and stay empty are removed."""
+    new = [each for each in (directory, *directory.parents) if not each.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    _new_folders.extend(new)
+    try:
+        yield
+    finally:
+        _remove_if_empty(new)
+        _new_folders[:] = [each for each in _new_folders if each not in new]
+
+
+def _remove_if_empty(folders: Iterable[Path]) -> None:
+    for each in folders:
+        with suppress(OSError):  # it has files
+            each.rmdir()
 
 
 @contextmanager

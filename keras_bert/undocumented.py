@@ -350,6 +350,23 @@ def load_with_variables(directory: str, variables: Mapping[str, tf.Variable]) ->
     return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
 
 
+def captured(function: Any, model: keras.Model) -> list[Any]:
+    """Finds what a traced function takes from a model by itself: variables that Keras does not pass, tables, and files.
+
+    An object that is saved with the function must have them as attributes. A `HubLayer` and a `StringLookup` hold such.
+
+    Public way: an attribute that is the model itself, whose weights, optimizer and seeds would be saved, too.
+    """
+    import tensorflow as tf
+
+    handles = {id(each) for each in function.captured_inputs}
+    parts = tf.train.TrackableView(model).descendants()
+    variables = [each for each in parts if isinstance(each, tf.Variable) and id(each.handle) in handles]
+    kind = tf.saved_model.experimental.TrackableResource
+    tables = [each for each in parts if isinstance(each, kind) and id(each.resource_handle) in handles]
+    return [*variables, *tables, *(each for each in parts if tables and isinstance(each, tf.saved_model.Asset))]
+
+
 def share_memory(values: np.ndarray) -> tf.Tensor:
     """Makes a tensor that shares the memory of an array.
 

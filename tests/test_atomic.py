@@ -62,10 +62,18 @@ def test_where_there_can_be_no_lock():
     assert raised.value.filename == "/proc"
 
 
-def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
+@pytest.mark.parametrize(
+    "write",
+    [
+        files.only_writer,
+        lambda directory: files.written_whole(directory / "file"),
+        lambda directory: files.directory_written_whole(directory / "1", "mark", overwrite=False),
+    ],
+)
+def test_a_directory_in_which_nothing_was_written_is_not_left(write, tmp_path):
     (tmp_path / "old").mkdir()
-    for name in ("new", "old"):
-        with error_names(ValueError, "no"), files.only_writer(tmp_path / name):
+    for name in ("new", "new/deep", "old"):
+        with error_names(ValueError, "no"), write(tmp_path / name):
             raise ValueError("no")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert not list((tmp_path / "old").iterdir())

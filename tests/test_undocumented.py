@@ -398,6 +398,18 @@ def test_load_with_variables(tmp_path):
     assert float(root(tf.constant(3.0))) == 21
 
 
+@stands_on("captured", "tf.saved_model.experimental.TrackableResource")
+def test_captured():
+    words = keras.layers.StringLookup(vocabulary=["a", "b"])
+    words.scale = tf.Variable(3, dtype=tf.int64)
+    text = keras.Input((), dtype="string")
+    model = keras.Model(text, words(text))
+    scaled = tf.function(lambda texts: words.scale * model(texts), input_signature=[tf.TensorSpec([None], tf.string)])
+    variable, table = undocumented.captured(scaled.get_concrete_function(), model)
+    assert variable is words.scale
+    np.testing.assert_array_equal(table.lookup(tf.constant(["b", "c"])), [2, 0])
+
+
 @stands_on("share_memory", "tf.experimental.dlpack.from_dlpack")
 def test_share_memory():
     memory = np.zeros(128, np.float32)

@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras_bert import files, undocumented
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.saved_model import MODEL
+from keras_bert.saved_model.hub_layer import HubLayer
 
 _COMMON_TEXT = """\
 It needs oneDNN's operations, which TensorFlow has in its builds for x86 on Linux. Elsewhere, such as on ARM, loading it
@@ -66,6 +67,7 @@ class StoredWeights:
 
     The SavedModel has no Keras objects, and no variables for random seeds: a variable that every call changes can
     neither be mirrored on devices nor serve several clients at a time. An operation draws the seeds of dropout instead.
+    The weights of a `HubLayer` have no copies: its graph reads them itself.
 
     Args:
         model: a Keras model or layer that has been built.
@@ -85,11 +87,13 @@ class StoredWeights:
         names = {
             id(weight): name for part in (model, root or model) for name, weight in variables_by_name(part).items()
         }
-        self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
-        self._weights = model.weights
+        parts = undocumented.flatten_layers(model)
+        read_by_graphs = {id(weight) for part in parts if isinstance(part, HubLayer) for weight in part.weights}
+        self._weights = [weight for weight in model.weights if id(weight) not in read_by_graphs]
+        self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in self._weights}
         # `model.weights` lacks the states of seeds, which `in_place` must replace, too.
         self._seeds = undocumented.seed_states(model)
-        self.variables = self.copies(model)
+        self.variables = [*self._copies.values()]
 
     def copies(self, part: keras.Layer) -> list[tf.Variable]:
         """Finds the copies of the weights of one part of the model."""

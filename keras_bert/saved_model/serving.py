@@ -8,6 +8,7 @@ from types import ModuleType
 import keras
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.extras import import_extra
 from keras_bert.formats.saved_model import MODEL
 from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory, variables_read, write_card
@@ -68,7 +69,8 @@ def export_serving(
             `keras.Input(shape=(), dtype="string", name=...)`.
         directory: the directory of the versions; created if missing.
         version: a positive number; by default, the highest existing version plus 1, or 1.
-        dtype: "float16" or "bfloat16" halves the size of the stored weights; see `export_encoder`.
+        dtype: "float16" or "bfloat16" halves the size of the stored weights, except those of a `HubLayer`; see
+            `export_encoder`.
         overwrite: whether to replace an existing version.
 
     Returns:
@@ -116,8 +118,10 @@ def export_serving(
             features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
             return serving_default(tf.io.parse_example(examples, features))
 
-        variables = variables_read(serving_default.get_concrete_function(), weights.variables)
-        root = callable_object(serving_default, variables=variables)
+        traced = serving_default.get_concrete_function()
+        variables = variables_read(traced, weights.variables)
+        parts = undocumented.captured(traced, model)
+        root = callable_object(serving_default, variables=variables, **({"parts": parts} if parts else {}))
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
         write_warmup(unfinished, names)

@@ -51,7 +51,6 @@ def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) 
         values: the values of variables; `load_state` returns them in this order.
         notes: JSON values, for `read_notes`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     # The keys are numbers, because Keras numbers the names of layers anew in each process.
     numbered = {str(i): np.asarray(value, order="C") for i, value in enumerate(values)}
     text = json.dumps(notes)

@@ -13,6 +13,8 @@ from keras_bert.saved_model import export_serving, serving
 from keras_bert.saved_model.serving import versions
 
 from ..support import small
+from ..support.hub import LABELS, classifier
+from ..support.hub import TEXTS as WORDS
 from ..support.messages import error_names
 
 TEXTS = ["I love pizza", "", "Ünïcödé 你好", "word " * 700]
@@ -110,6 +112,26 @@ def test_a_functional_model_of_a_pair_that_was_trained(pair_model, tmp_path):
     np.testing.assert_array_equal(again["scores"], served["scores"])
 
 
+def test_a_model_with_graphs_and_tables_of_its_own(ours, tmp_path):
+    hub = classifier(ours)
+    hub.fit(WORDS, LABELS, verbose=0)  # so that the file's values are not the answer
+    hub.save(tmp_path / "hub.keras")
+    text = keras.Input(shape=(), dtype="string")
+    words = keras.layers.TextVectorization(output_sequence_length=4)
+    words.adapt(["good film", "bad plot"])
+    table = keras.Model(text, keras.layers.Embedding(9, 3)(words(text)))
+    for name, model in {
+        "hub": hub,
+        "read again": keras.models.load_model(tmp_path / "hub.keras", safe_mode=False),
+        "table": table,
+    }.items():
+        (tmp_path / "new").mkdir()
+        version = export_serving(model, tmp_path / "new" / name)
+        moved = (tmp_path / "new").rename(tmp_path / f"moved {name}") / name / version.name
+        (served,) = tf.saved_model.load(moved).signatures["serving_default"](WORDS).values()
+        np.testing.assert_allclose(served, model(WORDS), rtol=0, atol=1e-6)
+
+
 def test_served_floats_are_float32(tmp_path):
     text = keras.Input(shape=(), dtype="string", name="text")
     pooled = small_encoder(dtype="mixed_bfloat16")(small.preprocessor()(text))["pooled_output"]
@@ -169,7 +191,7 @@ def test_a_failed_export_leaves_nothing(model, tmp_path, monkeypatch):
     monkeypatch.setattr(tf.saved_model, "save", full_disk)
     with error_names(OSError, "No space left"):
         export_serving(model, tmp_path / "model")
-    assert list((tmp_path / "model").iterdir()) == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_warm_up_requests_are_in_tf_servings_format(exported, signatures):
