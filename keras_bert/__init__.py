@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from keras_bert import registered
 from keras_bert.extras import needing_tensorflow_text
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _OUTSIDE_TASKS = {
     "CRF": "tasks.crf",  # needs no TensorFlow
     "HubLayer": "saved_model",
 }
+registered.register()
 
 
 def __getattr__(name: str) -> object:

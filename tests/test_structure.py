@@ -21,6 +21,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "tensors",
     "extras",
+    "registered",
     "undocumented",
     "files",
     "processes",

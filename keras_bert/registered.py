@@ -1,0 +1,94 @@
+"""Registers the package's classes with Keras, for `keras.models.load_model`. A class is imported when a file has it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from keras_bert.extras import needing_tensorflow_text
+
+# Module -> its classes that `register_keras_serializable` registers when the module is imported.
+CLASSES = {
+    "encoder.encoder": ["BertEncoder"],
+    "encoder.layers": ["Dropout"],
+    "optimizers.adamw": ["AdamW", "WarmupThenDecay"],
+    "optimizers.lamb": ["LAMB"],
+    "pretraining.pretrainer": ["BertPretrainer"],
+    "saved_model.hub_layer": ["HubLayer"],
+    "tasks.classifier": ["BertClassifier"],
+    "tasks.crf": ["CRF", "CRFLoss"],
+    "tasks.masked_lm": ["BertMaskedLM"],
+    "tasks.next_sentence": ["BertNextSentence"],
+    "tasks.question_answerer": ["BertQuestionAnswerer"],
+    "tasks.ranking_losses": ["LambdaLoss", "ListNetLoss"],
+    "tasks.replicas": ["GlobalMean"],
+    "tasks.reranker": ["BertReranker"],
+    "tasks.sentence": ["BertSentenceEncoder"],
+    "tasks.sentence_losses": [
+        *("AnglELoss", "CoSENTLoss", "ContrastiveLoss", "CosineSimilarityLoss", "MarginMSELoss", "MatryoshkaLoss"),
+        *("MultipleNegativesRankingLoss", "TripletLoss", "VectorMSELoss"),
+    ],
+    "tasks.spans": ["SpanLoss"],
+    "tasks.sparse": ["BertSparseEncoder"],
+    "tasks.token_classifier": ["BertTokenClassifier"],
+    "text.bytepair": ["BytePairTokenizer"],
+    "text.preprocessor": ["BertPreprocessor"],
+    "text.sentencepiece": ["SentencePieceTokenizer"],
+    "text.wordpiece": ["WordPieceTokenizer"],
+}
+
+
+class _ClassToImport:
+    """Stands for a class in Keras's registry, until the class is imported and takes its place there."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._place = module, name
+
+    @property
+    def from_config(self) -> Callable[..., Any]:  # all that Keras uses of a class
+        module, name = self._place
+        with needing_tensorflow_text(name):
+            return getattr(importlib.import_module(f"keras_bert.{module}"), name).from_config
+
+
+def register() -> None:
+    """Registers the classes, now or as soon as Keras is imported, which takes seconds."""
+    if "keras" not in sys.modules:
+        sys.meta_path.insert(0, _KerasFinder)
+        return
+    from keras.saving import get_custom_objects
+
+    for module, names in CLASSES.items():
+        for name in names:
+            get_custom_objects().setdefault(f"keras_bert>{name}", _ClassToImport(module, name))
+
+
+class _KerasFinder:
+    """Finds Keras as Python does, and registers the classes after Keras has been imported."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name == "keras" else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads a module with its own loader, which it then has as if there were no other."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        register()
