@@ -1,6 +1,7 @@
 """Reads files of examples, and checks them before any work starts, without models or TensorFlow.
 
-    tables.py     the one reader of tables: CSV, TSV, JSON lines, Parquet and Excel files as rows
+    tables.py     the one reader of tables: CSV, TSV, JSON lines, Parquet and workbooks as rows
+    workbooks.py  what reads workbooks of Excel and LibreOffice, in a process of its own
     texts.py      texts, pairs and labels from the columns of a table, or from a directory per class
     conll.py      words and labels, one per line
     squad.py      questions, contexts and answers

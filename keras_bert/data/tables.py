@@ -1,24 +1,23 @@
-"""The one reader of tables: CSV, TSV, JSON lines, Parquet and Excel files as numbered rows, of any size."""
+"""The one reader of tables: CSV, TSV, JSON lines, Parquet and workbooks as numbered rows, of any size."""
 
 from __future__ import annotations
 
 import csv
-import datetime
 import difflib
 import itertools
 import re
 import stat
 import threading
 import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from keras_bert.data.examples import Problems, check_row, check_text, parse_json_object
+from keras_bert.data.workbooks import read_workbook
 from keras_bert.extras import import_extra
 from keras_bert.files import open_bytes, read_lines
 
@@ -32,11 +31,11 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
-    ".xlsx": "xlsx",
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "xlsx"),
 }
 NAMES = tuple(dict.fromkeys(FORMATS.values()))
 # The first bytes of a file -> its format, for formats that mark their files.
-_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\xd0\xcf\x11\xe0": "xls"}
+_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\xd0\xcf\x11\xe0": "xlsx"}
 _DELIMITERS = (",", ";", "\t")  # that are recognised in a CSV file
 _SAMPLED_ROWS = 20  # the rows of a CSV file that decide its delimiter
 _CELL_LIMIT_LOCK = threading.Lock()
@@ -83,14 +82,13 @@ def format_of(path: str | Path, format: str | None = None) -> str | None:
     with open_bytes(path) as file:
         first_bytes = file.read(4)
     format_in_file = _MAGIC.get(first_bytes)
-    if format_in_file == "xls":
-        raise ValueError(f"{path} is an Excel file of the old kind, .xls; save it as .xlsx or CSV")
     suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
     expected_format = format or FORMATS.get(suffixes[-1] if suffixes else "")
     if format_in_file and format not in (None, format_in_file):
         raise ValueError(f"format is {format!r}, but {path} is {format_in_file}; leave format out")
     if expected_format in _MAGIC.values() and not format_in_file:
-        raise ValueError(f"{path} is not a {expected_format} file: it begins with {first_bytes!r}")
+        what = "workbook" if expected_format == "xlsx" else f"{expected_format} file"
+        raise ValueError(f"{path} is not a {what}: it begins with {first_bytes!r}")
     return format_in_file or expected_format
 
 
@@ -172,7 +170,7 @@ class Table:
     def _read_cells(self) -> Iterator[tuple[int, list[str] | str]]:
         """Yields the cells of each row: an empty list for a blank row, a message for a malformed one."""
         if self.format == "xlsx":
-            return _read_excel(self.path)
+            return _read_first_sheet(self.path)
         if self.format == "tsv":
             return ((number, line.split("\t") if line else []) for number, line in _number_lines(self.path))
         return _read_csv(self.path, self.delimiter or ",", self._skipped)
@@ -502,71 +500,48 @@ def _cells_of_any_length() -> Iterator[None]:
 def _recognise_delimiter(path: str | Path, header: bool) -> tuple[str, int]:
     """Recognises the delimiter of a CSV file, and counts the lines before the table.
 
-    The delimiter is the one that gives all of the first rows the same number of cells, two or more. Excel may write it
-    into a first line of its own, such as `sep=;`.
+    The delimiter is the one that gives most of the first rows as many cells as the header, two or more; without a
+    header, that gives all of them the same number. Excel may write it into a first line of its own, such as `sep=;`.
 
     Raises:
-        ValueError: commas and another character divide the rows equally well, and there is no header to decide.
+        ValueError: two characters divide the rows equally well, and there is no header to decide.
     """
     first_line = next(read_lines(path), "")
     if declared := re.fullmatch(r"sep=(.)\r?\n", first_line):
         return declared[1], 1
-    widths = {}
+    fitting = {}  # delimiter -> the share of the rows that it divides alike
     for delimiter in _DELIMITERS:
         try:
-            rows = [cells for _, cells in itertools.islice(_read_csv(path, delimiter), _SAMPLED_ROWS)]
+            rows = [cells for _, cells in itertools.islice(_read_csv(path, delimiter), _SAMPLED_ROWS) if cells]
         except ValueError:  # a quote that is never closed, or bad UTF-8: reading the table raises the same
             rows = []
-        widths[delimiter] = [len(cells) for cells in rows if cells and isinstance(cells, list)]
-    regular = [each for each, lengths in widths.items() if lengths and lengths[0] > 1 and len(set(lengths)) == 1]
-    others = [each for each in regular if each != ","]
-    if "," in regular and others and not header:
-        raise ValueError(f"{path} may have cells divided by ',' or {others[0]!r}; choose the delimiter")
-    if (
-        not regular and header and widths[","] and widths[","][0] == 1
-    ):  # rows that differ, under a header without a comma
-        others = [each for each in _DELIMITERS if widths[each] and widths[each][0] > 1]
-    return (others[0] if len(others) == 1 and "," not in regular else ","), 0
+        if header and rows and isinstance(rows[0], str):
+            rows = []
+        widths = [len(cells) for cells in rows if isinstance(cells, list)]
+        is_divided = widths and widths[0] > 1 and (header or len(set(widths)) == 1)
+        fitting[delimiter] = widths.count(widths[0]) / len(rows) if is_divided else 0
+    best = [each for each in _DELIMITERS if 0 < fitting[each] == max(fitting.values())] or [","]
+    if len(best) > 1 and not header:
+        raise ValueError(f"{path} may have cells divided by {best[0]!r} or {best[1]!r}; choose the delimiter")
+    return best[0], 0
 
 
-# -- Excel.
+# -- Workbooks.
 
 
-def _read_excel(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+def _read_first_sheet(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of the first sheet as texts, as in a CSV file."""
-    openpyxl = import_extra("openpyxl", "openpyxl", "xlsx")
-    with open_bytes(path) as file, _reading_excel(path):
-        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        sheet, *others = book.worksheets
-        if others := [each.title for each in others if any(map(any, each.iter_rows(values_only=True)))]:
+    rows, width = read_workbook(path), 0
+    with closing(rows):
+        sheet, *others = next(rows)
+        if others:
             names = ", ".join(map(repr, others))
-            warnings.warn(f"{path}: only the sheet {sheet.title!r} is read, not {names}", stacklevel=6)
-        width = 0
-        for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-            cells = [_format_excel_cell(value) for value in values]
+            warnings.warn(f"{path}: only the sheet {sheet!r} is read, not {names}", stacklevel=6)
+        for number, cells in enumerate(rows, start=1):
             while len(cells) > width and not cells[-1]:
                 cells.pop()
             width = width or len(cells)
             yield number, cells if any(cells) else []
-
-
-def _format_excel_cell(value: object) -> str:
-    """Converts a cell to a text: a whole number without a point, a date as in ISO 8601, an empty cell to ""."""
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    return str(value)
-
-
-@contextmanager
-def _reading_excel(path: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except (zipfile.BadZipFile, KeyError, SyntaxError, OSError, ValueError, IndexError) as error:
-        raise ValueError(f"{path} cannot be read as an Excel file: {error}") from None
 
 
 # -- Parquet.

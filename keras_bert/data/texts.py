@@ -107,9 +107,9 @@ def read_table(
         separator: see `label_kind`.
         header: whether the first line of a CSV, TSV or Excel file names the columns. If not, choose columns by number.
         format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
-            "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of an Excel file
-            (the extra `xlsx`). By default, the file's first bytes or its extension decide. Any of them may be
-            compressed with gzip.
+            "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of a workbook,
+            .xlsx, .xlsm, .xlsb, .xls or .ods (the extra `xlsx`); a cell with an error is empty. By default, the file's
+            first bytes or its extension decide. Any of them may be compressed with gzip.
         delimiter: the character between the cells of a CSV. By default, it is recognised: a comma, a semicolon or a
             tab.
         skip_bad: leave out bad rows, with a warning, instead of raising.

@@ -29,7 +29,7 @@ Write = Callable[[Any, np.ndarray], None]
 
 @dataclass(frozen=True)
 class TableCopy:
-    """The copy of a CSV or TSV, or the copy of a CSV, TSV, JSON lines or Excel file as Parquet.
+    """The copy of a CSV or TSV, or the copy of a CSV, TSV, JSON lines or workbook as Parquet.
 
     Each class of copies has the same methods, and `choose_copy` chooses the class. All methods raise ValueError, with
     the numbers of the bad rows, if the source cannot be used. A row is bad if it has no text to embed.
@@ -186,13 +186,13 @@ def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str |
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the format of the file is unknown, `format` is, or an Excel file would be copied as one.
+        ValueError: the format of the file is unknown, `format` is, or a workbook would be copied as one.
     """
     kind = tables.known_format(source, None)
     if format not in (None, PARQUET):
         raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for the format of each file")
     if kind == "xlsx" and format is None:
-        raise ValueError(f"{source} is an Excel file, which has no room for vectors; choose the format parquet")
+        raise ValueError(f"{source} is a workbook, which has no room for vectors; choose the format parquet")
     if kind == PARQUET:
         return ParquetCopy(source, column, skip_bad, PARQUET)
     if kind == "jsonl" and format is None:

@@ -79,5 +79,5 @@ def test_bad_rows_are_counted_and_can_be_left_out(tmp_path, small_preset):
 def test_excel_needs_a_format_that_has_room_for_vectors(tmp_path, small_preset):
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra xlsx")
     openpyxl.Workbook().save(tmp_path / "a.xlsx")
-    with error_names(ValueError, tmp_path / "a.xlsx", "Excel", "format parquet"):
+    with error_names(ValueError, tmp_path / "a.xlsx", "workbook", "format parquet"):
         embed_files([tmp_path / "a.xlsx"], tmp_path / "vectors", small_preset)

@@ -1,0 +1,150 @@
+"""Workbooks: openpyxl and xlwt write them, and openpyxl's other way of reading says what they hold."""
+
+import datetime
+import json
+import random
+import re
+import warnings
+import zipfile
+
+import pytest
+
+from keras_bert.data.tables import read_rows, text_rows
+from keras_bert.data.texts import read_table
+
+from ..support.messages import assert_names, error_names
+
+openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, of the extra test")
+pytest.importorskip("python_calamine", reason="needs python-calamine, the extra xlsx")
+
+SHEET = "xl/worksheets/sheet1.xml"
+ROWS = [["text", "label", "note"], ["one", "a", None], ["two", "b", "seen"], ["three", "a", None]]
+
+
+def workbook(path, rows=ROWS):
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(path)
+    return path
+
+
+def changed(path, member, change):
+    """Copies a workbook, with a change of the bytes of one of its members."""
+    new_path = path.with_name(f"changed-{path.name}")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(new_path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, change(old.read(name)) if name == member else old.read(name))
+    return new_path
+
+
+@pytest.mark.parametrize("dimension", ["A1:C4", "A1:B2", "A1", "A1:A4", "A1:XFD1048576", "B9:B9", ""])
+def test_what_a_sheet_says_of_its_size_changes_nothing(tmp_path, dimension):
+    tag = f'<dimension ref="{dimension}"/>'.encode() if dimension else b""
+    path = changed(workbook(tmp_path / "a.xlsx"), SHEET, lambda xml: re.sub(rb"<dimension[^>]*/>", tag, xml))
+    held = list(openpyxl.load_workbook(path).active.iter_rows(values_only=True))
+    read = read_rows(path)
+    assert [read.names, *(cells for _, cells in read.rows)] == [[cell or "" for cell in row] for row in held]
+
+
+def test_values_are_those_of_json_lines_and_csv(tmp_path, write):
+    day = datetime.datetime(2020, 1, 2)
+    values = [True, False, 5, 4.5, 12.0, "x ", day.date(), day, day.replace(hour=3), datetime.time(3, 4, 5)]
+    values += [datetime.timedelta(days=2, hours=1), 10**15, -0.25]
+    path = workbook(tmp_path / "a.xlsx", [["text", "label"], *(["t", value] for value in values)])
+    as_text = ["true", "false", "5", "4.5", "12", "x ", "2020-01-02", "2020-01-02", "2020-01-02T03:00:00", "03:04:05"]
+    as_text += ["49:00:00", "1000000000000000", "-0.25"]
+    assert [row["label"] for _, row in text_rows(path, ["text"])] == as_text
+    names = [value for value in values if isinstance(value, bool | int | str)]
+    lines = write("a.jsonl", "".join(json.dumps({"text": "t", "label": name}) + "\n" for name in names))
+    path = workbook(tmp_path / "names.xlsx", [["text", "label"], *(["t", name] for name in names)])
+    assert read_table(path, label_column="label") == read_table(lines, label_column="label")
+
+
+def test_a_cell_with_an_error_is_empty(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [["text", "label"], ["one", "a"], ["two", "#DIV/0!"], ["#N/A", "b"]])
+    with error_names(ValueError, "2 of 3", "row 3: label is empty", "row 4: text is empty"):
+        read_table(path, label_column="label")
+
+
+def open_document(path):
+    """Writes the rows as LibreOffice does, with a million empty rows after them."""
+    repeated = '<table:table-row table:number-rows-repeated="1048570"><table:table-cell/></table:table-row>'
+    xml = "".join(
+        f"<table:table-row>{''.join(f'<table:table-cell{_typed(cell)}' for cell in row)}</table:table-row>"
+        for row in ROWS
+    )
+    spaces = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "table", "text")
+    )
+    with zipfile.ZipFile(path, "w") as new:
+        new.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        new.writestr("META-INF/manifest.xml", '<manifest xmlns="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>')
+        new.writestr(
+            "content.xml",
+            f"<office:document-content {spaces}><office:body><office:spreadsheet>"
+            f'<table:table table:name="Sheet1">{xml}{repeated}</table:table>'
+            "</office:spreadsheet></office:body></office:document-content>",
+        )
+
+
+def _typed(cell):
+    return f' office:value-type="string"><text:p>{cell}</text:p></table:table-cell>' if cell else "/>"
+
+
+def old_workbook(path):
+    book = pytest.importorskip("xlwt", reason="needs xlwt, of the extra test").Workbook()
+    sheet = book.add_sheet("Sheet1")
+    for row, cells in enumerate(ROWS):
+        for column, cell in enumerate(cells):
+            if cell:
+                sheet.write(row, column, cell)
+    book.save(str(path))
+
+
+@pytest.mark.parametrize(("name", "write"), [("a.ods", open_document), ("a.xls", old_workbook)])
+def test_other_workbooks(tmp_path, name, write):
+    write(tmp_path / name)
+    assert read_rows(tmp_path / name) == read_rows(workbook(tmp_path / "a.xlsx"))
+
+
+def far_cell(xml):
+    return xml.replace(b"</sheetData>", b'<row r="1048576"><c r="XFD1048576"><v>2</v></c></row></sheetData>')
+
+
+@pytest.mark.parametrize(
+    ("member", "change", "words"),
+    [
+        (SHEET, far_cell, ["memory allocation", "far from the others"]),
+        (SHEET, lambda xml: xml[: len(xml) // 2], []),
+        ("xl/workbook.xml", lambda xml: xml.replace(b"sheetId", b"sheetIx", 1), None),
+        ("xl/workbook.xml", lambda xml: b"<workbook/>", []),
+        ("xl/styles.xml", lambda xml: xml.replace(b"fillId", b"fllId"), None),
+    ],
+)
+def test_a_damaged_workbook_is_refused_by_name_or_read(tmp_path, member, change, words):
+    path = changed(workbook(tmp_path / "a.xlsx"), member, change)
+    if words is None:  # what is wrong says nothing of the cells
+        assert read_rows(path) == read_rows(tmp_path / "a.xlsx")
+        return
+    with error_names(ValueError, path, "cannot be read as a workbook", *words):
+        read_rows(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.xlsx", "a.xls", "a.ods"])
+def test_random_damage_ends_no_process(tmp_path, name):
+    """A flipped bit may give a cell a place that needs more memory than there is, which ends the library's process."""
+    {"a.xlsx": workbook, "a.xls": old_workbook, "a.ods": open_document}[name](tmp_path / name)
+    content, damaged, generator = (tmp_path / name).read_bytes(), tmp_path / f"damaged-{name}", random.Random(0)
+    for _ in range(100):
+        changed_content = bytearray(content)
+        for _ in range(generator.randint(1, 8)):
+            changed_content[generator.randrange(4, len(content))] = generator.randrange(256)
+        damaged.write_bytes(changed_content[: generator.choice([None, generator.randrange(5, len(content))])])
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                read_rows(damaged)
+        except ValueError as error:
+            assert_names(str(error), damaged)
