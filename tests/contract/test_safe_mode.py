@@ -17,6 +17,7 @@ import keras
 import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, HubLayer
+from keras_bert.registered import CLASSES
 from keras_bert.tasks.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.training import AdamW
