@@ -8,6 +8,7 @@ import glob
 import gzip
 import io
 import json
+import math
 import os
 import re
 import reprlib
@@ -310,6 +311,28 @@ def _json_type(shape: JsonShape) -> type:
 def to_json(value: object) -> str:
     """Formats the text of a JSON file, indented for people to read."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def to_json_line(value: object) -> str:
+    """Formats JSON in one line. What JSON lacks becomes null (NaN and infinity) or a text (such as dates).
+
+    Example:
+        >>> to_json_line({"scores": [0.5, float("nan")]})
+        '{"scores": [0.5, null]}'
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_with_nulls(value), ensure_ascii=False, default=str)
+
+
+def _with_nulls(value: object) -> object:
+    """Replaces NaN and infinity, deep in a value, by None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _with_nulls(each) for key, each in value.items()}
+    return list(map(_with_nulls, value)) if isinstance(value, list | tuple) else value
 
 
 def decimals(row: np.ndarray) -> list[str]:

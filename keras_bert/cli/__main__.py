@@ -8,7 +8,7 @@ import os
 import click
 
 import keras_bert
-from keras_bert.cli.terminal import ARGUMENTS, Misuse, end_the_command, one_line, python_warnings
+from keras_bert.cli.terminal import ARGUMENTS, Failure, Misuse, end_the_command, one_line, python_warnings
 from keras_bert.extras import needing_tensorflow_text
 
 # The module `keras_bert.cli.<name>` defines the command <name>.
@@ -38,7 +38,7 @@ class _Commands(click.Group):
                 raise
             if isinstance(error, FileNotFoundError):
                 raise Misuse(one_line(error)) from error
-            raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
+            raise Failure(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
 @click.group(

@@ -8,7 +8,7 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import load_model, overwrite_option, preset_option
-from keras_bert.cli.terminal import misuse, quiet_imports
+from keras_bert.cli.terminal import echo, misuse, quiet_imports
 
 
 @click.command()
@@ -47,4 +47,4 @@ def attention(
             attention_view = make_view(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
             results.write(attention_view.rendered(output, layer, head))
     layers, heads, tokens = attention_view.weights.weights.shape[:3]
-    click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")
+    echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

@@ -11,7 +11,7 @@ import click
 
 from keras_bert import files
 from keras_bert.cli.options import find_preset, tokenizer_of
-from keras_bert.cli.terminal import Misuse, errors_in_one_line, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, errors_in_one_line, misuse, quiet_imports
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,11 +82,11 @@ def convert(source: Path, destination: str, format: str) -> None:
             settings, dense = preset.sentence_settings, preset.dense_weights
             sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense_weights=dense)
     heads = ", ".join(sorted(checkpoint.heads)) or "no head"
-    click.echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")
+    echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")
     if tokenizer is None:
-        click.echo(f"Warning: neither {source} nor {destination} has a vocabulary", err=True)
+        echo(f"Warning: neither {source} nor {destination} has a vocabulary", err=True)
     for name in checkpoint.unexpected:
-        click.echo(f"Warning: {name} is not a weight of this family, and is left out", err=True)
+        echo(f"Warning: {name} is not a weight of this family, and is left out", err=True)
 
 
 class _CountedWeights(Mapping):

@@ -15,7 +15,14 @@ from keras_bert.cli.options import (
     prompt_option,
     skip_bad_option,
 )
-from keras_bert.cli.terminal import end_the_command, import_tensorflow, killed_processes, misuse, resumable
+from keras_bert.cli.terminal import (
+    echo,
+    end_the_command,
+    import_tensorflow,
+    killed_processes,
+    misuse,
+    resumable,
+)
 from keras_bert.data.tables import check_corpus
 
 
@@ -68,4 +75,4 @@ def embed(
         options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     rows, count, truncated = (f"{counts[name]:,}" for name in ("rows", "files", "truncated"))
-    click.echo(f"{output}: {rows} rows in {count} files, {truncated} texts truncated")
+    echo(f"{output}: {rows} rows in {count} files, {truncated} texts truncated")

@@ -17,11 +17,12 @@ from keras_bert.cli.options import (
     find_preset,
     load_in_precision,
     precision_options,
+    raw_cells_option,
     read_columns,
     read_example_file,
     together,
 )
-from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.data import QuestionExamples
 from keras_bert.data.tables import read_corpus
 
@@ -128,6 +129,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
 @options
+@raw_cells_option
 @precision_options
 def evaluate(
     model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, calibration: str | None,
@@ -195,7 +197,7 @@ def evaluate(
 
 def _print_measures(measures: dict[str, float]) -> None:
     for name, value in measures.items():
-        click.echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
+        echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
 
 
 def _page(

@@ -20,7 +20,7 @@ from keras_bert.cli.options import (
     together,
     tokenizer_option,
 )
-from keras_bert.cli.terminal import Misuse, errors_in_one_line, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line, quiet_imports
 
 _SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
 _PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
@@ -51,9 +51,9 @@ def _export_runtime(
             model = task_of(preset).from_preset(preset)
         differences = getattr(runtimes, f"export_{runtime}")(model, output, precision, overwrite=overwrite, **settings)
         for each in differences:
-            click.echo(each)
+            echo(each)
         if not differences:
-            click.echo(f"not compared with Keras: pip install {_PACKAGES[runtime]}", err=True)
+            echo(f"not compared with Keras: pip install {_PACKAGES[runtime]}", err=True)
 
     _export(write, output)
 
@@ -88,14 +88,14 @@ def export(ctx: click.Context, check: str | None) -> None:
     if not check:
         return
     if not Path(check).is_dir():
-        raise click.ClickException(f"there is no directory {check}")
+        raise Failure(f"there is no directory {check}")
     with quiet_imports():
         from keras_bert.saved_model.check import check_serving
     try:
         for line in check_serving(check):
-            click.echo(line)
+            echo(line)
     except (OSError, ImportError, ValueError) as error:
-        raise click.ClickException(one_line(error)) from error
+        raise Failure(one_line(error)) from error
 
 
 @export.command()
@@ -234,4 +234,4 @@ def _export(write: Callable[[], Path | None], output: str) -> None:
     with errors_in_one_line(output):
         path = Path(write() or output)
     size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
-    click.echo(f"{path}: {size / 1e6:.1f} MB")
+    echo(f"{path}: {size / 1e6:.1f} MB")

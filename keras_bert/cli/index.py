@@ -7,7 +7,7 @@ import click
 from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.cli.options import batch_tokens_option, handle_option, skip_bad_option, values_by_column
-from keras_bert.cli.terminal import Misuse, end_the_command, import_tensorflow, misuse, resumable
+from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensorflow, misuse, resumable
 from keras_bert.data.tables import check_corpus
 
 
@@ -56,7 +56,7 @@ def index(
     if not corpus:
         with misuse(FileNotFoundError):
             removed = remove_rows(output, remove)
-        click.echo(f"{output}: rows removed: {removed:,}")
+        echo(f"{output}: rows removed: {removed:,}")
         return
     with misuse(OSError):
         check_corpus(corpus, text_column)
@@ -67,4 +67,4 @@ def index(
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens, skip_bad=skip_bad)
     texts, encoded, truncated = (f"{counts[name]:,}" for name in ("texts", "encoded", "truncated"))
-    click.echo(f"{output}: {texts} texts, {encoded} encoded now, {truncated} of them truncated")
+    echo(f"{output}: {texts} texts, {encoded} encoded now, {truncated} of them truncated")

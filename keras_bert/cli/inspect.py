@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert.cli.options import find_preset, tokenizer_of
-from keras_bert.cli.terminal import misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import echo, misuse, one_line, quiet_imports
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
@@ -54,7 +54,7 @@ def inspect(source: Path) -> None:
         "unexpected": ", ".join(checkpoint.unexpected) or "nothing",
     }
     for name, value in lines.items():
-        click.echo(f"{name:<12}{value}")
+        echo(f"{name:<12}{value}")
 
 
 def _vocabulary(source: Path) -> str:

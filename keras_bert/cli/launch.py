@@ -16,7 +16,7 @@ from typing import IO
 
 import click
 
-from keras_bert.cli.terminal import Misuse, end_the_command, resumable
+from keras_bert.cli.terminal import Misuse, echo, end_the_command, resumable, visible
 
 _MISUSE = 2  # an exit code: the command would fail again if it were restarted
 _SECONDS_TO_END = 10
@@ -51,9 +51,9 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
         number, code = failure
         reason = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         if code == _MISUSE or attempt == restarts:
-            click.echo(f"worker {number} {reason}; all workers ended", err=True)
+            echo(f"worker {number} {reason}; all workers ended", err=True)
             sys.exit(code if code > 0 else 128 - code)
-        click.echo(f"worker {number} {reason}; all resume from the last checkpoint", err=True)
+        echo(f"worker {number} {reason}; all resume from the last checkpoint", err=True)
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
@@ -108,7 +108,7 @@ def _free_ports(count: int) -> list[int]:
 
 def _copy_lines(prefix: str, source: IO[str], target: IO[str]) -> None:
     for line in source:
-        target.write(f"{prefix}{line}")
+        target.write(f"{prefix}{visible(line) if target.isatty() else line}")
         target.flush()
 
 

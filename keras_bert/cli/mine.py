@@ -19,7 +19,7 @@ from keras_bert.cli.options import (
     overwrite_option,
     read_columns,
 )
-from keras_bert.cli.terminal import end_the_command, misuse, quiet_imports, resumable
+from keras_bert.cli.terminal import echo, end_the_command, misuse, quiet_imports, resumable
 from keras_bert.data.tables import read_corpus
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ def mine(
             queries, positives = examples.columns
             arguments = (queries, positives, texts, preset, negative_rules, reranker, batch_tokens)
             triplets = mine_negatives(*arguments, encoded=unfinished / "vectors.bin")
-            count, writer = 0, streams.RowWriter(results, output_format)
+            count, writer = 0, streams.RowWriter(results, output_format, raw_cells=True)  # to train on
             for triplet in triplets:
                 writer.write([_row(triplet)])
                 count += 1
     shutil.rmtree(unfinished)
-    click.echo(f"{output}: {count:,} triplets of {len(examples):,} pairs", err=True)
+    echo(f"{output}: {count:,} triplets of {len(examples):,} pairs", err=True)
 
 
 def _row(triplet: Triplet) -> dict[str, str | float]:

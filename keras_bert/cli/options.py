@@ -13,7 +13,7 @@ import click
 from keras_bert import data, files
 from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
-from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import tables
 
@@ -110,6 +110,14 @@ def _at_least_one(ctx: click.Context, parameter: click.Parameter, number: int) -
 _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
 
 file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
+raw_cells_option = click.option(
+    "--raw-cells",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.__setitem__(streams.RAW_CELLS, value),
+    help="In CSV and TSV, write texts that begin with =, +, - or @ as they are; by default a ' before them keeps "
+    "spreadsheets from computing them.",
+)
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
 # --preset in three forms: the command gets the handle of a model, its directory, or the directory of a tokenizer.
 handle_option, preset_option, tokenizer_option = (
@@ -180,6 +188,7 @@ def output_options(*formats: str) -> Callable[[Callable], Callable]:
     """Adds the options of an output in one of `formats`: `output_format`, `output` and `overwrite`."""
     formats_help = f"The format to write. By default that of the name of FILE in --output, else {formats[0]}."
     return together(
+        *([raw_cells_option] if "csv" in formats else []),
         click.option(
             "--format", "output_format", type=click.Choice(formats), callback=_choose_format, help=formats_help
         ),
@@ -313,7 +322,7 @@ def load_in_precision(
             model.set_precision(precision)
     if precision == "int8" and model.encoder.inference.ranges.is_built_in:
         message = "int8: calibrated with a few built-in sentences; use --calibration FILE with texts like yours"
-        click.echo(message, err=True)
+        echo(message, err=True)
     return model
 
 

@@ -18,6 +18,7 @@ from keras_bert.cli.options import (
     output_option,
     overwrite_option,
     precision_options,
+    raw_cells_option,
     skip_bad_option,
     text_options,
 )
@@ -35,6 +36,7 @@ from keras_bert.data.texts import check_columns
 @skip_bad_option
 @output_option()
 @overwrite_option
+@raw_cells_option
 @precision_options
 def predict(
     model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, calibration: str | None,
@@ -82,31 +84,34 @@ def predict(
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # the file's column for each text of the model
-        count = None
+        count, shapes, writer = None, [], streams.RowWriter(results, output_format)
         if isinstance(source, str):
-            count, chunks = _read_table(source, columns, options)
+            count, shapes, chunks = _read_table(source, columns, writer, options)
         else:
             chunks = source.chunks(lambda line: _parse_line(line, columns, input_format == "jsonl"))
-        writer = streams.RowWriter(results, output_format)
         with tqdm(total=count, unit=" texts", delay=1, disable=None) as bar:
             for rows in chunks:
                 try:
-                    answers = task.answer_fields(*([row[column] for row in rows] for column in columns.values()))
+                    texts = ([row[column] for row in rows] for column in columns.values())
+                    answers = list(task.answer_fields(*texts))
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
-                writer.write(map(_row, rows, answers))
+                writer.write(map(_row, rows, answers), later=(_row(shape, answers[0]) for shape in shapes))
                 bar.update(len(rows))
 
 
 def _read_table(
-    file: str, columns: dict[str, str], options: dict[str, Any]
-) -> tuple[int, Iterator[list[dict[str, Any]]]]:
-    """Checks all rows of a table. Returns their number, and an iterator over chunks of rows, by column."""
+    file: str, columns: dict[str, str], writer: streams.RowWriter, options: dict[str, Any]
+) -> tuple[int, list[dict[str, None]], Iterator[list[dict[str, Any]]]]:
+    """Checks all rows of a table. Returns their number; each set of columns that a row has; and chunks of rows."""
     read_rows = functools.partial(
         text_rows, file, list(columns.values()), skip_bad=options["skip_bad"], **_table_options(options)
     )
     with misuse(OSError):
-        count = sum(1 for _ in read_rows())
+        count, shapes = 0, {}
+        for count, (_, row) in enumerate(read_rows(), start=1):  # noqa: B007
+            shapes[tuple(row)] = dict.fromkeys(row)
+            writer.check(row)
 
     def chunks() -> Iterator[list[dict[str, Any]]]:
         with warnings.catch_warnings():  # the first reading has shown them
@@ -115,7 +120,7 @@ def _read_table(
             while chunk := list(itertools.islice(rows, streams.TEXTS_AT_A_TIME)):
                 yield chunk
 
-    return count, chunks()
+    return count, list(shapes.values()), chunks()
 
 
 def _table_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from keras_bert.cli.options import (
     preset_option,
     prompt_option,
 )
-from keras_bert.cli.terminal import misuse, quiet_imports
+from keras_bert.cli.terminal import echo, misuse, quiet_imports
 
 
 @click.command()
@@ -52,4 +52,4 @@ def project(
     model = load_model(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
     with misuse(FileExistsError):
         count = write_projector(output, encode_chunks(model, lines, batch_tokens), overwrite)
-    click.echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")
+    echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

@@ -12,7 +12,16 @@ import click
 from keras_bert import files
 from keras_bert.choices import DTYPES, STRATEGIES
 from keras_bert.cli.options import check_prompts, recipe_options, together
-from keras_bert.cli.terminal import end, end_the_command, killed_processes, misuse, quiet_imports, resumable
+from keras_bert.cli.terminal import (
+    Failure,
+    echo,
+    end,
+    end_the_command,
+    killed_processes,
+    misuse,
+    quiet_imports,
+    resumable,
+)
 from keras_bert.sizes import is_size_of_bert
 
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
@@ -109,7 +118,7 @@ def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> No
         from keras_bert.training.loop import Interrupted
 
     unfinished = functools.partial(resumable, f"the run in {settings['output']}", "add --overwrite")
-    log = functools.partial(click.echo, err=True)
+    log = functools.partial(echo, err=True)
     try:
         with (
             end_the_command(message=unfinished()),
@@ -120,11 +129,9 @@ def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> No
     except Interrupted as error:
         end(error.number, unfinished(f" after {error.place}"))
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-        raise click.ClickException(
-            "another process of this run has ended; all resume from its last checkpoint"
-        ) from error
+        raise Failure("another process of this run has ended; all resume from its last checkpoint") from error
     with quiet_imports():
         from keras_bert.training import report
     for name, value, baseline in report.with_baselines(measures):
         suffix = "" if baseline is None else f"\t(baseline: {baseline:.4f})"
-        click.echo(f"{name}\t{value:.4f}{suffix}")
+        echo(f"{name}\t{value:.4f}{suffix}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.terminal import quiet_imports
+from keras_bert.cli.terminal import Failure, echo, quiet_imports
 from keras_bert.server import check_versions
 
 _PORT = click.IntRange(0, 65535)
@@ -40,14 +40,14 @@ def serve(directory: Path, model_name: str | None, no_batching: bool, **options:
     try:
         check_versions(directory)
     except FileNotFoundError as error:
-        raise click.ClickException(str(error)) from error
+        raise Failure(str(error)) from error
     # oneDNN compiles a kernel for each shape. By default it keeps 1,024, too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     with quiet_imports():
         try:
             from keras_bert.server import run
         except ModuleNotFoundError as error:
-            raise click.ClickException(
+            raise Failure(
                 f"there is no {error.name}, which serving needs: pip install 'keras-bert-models[serve]'"
             ) from error
     name = model_name or directory.resolve().name
@@ -55,6 +55,6 @@ def serve(directory: Path, model_name: str | None, no_batching: bool, **options:
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("keras_bert").setLevel(logging.INFO)
     try:
-        run.serve(settings, click.echo)
+        run.serve(settings, echo)
     except OSError as error:
-        raise click.ClickException(str(error)) from error
+        raise Failure(str(error)) from error

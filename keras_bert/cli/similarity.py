@@ -10,7 +10,7 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import check_prompts, load_model, prompt_option, texts_to
-from keras_bert.cli.terminal import Misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, quiet_imports
 
 _MOST_TEXTS = 1000  # for more texts, all pairs are written only as a matrix
 _LARGE_FILE = 1e9  # bytes: a larger matrix gets a warning
@@ -80,7 +80,7 @@ def _check_count(count: int, output_format: str, writes_pairs: bool) -> None:
     if count < 2:
         raise Misuse(f"a comparison needs two texts, but there {'is' if count else 'are'} {count}")
     if output_format == "npy" and 4 * count**2 > _LARGE_FILE:
-        click.echo(f"Warning: the matrix of {count:,} texts takes {4 * count**2 / 1e9:.1f} GB", err=True)
+        echo(f"Warning: the matrix of {count:,} texts takes {4 * count**2 / 1e9:.1f} GB", err=True)
     if output_format != "npy" and count > _MOST_TEXTS and not writes_pairs:
         raise Misuse(
             f"{count:,} texts make {count * (count - 1) // 2:,} pairs; choose some with --top-k or --threshold, or "

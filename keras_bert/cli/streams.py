@@ -7,7 +7,6 @@ import csv
 import functools
 import io
 import itertools
-import json
 import re
 import select
 import stat
@@ -35,6 +34,9 @@ _FORMAT_OF_EXTENSION = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},
     **{".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".xlsx": "xlsx", ".gz": "gz"},
 }
+RAW_CELLS = "keras_bert.raw_cells"  # the key of the option --raw-cells in click's `Context.meta`
+_FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r]")  # what a spreadsheet computes begins so
+_NUMBER = re.compile(r"[+-]?(\d[\d.,]*|[.,]\d+)([eE][+-]?\d+)?%?")
 _BYTES_AT_A_TIME = 1 << 16  # the capacity of a pipe
 _SECONDS_TO_WAIT = 0.02  # seconds to wait for input before a chunk is computed
 
@@ -201,36 +203,54 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
 class RowWriter:
     """A writer of rows, values by column, as JSON lines, CSV or TSV.
 
-    In CSV and TSV, lists and objects are JSON in a cell, and a missing value is an empty cell. TSV has no quotes.
+    In CSV and TSV, lists and objects are JSON in a cell, and a missing value is an empty cell. TSV has no quotes. A
+    text that a spreadsheet would compute is written after a `'`, so that it stays a text.
 
     Args:
         file: the open file.
         format: one of `ROWS`.
+        raw_cells: whether to write texts as they are; by default, whether the command's `--raw-cells` says so.
     """
 
-    def __init__(self, file: BinaryIO, format: str) -> None:
+    def __init__(self, file: BinaryIO, format: str, raw_cells: bool | None = None) -> None:
         self._file = file
         self._format = format
         self._columns: list[str] = []  # the header of CSV and TSV
+        context = click.get_current_context(silent=True)
+        self._is_raw = bool(context and context.meta.get(RAW_CELLS)) if raw_cells is None else raw_cells
 
-    def write(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Writes rows. CSV and TSV have the columns of the first chunk; raises Misuse if a later row has others."""
+    def write(self, rows: Iterable[Mapping[str, object]], later: Iterable[Mapping[str, object]] = ()) -> None:
+        """Writes rows. CSV and TSV have the columns of the first chunk and of `later`, rows that are not written.
+
+        Raises:
+            Misuse: a row has other columns, or a cell that TSV cannot hold.
+        """
         if self._format == "jsonl":
             write_lines(self._file, (json_line(**row) for row in rows))
             return
         rows = iter(rows)
         while chunk := list(itertools.islice(rows, TEXTS_AT_A_TIME)):
             if not self._columns:
-                self._columns = list(dict.fromkeys(name for row in chunk for name in row))
+                self._columns = list(dict.fromkeys(name for row in (*chunk, *later) for name in row))
                 write_lines(self._file, [self._line(self._columns)])
             write_lines(self._file, (self._line(self._cells(row)) for row in chunk))
 
+    def check(self, row: Mapping[str, object]) -> None:
+        """Checks the cells of a row that is written later. Raises Misuse if TSV cannot hold one."""
+        if self._format == "tsv":
+            self._line([_cell(value) for value in row.values()])
+
     def _cells(self, row: Mapping[str, object]) -> list[str]:
         if unknown := [name for name in row if name not in self._columns]:
-            raise Misuse(f"a row has the column {unknown[0]!r}, which the rows before lack; write JSON lines, .jsonl")
+            raise Misuse(
+                f"a row has the column {unknown[0]!r}, which the rows before lack; write JSON lines, .jsonl, or read "
+                "the rows with --file"
+            )
         return [_cell(row.get(name)) for name in self._columns]
 
     def _line(self, cells: list[str]) -> str:
+        if not self._is_raw:
+            cells = [f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell for cell in cells]
         if self._format == "tsv":
             if bad := [cell for cell in cells if re.search("[\t\n\r]", cell)]:
                 raise Misuse(f"{bad[0]!r:.60} has a tab or a line end, which TSV cannot hold; write .csv or .jsonl")
@@ -243,7 +263,7 @@ class RowWriter:
 def _cell(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return files.to_json_line(value)
 
 
 def rename_columns(row: Mapping[str, object], taken_names: Collection[str]) -> dict[str, object]:
@@ -270,4 +290,4 @@ def printable_line(text: str) -> str:
 
 
 def json_line(**fields: object) -> str:
-    return json.dumps(fields, ensure_ascii=False, default=str)  # Parquet has dates
+    return files.to_json_line(fields)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_bert.cli.options import directory_of, load_in_precision, precision_options
-from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
 from keras_bert.config import SIZES, BertConfig
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
     ]
     _echo_table(rows)
     sequences = "1 sequence" if batch_size == 1 else f"{batch_size} sequences"
-    click.echo(f"weights        {_mebibytes(model.weight_bytes)}")
-    click.echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} tokens")
-    click.echo(f"  activations  {_mebibytes(model.activation_bytes)} of these, about")
-    click.echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a token")
+    echo(f"weights        {_mebibytes(model.weight_bytes)}")
+    echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} tokens")
+    echo(f"  activations  {_mebibytes(model.activation_bytes)} of these, about")
+    echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a token")
     if ranges is not None:
-        click.echo(f"int8           {_layers(config, ranges)}")
+        echo(f"int8           {_layers(config, ranges)}")
 
 
 def _architecture(preset: Path | None, size: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
@@ -136,7 +136,7 @@ def _echo_table(rows: Sequence[tuple[str, str, str, str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, shapes, parameters, times in rows:
         line = f"{name:<{widths[0]}}  {shapes:<{widths[1]}}  {parameters:>{widths[2]}}  {times}"
-        click.echo(line.rstrip())
+        echo(line.rstrip())
 
 
 def _mebibytes(count: int) -> str:

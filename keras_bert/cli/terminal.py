@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import signal
+import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,13 +21,17 @@ from keras_bert import files
 from keras_bert.processes import KilledError
 
 
-class Misuse(click.ClickException):
-    """An error that the user can correct: one line on standard error, exit code 2."""
-
-    exit_code = 2
+class Failure(click.ClickException):
+    """An error of the system, of files for instance: one line on standard error, exit code 1."""
 
     def format_message(self) -> str:
         return visible(self.message)  # it may quote control characters of a file
+
+
+class Misuse(Failure):
+    """An error that the user can correct: one line on standard error, exit code 2."""
+
+    exit_code = 2
 
 
 @contextlib.contextmanager
@@ -54,6 +59,12 @@ def visible(text: str) -> str:
     )
 
 
+def echo(text: str, err: bool = False) -> None:
+    """Prints a line of a command's own words, with names from files; `streams.write_lines` writes its results."""
+    stream = sys.stderr if err else sys.stdout
+    click.echo(visible(text) if stream.isatty() else text, err=err)
+
+
 @contextlib.contextmanager
 def errors_in_one_line(output: str | Path) -> Iterator[None]:
     """Turns errors while a directory is written, in this block, into one line with the directory's name."""
@@ -64,10 +75,10 @@ def errors_in_one_line(output: str | Path) -> Iterator[None]:
             yield
         except tf.errors.OpError as error:  # "{{...}} /path/of/a/hidden/file; No space left on device [Op:SaveV2]"
             reason = error.message.rpartition("; ")[2].partition(" [")[0]
-            raise click.ClickException(f"{output}: {reason}") from error
+            raise Failure(f"{output}: {reason}") from error
         except OSError as error:
             if error.strerror:  # an error of the system, such as a full disk
-                raise click.ClickException(f"{error.filename or output}: {error.strerror}") from error
+                raise Failure(f"{error.filename or output}: {error.strerror}") from error
             raise
 
 
@@ -111,7 +122,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
     from tqdm import tqdm
 
     with tqdm.external_write_mode():  # clears a progress bar first
-        click.echo(f"Warning: {visible(str(message))}", err=True)
+        echo(f"Warning: {message}", err=True)
 
 
 ARGUMENTS = "keras_bert.arguments"  # the key of the command line's words in click's `Context.meta`
@@ -166,7 +177,7 @@ def killed_processes() -> Iterator[None]:
     try:
         yield
     except KilledError as error:
-        raise click.ClickException(str(error).partition("\n")[0]) from error
+        raise Failure(str(error).partition("\n")[0]) from error
 
 
 def end(number: int, message: str, stderr: int = 2) -> NoReturn:

@@ -8,7 +8,7 @@ import click
 
 from keras_bert import files
 from keras_bert.choices import VOCABULARIES
-from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
 
 
 @click.command()
@@ -66,8 +66,8 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
             with files.directory_written_whole(path, "", overwrite=False) as unfinished:
                 tokenizer.save_preset(unfinished)
     size_in_bytes = sum(each.stat().st_size for each in paths)
-    click.echo(f"{output}: {tokenizer.vocabulary_size:,} tokens from {size_in_bytes:,} bytes")
-    click.echo(
+    echo(f"{output}: {tokenizer.vocabulary_size:,} tokens from {size_in_bytes:,} bytes")
+    echo(
         f"{measures.tokens_per_word:.3g} tokens a word, {measures.bytes_per_token:.3g} bytes a token, "
         f"{measures.unknown:.2%} unknown"
     )

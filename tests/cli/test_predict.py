@@ -102,11 +102,54 @@ def test_what_a_table_of_answers_cannot_hold(run, fails, classifier, tmp_path):
     message = fails("predict", classifier, "--file", path, "--output", tmp_path / "a.tsv")
     assert message == "'a\\tb' has a tab or a line end, which TSV cannot hold; write .csv or .jsonl"
     assert not (tmp_path / "a.tsv").exists()
+    assert message == fails("predict", classifier, "--file", path, "--output", tmp_path / "b.tsv")  # before any work
+    lines = [*['{"text": "a"}\n'] * streams.TEXTS_AT_A_TIME, '{"text": "c", "late": "d", "label": "e"}\n']
+    path.write_text("".join(lines))
+    run("predict", classifier, "--file", path, "--output", tmp_path / "late.csv")
+    rows = list(csv.DictReader((tmp_path / "late.csv").open(newline="")))
+    assert list(rows[0]) == ["text", "label", "probability", "late", "given_label"]
+    assert [(row["late"], row["given_label"]) for row in rows] == [("", "")] * (len(lines) - 1) + [("d", "e")]
     with open(tmp_path / "b.csv", "xb") as file:
         writer = streams.RowWriter(file, "csv")
         writer.write([{"a": 1}])
         with pytest.raises(Misuse, match="a row has the column 'b', which the rows"):
             writer.write([{"a": 1, "b": 2}])
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+2", "-2+3", "@sum(a1)", "＝1+1", "\t=1", "\r=1", "- item"]
+PLAIN = ["a=1", "-2", "+2.5e-3", "-.5", "1,5", "50%", " =1", "'quoted'", ""]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_no_spreadsheet_computes_a_text_of_a_table(run, classifier, tmp_path, raw):
+    path, guard = tmp_path / "a.jsonl", "" if raw else "'"
+    path.write_text("".join(json.dumps({"text": "bad", "=id": each, "n": -1}) + "\n" for each in FORMULAS + PLAIN))
+    for command, output in ("predict", "--output"), ("evaluate", "--errors"):
+        columns = ("--label-column", "text") if command == "evaluate" else ()
+        source = (path,) if command == "evaluate" else ("--file", path)
+        if command == "evaluate":
+            path.write_text(path.read_text().replace('"bad"', f'"{answered_and_other(classifier)[1]}"'))
+        options = (output, tmp_path / f"{command}.csv", *columns, *(["--raw-cells"] if raw else []))
+        run(command, classifier, *source, *options)
+        rows = list(csv.DictReader((tmp_path / f"{command}.csv").open(newline="")))
+        assert [row[f"{guard}=id"] for row in rows] == [f"{guard}{each}" for each in FORMULAS] + PLAIN
+        assert {row["n"] for row in rows} == {"-1"}
+
+
+def test_json_lines_are_read_by_every_parser(run, classifier, tmp_path):
+    """Python's own parser also reads NaN, Infinity and -Infinity, which are no JSON."""
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "bad", "x": NaN, "more": [{"y": -Infinity}, "NaN", 1]}\n')
+    for output in ("b.jsonl", "b.csv"):
+        run("predict", classifier, "--file", path, "--output", tmp_path / output)
+    row = json.loads((tmp_path / "b.jsonl").read_text(), parse_constant=refuse)
+    assert (row["x"], row["more"]) == (None, [{"y": None}, "NaN", 1])
+    (row,) = csv.DictReader((tmp_path / "b.csv").open(newline=""))
+    assert json.loads(row["more"], parse_constant=refuse) == [{"y": None}, "NaN", 1]
 
 
 def test_other_columns_that_cannot_be_written_are_named(fails, run, classifier, tmp_path):

@@ -1,0 +1,66 @@
+"""Names from files on a terminal: control characters are shown, not obeyed."""
+
+import ast
+import io
+import shutil
+from pathlib import Path
+
+import click.testing
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_bert import BertClassifier, cli
+from keras_bert.cli import launch
+
+EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m"
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda self: True)
+
+
+@pytest.fixture
+def model(untrained, tmp_path):
+    """A classifier with an odd label and an odd weight."""
+    BertClassifier.from_preset(untrained, labels=[f"a{EVIL}", "b"]).save_preset(tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    weights = load_file(path)
+    save_file({**weights, f"odd{EVIL}": next(iter(weights.values()))}, path, {"format": "pt"})
+    return tmp_path / "model"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_names_in_files_are_not_obeyed(run, model, terminal, tmp_path):
+    (tmp_path / "a.csv").write_text("text,label\nthe cat,b\na film,b\n")
+    shutil.copytree(model, tmp_path / f"copy{EVIL[-4:]}")
+    for arguments in (
+        ("inspect", model),
+        ("convert", model, tmp_path / "converted"),
+        ("evaluate", model, tmp_path / "a.csv"),
+        ("convert", tmp_path / f"copy{EVIL[-4:]}", tmp_path / f"new{EVIL[-4:]}"),
+    ):
+        printed = run(*arguments).output
+        assert r"\u009b31m" in printed, arguments
+        assert not set(EVIL[:-4]) & {"\x1b", "\x07"} & set(printed), arguments
+
+
+def test_one_function_prints_and_one_class_fails():
+    """So that no command forgets to escape. Results are written by `write_lines`, which escapes them, too."""
+    found = []
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = node.func if isinstance(node, ast.Call) else None
+            called = getattr(name, "attr", getattr(name, "id", ""))
+            if called in ("print", "secho", "ClickException") or (
+                called == "echo" and isinstance(name, ast.Attribute) and path.stem != "terminal"
+            ):
+                found.append(f"{path.name}:{node.lineno}")
+    assert not found
+
+
+def test_lines_of_workers_are_escaped():
+    target = io.StringIO()
+    target.isatty = lambda: True
+    launch._copy_lines("[0] ", [f"a{EVIL}\n"], target)
+    assert target.getvalue() == "[0] a\\u001b]0;title\\u0007\\u001b[2J\\u009b31m\n"
