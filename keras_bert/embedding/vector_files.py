@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class TableCopy:
 
             def write(rows: list[dict[str, Any]], vectors: np.ndarray) -> None:
                 for row, vector in zip(rows, vectors, strict=True):
-                    cells.writerow([*row.values(), f"[{', '.join(files.decimals(vector))}]"])
+                    cells.writerow([*row.values(), _to_json(vector)])
 
             yield write
 
@@ -113,7 +114,7 @@ class JsonLinesCopy(TableCopy):
                         raise ValueError(row)
                     if VECTOR in row:
                         raise ValueError(f"it already has a {VECTOR}; rename that")
-                    yield line.strip(), tables.text_of(row, self.column)
+                    yield _standard(line.strip(), row), tables.text_of(row, self.column)
                 except ValueError as error:
                     problems.add(f"line {number}", str(error))
 
@@ -128,6 +129,16 @@ class JsonLinesCopy(TableCopy):
             yield lambda lines, vectors: file.writelines(
                 f"{with_vector(*row)}\n".encode() for row in zip(lines, vectors, strict=True)
             )
+
+
+def _standard(line: str, row: dict[str, Any]) -> str:
+    """Returns a line of JSON as it is, unless it has NaN or infinity, which Python reads and other parsers refuse."""
+    try:
+        if "NaN" in line or "Infinity" in line:
+            json.dumps(row, allow_nan=False)
+    except ValueError:
+        return files.to_json_line(row)
+    return line
 
 
 class ParquetCopy(TableCopy):
@@ -214,7 +225,13 @@ def with_vector(line: str, vector: np.ndarray) -> str:
         >>> with_vector('{"id": 1.50, "text": "caf\\u00e9"}', np.float32([0.5, -1]))
         '{"id": 1.50, "text": "café", "vector": [0.5, -1]}'
     """
-    return f'{line[:-1].rstrip()}, "{VECTOR}": [{", ".join(files.decimals(vector))}]}}'
+    return f'{line[:-1].rstrip()}, "{VECTOR}": {_to_json(vector)}}}'
+
+
+def _to_json(vector: np.ndarray) -> str:
+    if not np.isfinite(vector).all():
+        return files.to_json_line(vector.tolist())
+    return f"[{', '.join(files.decimals(vector))}]"
 
 
 def _make_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

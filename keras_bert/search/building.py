@@ -266,7 +266,7 @@ class _OldIndex:
 
 
 def _convert_to_line(columns: dict[str, object]) -> bytes:
-    return f"{json.dumps(columns, ensure_ascii=False, default=str)}\n".encode()
+    return f"{files.to_json_line(columns)}\n".encode()
 
 
 def _make_absolute(preset: str | Path) -> str:

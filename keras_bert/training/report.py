@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import io
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -141,7 +143,8 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escape_cell(text: str) -> str:
-    return " ".join(text.splitlines()).replace("|", "\\|")
+    """Escapes what Markdown would read as HTML, as a link, as code or as the end of the cell."""
+    return re.sub(r"([\\`\[\]|])", r"\\\1", html.escape(" ".join(text.splitlines()), quote=False))
 
 
 def _collect_names(history: Sequence[Mapping[str, float]]) -> list[str]:

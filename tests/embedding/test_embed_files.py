@@ -201,6 +201,14 @@ def test_files_that_cannot_be_embedded_are_refused(tmp_path, small_preset, shard
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_json_lacks_becomes_null(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "NaN",  "x": 1}\n{"text": "a",  "x": [NaN, Infinity]}\n')
+    ((lines, _),) = vector_files.choose_copy(path, "text").parts(10)
+    assert lines == ['{"text": "NaN",  "x": 1}', '{"text": "a", "x": [null, null]}']
+    assert vector_files.with_vector('{"a": 1}', np.float32([0.5, np.nan])) == '{"a": 1, "vector": [0.5, null]}'
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -34,10 +34,13 @@ def test_a_baseline_stands_beside_its_measure(tmp_path):
 
 def test_each_class_has_its_support_beside_its_measures(tmp_path):
     details = {"macro_f1": 0.5, "f1 of a": 0.25, "support of a": 1200, "f1 of b | c": 0.75, "support of b | c": 3}
+    details |= {"f1 of <script>alert(1)</script>": 0.5, "f1 of [x](javascript:y) `&\\[": 0.5}
     write_report(tmp_path, {}, HISTORY, {"accuracy": 0.5}, details=details)
     report = (tmp_path / "report.md").read_text()
     assert "| accuracy | 0.5000 |\n| macro_f1 | 0.5000 |\n" in report
     rows = ["| class | f1 | support |", "| --- | --- | --- |", "| a | 0.2500 | 1200 |", "| b \\| c | 0.7500 | 3 |"]
+    rows += ["| &lt;script&gt;alert(1)&lt;/script&gt; | 0.5000 |  |"]
+    rows += ["| \\[x\\](javascript:y) \\`&amp;\\\\\\[ | 0.5000 |  |"]
     assert "## Classes\n\n" + "\n".join(rows) in report
 
 
