@@ -1,6 +1,8 @@
 """Hugging Face's tokenizer files for byte-pair encoding."""
 
+import functools
 import reprlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,20 +107,65 @@ ROBERTA_ARGUMENTS = {
 def read_bytepair_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or from `tokenizer.json`.
 
+    Hugging Face's `tokenizer.json` is obeyed, also beside the other two, but for RoBERTa's: transformers 5 makes a
+    `RobertaTokenizer` of the vocabulary, the merges and `tokenizer_config.json` alone, and so does this function.
     `tokenizer_config.json` takes precedence, if there is one. The errors are those of `read_wordpiece_files`.
+
+    Warns:
+        UserWarning: RoBERTa's `tokenizer.json` has settings that are not followed.
     """
     path = tokenizer_files.choose_file(*([IDS] if (tokenizer_files.directory / MERGES).is_file() else []))
+    arguments: dict[str, Any] = {}
+    if path.name == ALL_IN_ONE or tokenizer_files.has_tokenizer_json:
+        is_roberta = tokenizer_files.has_tokenizer_json and tokenizer_files.rebuilt_class == "RobertaTokenizer"
+        read = (
+            functools.partial(_rebuild_roberta, tokenizer_files.settings(TOKENS)) if is_roberta else _arguments_of_file
+        )
+        arguments = tokenizer_files.arguments("BPE", read)
     if path.name == IDS:
-        arguments: dict[str, Any] = {"vocabulary": path, "merges": tokenizer_files.directory / MERGES}
-    else:
-        arguments = tokenizer_files.arguments("BPE", _arguments_of_file)
+        arguments |= {"vocabulary": path, "merges": tokenizer_files.directory / MERGES}
     arguments |= tokenizer_files.settings(_NAMES, arguments.get("added_tokens", ()))
     if tokenizer_files.has_one_type:
         arguments["second_type_id"] = 0
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
         # Bytes cover all text, so the unknown token is never used. Llama 3's files name none.
         arguments.setdefault("unk_token", arguments["pad_token"])
+
+    def read_vocabulary() -> list[str]:
+        vocabulary = arguments["vocabulary"]
+        if isinstance(vocabulary, list):
+            return vocabulary
+        ids = files.read_json(vocabulary, {str: int})
+        return sorted(ids, key=ids.__getitem__)
+
+    arguments["more_special_tokens"], new = tokenizer_files.more_special_tokens(arguments, read_vocabulary)
+    if new:
+        arguments["vocabulary"] = [*read_vocabulary(), *new]
     return arguments
+
+
+def _rebuild_roberta(names: dict[str, str], path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Reads a `tokenizer.json` as transformers' RobertaTokenizer does: its vocabulary, merges and added tokens."""
+    ids = tokens_of_file(path, content)
+    cls, sep = (names.get(name, default) for name, default in (("cls_token", "<s>"), ("sep_token", "</s>")))
+    if missing := [token for token in (cls, sep) if token not in ids]:
+        raise ValueError(f"{path} has no {missing[0]}, a special token of its RobertaTokenizer")
+    model = {key: content["model"].get(key) for key in ("type", "vocab", "merges")}
+    packing = template((cls, ids.index(cls)), (sep, ids.index(sep)), 2, 0)
+    settings = {"normalizer": None, "pre_tokenizer": pre_tokenizer_of("gpt2", False), "post_processor": packing}
+    rebuilt = _arguments_of_file(path, {**content, **settings, "model": model})
+    try:
+        given = _arguments_of_file(path, content)
+        ignored = [f"{key} {given.get(key)!r}" for key in rebuilt if given.get(key) != rebuilt[key]]
+    except ValueError as error:
+        ignored = [str(error).removeprefix(f"{path} ")]
+    if ignored:
+        warnings.warn(
+            f"{path}: {', '.join(ignored)} is not followed, as transformers makes a RobertaTokenizer of the vocabulary "
+            f"and {CONFIG} alone; to follow the file, set its tokenizer_class to {ANY_CLASS!r}",
+            stacklevel=2,
+        )
+    return rebuilt
 
 
 def merges_in_files(tokenizer_files: TokenizerFiles) -> Iterator[tuple[Path, Any]]:
@@ -169,14 +216,11 @@ def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     )
     vocabulary = tokens_of_file(path, content)
     arguments = {**special_tokens_of_file(content), **packing_of_file(path, content, vocabulary)}
-    special = [token["content"] for token in content.get("added_tokens") or [] if token["special"]]
-    named_tokens = {value for name, value in arguments.items() if name in TOKENS}
     return {
         "vocabulary": vocabulary,
         "merges": model["merges"],
         "add_prefix_space": bool(steps[-1].get("add_prefix_space")),
         **arguments,
-        "more_special_tokens": [token for token in special if token not in named_tokens],
         "added_tokens": added_tokens_of_file(path, content),
         "normalization": normalization,
         "split": split,

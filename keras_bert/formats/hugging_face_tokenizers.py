@@ -2,7 +2,7 @@
 
 import itertools
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,36 @@ JSON_SHAPE = {
     "normalizer": (STEPS, None),
     "pre_tokenizer": (STEPS, None),
     "post_processor": ({**_PROCESSOR, "processors": ([_PROCESSOR], None)}, None),
+    "truncation": ({"direction": (str, None)}, None),
     "padding": ({"pad_token": (str, None)}, None),
 }
+# The keys of each part of a `tokenizer.json` that are obeyed, refused if their value is another one, or without effect:
+# `version`, the `decoder`, offsets (`trim_offsets`), what happens to unknown bytes (there are none), how long and how a
+# training cut and padded texts (the model's own length decides; padding is masked on either side). Others are refused.
+_KEYS = {
+    "": "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model",
+    "model": "type vocab merges unk_token continuing_subword_prefix end_of_word_suffix max_input_chars_per_word "
+    "dropout fuse_unk byte_fallback ignore_merges unk_id",
+    "truncation": "direction max_length strategy stride",
+    "padding": "strategy direction pad_to_multiple_of pad_id pad_type_id pad_token",
+    "added_tokens": "id content single_word lstrip rstrip normalized special",
+    "normalizer": "type normalizers clean_text handle_chinese_chars strip_accents lowercase precompiled_charsmap "
+    "pattern content strip_left strip_right",
+    "pre_tokenizer": "type pretokenizers add_prefix_space trim_offsets use_regex pattern behavior invert replacement "
+    "prepend_scheme split str_rep",
+    "post_processor": "type processors sep cls trim_offsets add_prefix_space use_regex single pair special_tokens",
+}
+
+
+def check_keys(path: Path, content: dict[str, Any]) -> None:
+    """Raises ValueError if a `tokenizer.json` has a key that is not in `_KEYS`."""
+    inner = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "post_processor": "processors"}
+    for place, known in _KEYS.items():
+        part = content.get(place) or {} if place else content
+        parts = part if isinstance(part, list) else [part, *(part.get(inner.get(place, "")) or [])]
+        if unknown := next((key for each in parts for key in each if key not in known.split()), None):
+            where = f"{place}.{unknown}" if place else unknown
+            raise ValueError(f"{path} has the setting {where}, which is unknown here: ids might differ")
 
 
 def mask_with_space(token: str) -> dict[str, object]:
@@ -128,6 +156,11 @@ def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
     return vocabulary
 
 
+def words_before(vocabulary: Sequence[str], special: Collection[str]) -> int:
+    """Counts the tokens before the special ones at the end of a vocabulary, which no text contains as words."""
+    return max((index + 1 for index, token in enumerate(vocabulary) if token not in special), default=0)
+
+
 def template(
     cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
 ) -> dict[str, object]:
@@ -202,13 +235,14 @@ def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
     """Finds `unk_token`, `pad_token` and `mask_token` in the `content` of a `tokenizer.json`.
 
     For "unk", the first special token of these is taken: the file's `unk_token`, `<unk>`, `[UNK]`, `<|unk|>`. If there
-    is none of them, `unk_token` is left out. "pad" and "mask" are alike.
+    is none of them, `unk_token` is left out. "pad" and "mask" are alike; the file's `pad_token` need not be special.
     """
     special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
     declared = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
     names = {
         name: (declared.get(name), f"<{name}>", f"[{name.upper()}]", f"<|{name}|>") for name in ("unk", "pad", "mask")
     }
+    special.add(declared["pad"] or "")
     candidates = {
         name: [each for each in spellings if each is not None and each in special] for name, spellings in names.items()
     }

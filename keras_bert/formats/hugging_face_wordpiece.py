@@ -8,7 +8,6 @@ from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
-    STEPS,
     TOKENS,
     VOCABULARY,
     added_token,
@@ -20,6 +19,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     template,
     tokens_of_file,
     types_of,
+    words_before,
     write_tokenizer,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
@@ -38,62 +38,86 @@ _CLASSES = {
     "BertTokenizer": {"separators": 1, "second_type_id": 1},
     "MPNetTokenizer": {"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
 }
+# What these classes do by default.
+_OF_CLASSES = {"lowercase": True, "strip_accents": None, "split_on_cjk": True, "max_chars_per_word": 100}
 _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
 
 
 def read_wordpiece_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
 
-    `tokenizer_config.json` takes precedence. Google's checkpoints have no such file; then the defaults apply.
+    Hugging Face's `tokenizer.json` is obeyed, also beside a `vocab.txt`. `tokenizer_config.json` names the special
+    tokens. Google's checkpoints have neither file; then the defaults apply.
 
     Raises:
         FileNotFoundError: there is no vocabulary.
         ValueError: a file is damaged, has another kind of tokenizer or a setting that would change the ids; or
-            `tokenizer_config.json` and the other file normalize text differently.
+            `tokenizer.json` differs from `tokenizer_config.json`, or from the class of transformers that it names.
     """
     path = tokenizer_files.choose_file(VOCABULARY)
-    json_arguments = {} if path.name == VOCABULARY else tokenizer_files.arguments("WordPiece", _arguments_of_file)
+    arguments: dict[str, Any] = {}
+    if path.name == ALL_IN_ONE or tokenizer_files.has_tokenizer_json:
+        arguments = tokenizer_files.arguments("WordPiece", _arguments_of_file)
     config = tokenizer_files.settings(
-        _NAMES | {"tokenizer_class": "tokenizer_class"}, json_arguments.get("added_tokens", ())
+        _NAMES | {"tokenizer_class": "tokenizer_class"}, arguments.get("added_tokens", ())
     )
     tokenizer_class = config.pop("tokenizer_class", "").removesuffix("Fast")
+    if tokenizer_files.has_tokenizer_json:
+        _check_class(tokenizer_files, arguments, config)
+    elif not arguments:
+        arguments = dict(_CLASSES.get(tokenizer_class, {}))
+    if path.name == VOCABULARY:
+        arguments["vocabulary"] = path
     if tokenizer_files.has_one_type:
         config["second_type_id"] = 0
-    arguments = json_arguments or {
-        "vocabulary": path,
-        **_CLASSES.get(tokenizer_class, {}),
-        **_read_normalization(tokenizer_files),
-    }
-    if _resolve_normalization(arguments | config) != _resolve_normalization(config | arguments):
+    arguments |= config
+
+    def read_vocabulary() -> list[str]:
+        vocabulary = arguments["vocabulary"]
+        return vocabulary if isinstance(vocabulary, list) else files.split_lines(files.read_text(vocabulary))
+
+    arguments["more_special_tokens"], new = tokenizer_files.more_special_tokens(arguments, read_vocabulary)
+    if new:
+        arguments["vocabulary"] = [*read_vocabulary(), *new]
+    return arguments
+
+
+def _check_class(tokenizer_files: TokenizerFiles, arguments: dict[str, Any], config: dict[str, Any]) -> None:
+    """Raises ValueError if a `tokenizer.json` differs from `tokenizer_config.json`, or from transformers' class.
+
+    transformers makes the classes of `_CLASSES` of the vocabulary and of `tokenizer_config.json` alone; other programs
+    follow `tokenizer.json`.
+    """
+    name = tokenizer_files.rebuilt_class or ""
+    of_class = _CLASSES.get(name, {})
+    origin, advice = CONFIG, "programs differ in which they follow, so make both as the model was trained"
+    expected = config
+    if of_class:
+        origin, expected = f"{CONFIG} or, by default, transformers' {name}", {**_OF_CLASSES, **config}
+    if _resolve(arguments | expected) != _resolve(expected | arguments):
         raise ValueError(
-            f"{tokenizer_files.directory}: {CONFIG} says {_describe_normalization(config)}, but {ALL_IN_ONE} says "
-            f"{_describe_normalization(arguments)}; programs differ in which they follow, so make both as the model "
-            "was trained"
+            f"{tokenizer_files.directory}: {origin} says {_describe(expected)}, but {ALL_IN_ONE} says "
+            f"{_describe(arguments)}; {advice}"
         )
-    return arguments | config
+    has_types = name == "BertTokenizer" and not tokenizer_files.has_one_type  # MPNet has none
+    for key in ("separators", "second_type_id")[: 1 + has_types]:
+        if of_class and arguments[key] != of_class[key]:
+            raise ValueError(
+                f"{tokenizer_files.tokenizer_json_path}: its post_processor packs pairs with {key}={arguments[key]}, "
+                f"but transformers' {name} with {of_class[key]}; {advice} (tokenizer_class {ANY_CLASS!r} follows the "
+                "post_processor)"
+            )
 
 
-def _read_normalization(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
-    """Reads arguments from the normalizer of a `tokenizer.json` beside a `vocab.txt`. Empty if it is not BERT's."""
-    if not tokenizer_files.has_tokenizer_json:
-        return {}
-    files.check_json(tokenizer_files.tokenizer_json, {"normalizer": (STEPS, None)}, tokenizer_files.tokenizer_json_path)
-    steps = steps_of(tokenizer_files.tokenizer_json.get("normalizer"), "normalizers")
-    return (
-        _arguments_of_normalizer(tokenizer_files.tokenizer_json_path, steps[0])
-        if types_of(steps) == "BertNormalizer"
-        else {}
-    )
-
-
-def _resolve_normalization(arguments: dict[str, Any]) -> list[bool]:
-    """Resolves defaults: whether text is lower-cased, loses its accents, and is split at Chinese characters."""
+def _resolve(arguments: dict[str, Any]) -> list[object]:
+    """Resolves defaults: lower case, no accents, Chinese characters as words; and the longest word."""
     lowercase, accents = arguments.get("lowercase", True), arguments.get("strip_accents")
-    return [lowercase, lowercase if accents is None else accents, arguments.get("split_on_cjk", True)]
+    split_on_cjk, length = arguments.get("split_on_cjk", True), arguments.get("max_chars_per_word")
+    return [lowercase, lowercase if accents is None else accents, split_on_cjk, length]
 
 
-def _describe_normalization(arguments: dict[str, object]) -> str:
-    return ", ".join(f"{_NAMES[key]} {arguments.get(key)}" for key in ("lowercase", "strip_accents", "split_on_cjk"))
+def _describe(arguments: dict[str, object]) -> str:
+    return ", ".join(f"{_NAMES[key]} {arguments.get(key)}" for key in _OF_CLASSES)
 
 
 def _arguments_of_normalizer(path: Path, normalizer: dict[str, object]) -> dict[str, object]:
@@ -108,17 +132,18 @@ def _arguments_of_normalizer(path: Path, normalizer: dict[str, object]) -> dict[
 def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
 
-    `tokenizer.json` replaces `vocab.txt` if there are added tokens, or if no class of transformers packs pairs as this
-    tokenizer does.
+    `tokenizer.json` replaces `vocab.txt` if there are added tokens, or special ones with white space, or if no class of
+    transformers packs pairs as this tokenizer does.
 
     Raises:
         FileExistsError: the directory has files of a tokenizer, and `overwrite` is False.
     """
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
-    pairs = ("separators", "second_type_id")
+    pairs, special = ("separators", "second_type_id"), arguments["more_special_tokens"]
     classes = (name for name, values in _CLASSES.items() if all(arguments[key] == values[key] for key in pairs))
-    name = ANY_CLASS if arguments["added_tokens"] else next(classes, ANY_CLASS)
-    config = {"tokenizer_class": name, **entries}
+    needs_json = arguments["added_tokens"] or any(len(token.split()) != 1 for token in special)
+    name = ANY_CLASS if needs_json else next(classes, ANY_CLASS)
+    config = {"tokenizer_class": name, **entries, **({"additional_special_tokens": special} if special else {})}
     if name == ANY_CLASS:
         texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
     else:
@@ -160,7 +185,9 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
-    added = dict.fromkeys(arguments["added_tokens"], False) | dict.fromkeys((arguments[name] for name in TOKENS), True)
+    words = arguments["vocabulary"][: words_before(arguments["vocabulary"], arguments["more_special_tokens"])]
+    special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
+    added = dict.fromkeys(arguments["added_tokens"], False) | dict.fromkeys(special, True)
     return {
         "version": "1.0",
         "truncation": None,
@@ -183,6 +210,6 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
             "unk_token": arguments["unk_token"],
             "continuing_subword_prefix": "##",
             "max_input_chars_per_word": arguments["max_chars_per_word"],
-            "vocab": ids,
+            "vocab": {token: ids[token] for token in words},
         },
     }

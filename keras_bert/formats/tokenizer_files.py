@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from keras_bert import files
 from keras_bert.formats import keras_hub
 from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, JSON_SHAPE, TOKENS, VOCABULARY
+from keras_bert.formats.hugging_face_tokenizers import (
+    ALL_IN_ONE,
+    ANY_CLASS,
+    CONFIG,
+    IDS,
+    JSON_SHAPE,
+    TOKENS,
+    VOCABULARY,
+    check_keys,
+)
 from keras_bert.formats.model_files import VOCABULARIES
 
 if TYPE_CHECKING:
@@ -19,7 +29,21 @@ if TYPE_CHECKING:
 
 _ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 _SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
-_NAMES_SHAPE = dict.fromkeys(TOKENS.values(), (str, {"content": str}, None))
+_TOKEN = (str, {"content": str})
+_MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens")
+_NAMES_SHAPE = {
+    **dict.fromkeys((*TOKENS.values(), "bos_token", "eos_token"), (*_TOKEN, None)),
+    **dict.fromkeys(_MORE_TOKENS, ([_TOKEN], {str: _TOKEN}, None)),
+}
+# Classes of transformers 5 that follow tokenizer.json. The others make a tokenizer of its vocabulary alone.
+_FOLLOWING = ("", ANY_CLASS, "PreTrainedTokenizer", "TokenizersBackend")
+# Type of a model -> the class that transformers 5 takes if `tokenizer_config.json` names none.
+_CLASS_OF_MODEL = {
+    **dict.fromkeys(("bert", "convbert", "distilbert", "electra", "nomic_bert"), "BertTokenizer"),
+    "mpnet": "MPNetTokenizer",
+    "roberta": "RobertaTokenizer",
+}
+_FOLLOWING_MODELS = ("modernbert",)  # whose files it follows, whichever class they name
 _CONFIG_SHAPE = {
     **_NAMES_SHAPE,
     **dict.fromkeys((*_SWITCHES, "do_basic_tokenize"), (bool, None)),
@@ -44,18 +68,16 @@ _FIXED_CONFIG = {
     "split_by_punct": False,
     "sp_model_kwargs": {},
     "truncation_side": "right",
-    "truncation_strategy": "longest_first",
 }
-# Keys that do not change ids. Padding is masked on either side. `tokenizer.json` lists all special tokens. Tokenizers
-# of words that need `mecab_kwargs` and the like are refused by their `word_tokenizer_type`.
+# Keys that do not change ids. Padding is masked on either side. Each call says how it truncates. Tokenizers of words
+# that need `mecab_kwargs` and the like are refused by their `word_tokenizer_type`.
 _WITHOUT_EFFECT = (
-    "__type", "_commit_hash", "additional_special_tokens", "auto_map", "backend", "bos_token", "chat_template",
-    "clean_up_tokenization_spaces", "decode_with_prefix_space", "eos_token", "errors", "extra_special_tokens",
-    "from_slow", "init_inputs", "is_local", "jumanpp_kwargs", "legacy", "local_files_only", "max_length",
-    "mecab_kwargs", "model_max_length", "model_specific_special_tokens", "name_or_path", "pad_to_multiple_of",
-    "pad_token_type_id", "padding", "padding_side", "processor_class", "return_tensors", "special_tokens_map_file",
-    "split_special_tokens", "stride", "sudachi_kwargs", "tokenizer_file", "trim_offsets", "truncation", "unk_id",
-    "use_fast", "vocab_file", "merges_file", "vocab_size", "vocab_type",
+    "__type", "_commit_hash", "auto_map", "backend", "chat_template", "clean_up_tokenization_spaces",
+    "decode_with_prefix_space", "errors", "from_slow", "init_inputs", "is_local", "jumanpp_kwargs", "legacy",
+    "local_files_only", "max_length", "mecab_kwargs", "merges_file", "model_max_length", "name_or_path",
+    "pad_to_multiple_of", "pad_token_type_id", "padding", "padding_side", "processor_class", "return_tensors",
+    "special_tokens_map_file", "split_special_tokens", "stride", "sudachi_kwargs", "tokenizer_file", "trim_offsets",
+    "truncation", "truncation_strategy", "unk_id", "use_fast", "vocab_file", "vocab_size", "vocab_type",
 )  # fmt: skip
 KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_FIXED_CONFIG, *_WITHOUT_EFFECT])
 
@@ -131,6 +153,18 @@ class TokenizerFiles:
         return inputs is not None and "token_type_ids" not in inputs
 
     @property
+    def rebuilt_class(self) -> str | None:
+        """The class of transformers 5 that makes a tokenizer of the vocabulary in `tokenizer.json` and follows nothing
+        else in it; None if transformers follows the file."""
+        config = self._preset.json_if_there("config.json", {"tokenizer_class": (str, None), "model_type": (str, None)})
+        model_type = config.get("model_type")
+        name = (
+            self.config.get("tokenizer_class") or config.get("tokenizer_class") or _CLASS_OF_MODEL.get(model_type, "")
+        )
+        name = name.removesuffix("Fast")
+        return None if name in _FOLLOWING or model_type in _FOLLOWING_MODELS else name
+
+    @property
     def type(self) -> str | None:
         """The type of the tokenizer in `tokenizer.json`, Hugging Face's or KerasHub's."""
         if (kind := keras_hub.tokenizer_type(self.tokenizer_json_path, self.tokenizer_json)) is not None:
@@ -139,10 +173,10 @@ class TokenizerFiles:
         return self.tokenizer_json["model"].get("type") or ("BPE" if "merges" in self.tokenizer_json["model"] else None)
 
     def choose_file(self, *names: str) -> Path:
-        """Chooses the file to read: the first existing file of `names`, or `tokenizer.json`.
+        """Chooses the file of the vocabulary: the first existing file of `names`, or `tokenizer.json`.
 
         It chooses `tokenizer.json` if none of `names` exists, if the tokenizer has added tokens that are not special,
-        or if `tokenizer.json` lists more tokens.
+        or if `tokenizer.json` lists more tokens. All else is read from `tokenizer.json`, if there is one.
 
         Raises:
             FileNotFoundError: none of the files exists.
@@ -175,7 +209,7 @@ class TokenizerFiles:
                     self._refuse(name, f"{token!r:.60} as token {index}", known)
         if self.has_tokenizer_json and len(self.ids[ALL_IN_ONE]) < len(vocabulary):
             for token in vocabulary:
-                if token not in self.ids[ALL_IN_ONE]:
+                if token not in self.ids[ALL_IN_ONE] and token not in self._names_of_special_tokens():
                     self._refuse(ALL_IN_ONE, f"no token {token!r:.60}", token)
         for key, token in special_tokens.items():
             for name, content in ((CONFIG, self.config), (_SPECIAL, self.special_names)):
@@ -186,8 +220,7 @@ class TokenizerFiles:
         """Checks whether a token that the tokenizer lacks is special, so that no text contains it."""
         if name in (_ADDED, CONFIG):
             return True  # `settings` refuses tokens of these files that are not special
-        listed_tokens = self.tokenizer_json.get("added_tokens") or [] if name == ALL_IN_ONE else []
-        return any(each["content"] == token and each.get("special") for each in listed_tokens)
+        return name == ALL_IN_ONE and token in self._ids_of_special_tokens()
 
     def _refuse(self, name: str, content: str, known: str | None) -> None:
         others = [each for each in VOCABULARIES if each != name and (self.directory / each).is_file()]
@@ -238,7 +271,104 @@ class TokenizerFiles:
         if self.type not in (kind, None):
             raise ValueError(f"{self.tokenizer_json_path} holds a {self.type} tokenizer, not {kind}")
         files.check_json(self.tokenizer_json, JSON_SHAPE, self.tokenizer_json_path)
+        self.check_keys()
         return arguments_of(self.tokenizer_json_path, self.tokenizer_json)
+
+    def check_keys(self) -> None:
+        """Raises ValueError if `tokenizer.json` has an unknown key, or cuts off the beginning of long texts."""
+        check_keys(self.tokenizer_json_path, self.tokenizer_json)
+        side = self.config.get("truncation_side") or (self.tokenizer_json.get("truncation") or {}).get("direction")
+        if side not in (None, "right", "Right"):
+            raise ValueError(f"{self.tokenizer_json_path}: truncation.direction is {side!r}; only 'Right' is supported")
+
+    def more_special_tokens(
+        self, arguments: dict[str, Any], read_vocabulary: Callable[[], Collection[str]]
+    ) -> tuple[list[str], list[str]]:
+        """Finds the special tokens besides those that `arguments` name.
+
+        A token that no file gives an id gets the next one, as in transformers, if it is in a list of additional tokens.
+
+        Args:
+            arguments: the arguments of a tokenizer.
+            read_vocabulary: returns the vocabulary, in the order of ids. It is called if there are such tokens.
+
+        Returns:
+            All such tokens, in the order of ids; and those that the vocabulary lacks.
+
+        Raises:
+            ValueError: the ids of the missing tokens do not follow those of the vocabulary.
+
+        Warns:
+            UserWarning: the model's embedding table has no row for a token, which is left out.
+        """
+        named = {arguments[key] for key in TOKENS if key in arguments}
+        ids = {token: index for token, index in self._ids_of_special_tokens().items() if token not in named}
+        if not ids:
+            return [], []
+        vocabulary = read_vocabulary()
+        known = {token: index for index, token in enumerate(vocabulary) if token in ids}
+        new = sorted((index, token) for token, index in ids.items() if token not in known and index is not None)
+        listed = [
+            token for token in self._names_of_special_tokens() if token not in known and ids.get(token, 0) is None
+        ]
+        tokens = [*(token for _, token in new), *listed]
+        if [index for index, _ in new] != list(range(len(vocabulary), len(vocabulary) + len(new))):
+            raise ValueError(
+                f"{self.directory}: the added tokens {', '.join(f'{token!r:.60} ({i})' for i, token in new[:3])} have "
+                f"ids that do not follow those of the vocabulary, which end at {len(vocabulary) - 1}"
+            )
+        rows = self._preset.json_if_there("config.json").get("vocab_size")
+        if isinstance(rows, int) and len(vocabulary) <= rows < len(vocabulary) + len(tokens):
+            tokens, unused = tokens[: rows - len(vocabulary)], tokens[rows - len(vocabulary) :]
+            warnings.warn(
+                f"{self.directory}: the special tokens {', '.join(map(repr, unused[:3]))} are left out, because the "
+                f"model's embedding table has only {rows} rows",
+                stacklevel=2,
+            )
+        return [*sorted(known, key=known.__getitem__), *tokens], tokens
+
+    def check_flags(self, special_tokens: Mapping[str, str], with_space: str | None, spaces: bool) -> None:
+        """Raises ValueError if `tokenizer.json` matches a special token in texts otherwise than the tokenizers here.
+
+        Args:
+            special_tokens: name, such as "mask_token" -> token.
+            with_space: the token that includes the white space before it.
+            spaces: whether white space has tokens, so that it matters which token includes it.
+        """
+        added = self.tokenizer_json.get("added_tokens") or [] if self.has_tokenizer_json else []
+        for token in (each for each in added if each["special"]):
+            expected = {"single_word": False}
+            if spaces:
+                expected |= {"lstrip": token["content"] == with_space, "rstrip": False}
+            if token["content"] not in special_tokens.values():
+                expected |= {"normalized": False}
+            for flag, value in expected.items():
+                if bool(token.get(flag)) != value:
+                    raise ValueError(
+                        f"{self.tokenizer_json_path} has {flag} {token.get(flag)} for the special token "
+                        f"{token['content']!r:.60}, where the tokenizer here has {value}: with "
+                        "special_tokens_in_text=True, ids would differ"
+                    )
+
+    def _ids_of_special_tokens(self) -> dict[str, int | None]:
+        """Finds the special tokens of all files, and their ids; None if no file gives the id."""
+        ids: dict[str, int | None] = {}
+        if self.has_tokenizer_json:
+            added = self.tokenizer_json.get("added_tokens") or []
+            ids |= {each["content"]: each["id"] for each in added if each.get("special")}
+        added = self.config.get("added_tokens_decoder") or {}
+        ids |= {each["content"]: int(index) for index, each in added.items() if each.get("special")}
+        names = [*self._names_of_special_tokens(), *(self._named(key) for key in ("bos_token", "eos_token"))]
+        return {token: self.ids.get(_ADDED, {}).get(token) for token in names if token} | ids
+
+    def _names_of_special_tokens(self) -> list[str]:
+        """Lists the tokens in the lists of additional special tokens."""
+        lists = (content.get(key) or [] for key in _MORE_TOKENS for content in (self.config, self.special_names))
+        values = (each.values() if isinstance(each, dict) else each for each in lists)
+        return list(dict.fromkeys(map(_content, itertools.chain(*values))))
+
+    def _named(self, key: str) -> str | None:
+        return _content(self.config.get(key) or self.special_names.get(key))
 
     def _added_tokens(self) -> Iterator[tuple[Path, str]]:
         """Yields the added tokens that are not special, each after its file's path.
@@ -251,11 +381,8 @@ class TokenizerFiles:
             path = self.directory / CONFIG
             yield from ((path, each["content"]) for each in added.values() if not each.get("special"))
         elif added_tokens_path.is_file():
-            declared = [*self.special_names.values(), *(self.config.get(name) for name in TOKENS.values())]
-            flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in declared))
-            special = [value.get("content") if isinstance(value, dict) else value for value in flat]
-            added = self._preset.json(_ADDED, {str: int})
-            yield from ((added_tokens_path, token) for token in added if token not in special)
+            special = {*self._ids_of_special_tokens(), *map(self._named, TOKENS.values())}
+            yield from ((added_tokens_path, token) for token in self.ids[_ADDED] if token not in special)
 
 
 def _content(token: Any) -> Any:

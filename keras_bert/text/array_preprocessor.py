@@ -30,6 +30,7 @@ _WORDPIECE = {
     "separators": 1,
     "second_type_id": 1,
     "added_tokens": [],
+    "more_special_tokens": [],
 }
 _BYTE_PAIRS = {
     "add_prefix_space": False,
@@ -110,11 +111,14 @@ class ArrayPreprocessor:
         return inputs
 
     @classmethod
-    def from_preset(cls, handle: str | Path, **overrides: Any) -> ArrayPreprocessor:
+    def from_preset(
+        cls, handle: str | Path, special_tokens_in_text: bool = False, **overrides: Any
+    ) -> ArrayPreprocessor:
         """Reads a preset's tokenizer.
 
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
+            special_tokens_in_text: whether to recognize special tokens in the texts.
             **overrides: arguments of the constructor; see `BertPreprocessor.from_preset`.
 
         Raises:
@@ -126,6 +130,7 @@ class ArrayPreprocessor:
         config = preset.config
         content, pad_token = _read_tokenizer_json(preset.tokenizer_files)
         tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
+        tokenizer.encode_special_tokens = not special_tokens_in_text
         tokenizer.no_truncation()
         tokenizer.no_padding()
         config.check_vocabulary(tokenizer.get_vocab_size(), False)
@@ -144,9 +149,10 @@ def _pack_row(segments: list[list[int]], room: int, special: Encoding) -> tuple[
 
 
 def _read_tokenizer_json(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
-    """Reads or makes a preset's `tokenizer.json`, without special tokens to match in texts, and reads its pad token."""
+    """Reads or makes a preset's `tokenizer.json`, and reads its pad token."""
     kind = preset_files.type if preset_files.tokenizer_json_path.is_file() else None
-    if kind not in (None, "WordPiece", "BPE"):
+    if kind == "Unigram":
+        preset_files.check_keys()
         content = preset_files.tokenizer_json
         pad_token = (content.get("padding") or {}).get("pad_token", "<pad>")
     elif kind == "BPE" or (preset_files.directory / MERGES).is_file():
@@ -159,7 +165,8 @@ def _read_tokenizer_json(preset_files: TokenizerFiles) -> tuple[dict[str, Any], 
     else:
         arguments = _WORDPIECE | hugging_face_wordpiece.read_wordpiece_files(preset_files)
         pad_token = arguments["pad_token"]
-        arguments["vocabulary"] = read_tokens(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
+        names = {name: arguments[name] for name in TOKENS}
+        added = [*arguments["added_tokens"], *arguments["more_special_tokens"]]
+        arguments["vocabulary"] = read_tokens(arguments["vocabulary"], names, added)
         content = hugging_face_wordpiece.tokenizer_json(arguments)
-    added = [each for each in content.get("added_tokens") or [] if not each["special"]]
-    return {**content, "added_tokens": added}, pad_token
+    return content, pad_token

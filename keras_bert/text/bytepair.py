@@ -87,7 +87,7 @@ class BytePairTokenizer(Tokenizer):
     """
 
     _LISTS = ("vocabulary", "merges")
-    _mask_takes_space = True
+    _mask_takes_space = _has_spaces = True
     _read_files = staticmethod(read_bytepair_files)
     _write_files = staticmethod(write_bytepair_files)
     _whole_file = staticmethod(tokenizer_json)
@@ -129,13 +129,10 @@ class BytePairTokenizer(Tokenizer):
         added = {token: ids[token] for token in added_tokens}
         spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # the last three in added tokens, which are written as text
         begins_word = [token in special or token.startswith(spaces) for token in tokens]
-        super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
-        self.add_prefix_space = add_prefix_space
-        self.more_special_tokens, self.added_tokens = list(more_special_tokens), list(added_tokens)
+        super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
+        self.add_prefix_space, self.added_tokens = add_prefix_space, list(added_tokens)
         self.normalization, self.split, self.ignore_merges = normalization, split, ignore_merges
         self.pair_format = PairFormat(separators, second_type_id, second_cls)
-        if special_tokens_in_text:
-            self._symbols = self.more_special_tokens
         self._added = {unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added}
 
         byte_of = {symbol: byte for byte, symbol in enumerate(symbols)}

@@ -28,6 +28,7 @@ class Tokenizer:
         special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token` -> tokens in the vocabulary.
         special_tokens_in_text: whether to recognize special tokens in the text.
         begins_word: whether each token begins a word.
+        more_special_tokens: further special tokens of the vocabulary.
 
     Attributes:
         vocabulary: list of str.
@@ -42,6 +43,7 @@ class Tokenizer:
     pair_format: PairFormat = BERT_PAIRS
     is_whole = True
     _mask_takes_space = False  # whether the mask token includes the white space before it
+    _has_spaces = False  # whether white space has tokens
     _symbols: Sequence[str] = ()  # tokens that are split off the text first
     # Read the arguments of the class from the files of a directory, and write them.
     _read_files: ClassVar[Callable[[TokenizerFiles], dict[str, Any]]]
@@ -57,11 +59,13 @@ class Tokenizer:
         special_tokens: Mapping[str, str],
         special_tokens_in_text: bool,
         begins_word: Sequence[bool],
+        more_special_tokens: Sequence[str] = (),
     ):
         self.vocabulary = list(vocabulary)
         self.vocabulary_size = len(self.vocabulary)
         self.special_tokens = dict(special_tokens)
         self.special_tokens_in_text = special_tokens_in_text
+        self.more_special_tokens = [token for token in more_special_tokens if token not in special_tokens.values()]
         self.unk_token_id, self.cls_token_id, self.sep_token_id, self.pad_token_id, self.mask_token_id = (
             self.vocabulary.index(special_tokens[name]) for name in SPECIAL_TOKENS
         )
@@ -206,7 +210,8 @@ class Tokenizer:
     def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Tokens:
         with tf.device("CPU"):
             tokenize_text = functools.partial(self._tokenize_text, with_offsets=with_offsets)
-            tokens = [*self._symbols, *(self.special_tokens.values() if self.special_tokens_in_text else ())]
+            special = (*self.more_special_tokens, *self.special_tokens.values())
+            tokens = [*self._symbols, *(special if self.special_tokens_in_text else ())]
             if not tokens:
                 return tokenize_text(strings, None)
             ids = {token: self.vocabulary.index(token) for token in tokens}
@@ -278,6 +283,9 @@ class Tokenizer:
             raise ValueError(f"the tokenizer's files in {preset_files.directory}: {error}") from error
         from_files = {name: token for name, token in tokenizer.special_tokens.items() if name not in overrides}
         preset_files.check(tokenizer.vocabulary, from_files)
+        if tokenizer.special_tokens_in_text:
+            mask = tokenizer.special_tokens["mask_token"] if cls._mask_takes_space else None
+            preset_files.check_flags(tokenizer.special_tokens, mask, cls._has_spaces)
         return tokenizer
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
@@ -321,14 +329,18 @@ def tokenize_around(
     with_space: str | None,
     strings: tf.Tensor,
     tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
+    spaces_alike: bool = False,
 ) -> Tokens:
     """Matches `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
 
     If two added tokens begin at the same place, the longer one is matched. `with_space` is the added token that
     includes the white space before it, or None. `tokenize_text` is called with the parts of texts between added tokens,
-    string `[parts]`, and the row of each part, int64 `[parts]`.
+    string `[parts]`, and the row of each part, int64 `[parts]`. With `spaces_alike`, any white space matches a space.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
+    spaces_alike &= any(" " in token for token in added)
+    if spaces_alike:
+        patterns = {token: pattern.replace(r"\ ", SPACES) for token, pattern in patterns.items()}
     if with_space is not None and with_space in added:
         patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
     pattern = "|".join(patterns.values())
@@ -337,9 +349,11 @@ def tokenize_around(
     chunks, starts, ends = tf_text.regex_split_with_offsets(searched, pattern, pattern)  # [batch, (chunks)]
     rows = tf.gather(strings, chunks.value_rowids())
     texts = tf.strings.substr(rows, starts.values, ends.values - starts.values)
-    names = texts
+    names = kept = texts
+    if spaces_alike:
+        names = tf.strings.regex_replace(names, SPACES, " ")
     if with_space is not None and with_space in added:
-        names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
+        names = kept = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
     index = KnownStrings(list(added))(names)  # [chunks], -1 for text
     special = index >= 0
     text = tf.where(special, "", texts)  # a chunk is either text or a token
@@ -347,7 +361,7 @@ def tokenize_around(
     count = tf.cast(special, tf.int64)
     ids = tf.gather(tf.constant(list(added.values())), tf.boolean_mask(index, special))
     last = tf.boolean_mask(ends.values - starts.values, special)
-    first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
+    first = last - tf.boolean_mask(tf.cast(tf.strings.length(kept), tf.int64), special)
     tokens = tuple(
         tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
         for old, new in zip(tokens, (ids, first, last), strict=True)

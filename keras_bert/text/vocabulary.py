@@ -34,7 +34,7 @@ def read_tokens(
     if not tokens:
         raise ValueError(f"{source} is empty")
     if not _is_plain(tokens):
-        _find_fault(tokens, source)
+        _find_fault(tokens, source, added_tokens)
     _check_special_and_added(special_tokens, added_tokens, set(tokens), source)
     return tokens
 
@@ -55,15 +55,15 @@ def _is_plain(tokens: Sequence[str]) -> bool:
     return is_short and len(distinct) == len(tokens) and "" not in distinct and not _NOT_IN_TOKENS.search(joined)
 
 
-def _find_fault(tokens: Sequence[str], source: str) -> None:
-    """Raises if a token is not valid."""
+def _find_fault(tokens: Sequence[str], source: str, added_tokens: Collection[str]) -> None:
+    """Raises if a token is not valid. Added tokens may have white space."""
     first_line: dict[str, int] = {}
     for line, token in enumerate(tokens, start=1):
         if not isinstance(token, str):
             raise TypeError(f"{source}: a token must be a str, but line {line} is {token!r}")
         if not token:
             raise ValueError(f"{source} is damaged: line {line} is empty")
-        if _NOT_IN_TOKENS.search(token):
+        if _NOT_IN_TOKENS.search(token) and (token not in added_tokens or "\0" in token):
             raise ValueError(f"{source} is damaged: line {line} has white space or a NUL inside, {token[:60]!r}")
         if len(token.encode("utf-8", "replace")) > _LONGEST_TOKEN_BYTES:
             raise ValueError(f"{source} is damaged: line {line} has over {_LONGEST_TOKEN_BYTES} bytes, {token[:60]!r}")

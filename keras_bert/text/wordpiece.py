@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_bert.formats.hugging_face_tokenizers import words_before
 from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, tokenizer_json, write_wordpiece_files
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
@@ -44,6 +45,8 @@ class WordPieceTokenizer(Tokenizer):
         second_type_id: the type id of the second text of a pair; 0 in MPNet.
         added_tokens: tokens of the vocabulary that are matched anywhere in normalized text before it is split into
             words. If two begin at the same place, the longer one is matched. The tokens are normalized like the text.
+        more_special_tokens: further special tokens of the vocabulary, such as markers of entities, recognized only with
+            `special_tokens_in_text`.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -85,14 +88,15 @@ class WordPieceTokenizer(Tokenizer):
         separators: int = BERT_PAIRS.separators,
         second_type_id: int = BERT_PAIRS.second_type_id,
         added_tokens: Sequence[str] = (),
+        more_special_tokens: Sequence[str] = (),
     ):
         if not 1 <= max_chars_per_word <= _MAX_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MAX_CHARS}")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)
         special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
-        tokens = read_tokens(vocabulary, special_tokens, added_tokens)
+        tokens = read_tokens(vocabulary, special_tokens, [*added_tokens, *more_special_tokens])
         begins_word = [not token.startswith("##") for token in tokens]
-        super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
+        super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
         self.lowercase = lowercase
         self.strip_accents = strip_accents
         self.split_on_cjk = split_on_cjk
@@ -106,7 +110,10 @@ class WordPieceTokenizer(Tokenizer):
             self._added = self._normalized_ids(self.added_tokens)
             self._tokens = tf.constant(self.vocabulary)
             try:
-                self._wordpiece = _build_fast_wordpiece(tuple(tokens), unk_token, split_on_cjk, max_chars_per_word)
+                words = words_before(tokens, self.more_special_tokens)
+                self._wordpiece = _build_fast_wordpiece(
+                    tuple(tokens), words, unk_token, split_on_cjk, max_chars_per_word
+                )
             except RuntimeError as error:
                 raise ValueError(f"{describe_source(vocabulary)} has only special tokens ({error})") from None
 
@@ -123,7 +130,11 @@ class WordPieceTokenizer(Tokenizer):
         normalized, plain = self._normalizer(strings, rows)
         if self._added:
             tokens = tokenize_around(
-                self._added, None, normalized, lambda parts, row: self._tokenize_part(parts, tf.gather(plain, row))
+                self._added,
+                None,
+                normalized,
+                lambda parts, row: self._tokenize_part(parts, tf.gather(plain, row)),
+                spaces_alike=True,
             )
         else:
             tokens = self._tokenize_part(normalized, plain)
@@ -213,6 +224,7 @@ class WordPieceTokenizer(Tokenizer):
             "separators": self.pair_format.separators,
             "second_type_id": self.pair_format.second_type_id,
             "added_tokens": self.added_tokens,
+            "more_special_tokens": self.more_special_tokens,
         }
 
 
@@ -223,11 +235,13 @@ def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> To
 
 @functools.lru_cache(maxsize=4)
 def _build_fast_wordpiece(
-    vocabulary: tuple[str, ...], unk_token: str, split_on_cjk: bool, max_chars_per_word: int
+    vocabulary: tuple[str, ...], words: int, unk_token: str, split_on_cjk: bool, max_chars_per_word: int
 ) -> tf_text.FastWordpieceTokenizer:
     """Builds the vocabulary's trie. It is cached, because this is slow and many models have the same vocabulary."""
-    # White space (U+2028 in Chinese BERT) is replaced by a placeholder that no text matches.
-    trie_tokens = [f"[{i}: white space]" if _WHITE_SPACE.search(token) else token for i, token in enumerate(vocabulary)]
+    # White space (U+2028 in Chinese BERT) and what is no word are replaced by a placeholder that no text matches.
+    trie_tokens = [
+        f"[{i}: no word]" if i >= words or _WHITE_SPACE.search(token) else token for i, token in enumerate(vocabulary)
+    ]
     return tf_text.FastWordpieceTokenizer(
         trie_tokens,
         max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters

@@ -536,7 +536,9 @@ TOKENIZER = {
     "split_by_punct": (None, True),
     "sp_model_kwargs": (None, {"enable_sampling": True}),
     "truncation_side": (None, "left"),
-    "truncation_strategy": (None, "only_first"),
+    **dict.fromkeys(("bos_token", "eos_token"), ("good", 7)),
+    **dict.fromkeys(("additional_special_tokens", "extra_special_tokens"), (["good"], "good")),
+    "model_specific_special_tokens": ({"image": "good"}, "good"),
     "added_tokens_decoder": (None, {"5": {"content": "good", "special": False}}),
 }
 # Of other tokenizers, or of a sentence encoder's length.
@@ -568,7 +570,7 @@ def test_keys_of_tokenizers(key, vocabulary_alone):
 
 
 def test_keys_of_tokenizers_without_effect(vocabulary_alone):
-    everything = {key: "x" for key in TOKENIZER_NOTHING if key != "additional_special_tokens"}
+    everything = dict.fromkeys(TOKENIZER_NOTHING, "x")
     assert read_tokenizer(vocabulary_alone, **everything) == read_tokenizer(vocabulary_alone)
 
 

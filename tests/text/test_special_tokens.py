@@ -1,0 +1,120 @@
+"""Special tokens that a model adds, such as markers of entities: text by default, read on request, never lost."""
+
+import json
+
+import pytest
+
+from keras_bert.text import load_tokenizer
+
+from ..support import small
+from ..support.messages import error_names, warning_names
+
+pytestmark = pytest.mark.usefixtures("untraced")
+
+MARKERS = ["[E1]", "[/E1]"]
+TEXT = "[E1] the film [/E1] was good"
+
+
+def write_words(directory):
+    (directory / "vocab.txt").write_text("".join(f"{word}\n" for word in small.VOCABULARY))
+    return small.VOCABULARY
+
+
+def write_byte_pairs(directory):
+    tokenizer = small.byte_pairs([("t", "h"), ("th", "e")])
+    tokenizer.save_preset(directory)
+    (directory / "tokenizer_config.json").unlink()
+    return tokenizer.vocabulary
+
+
+KINDS = {"words": write_words, "byte pairs": write_byte_pairs}
+# The file of transformers -> its content, with the ids of the two markers.
+FILES = {
+    "additional_special_tokens": lambda ids: {"tokenizer_config.json": {"additional_special_tokens": MARKERS}},
+    "extra_special_tokens": lambda ids: {"tokenizer_config.json": {"extra_special_tokens": MARKERS}},
+    "named tokens": lambda ids: {
+        "tokenizer_config.json": {"extra_special_tokens": dict(zip("ab", MARKERS, strict=True))}
+    },
+    "special_tokens_map": lambda ids: {
+        "special_tokens_map.json": {"additional_special_tokens": [{"content": marker} for marker in MARKERS]},
+        "added_tokens.json": ids,
+    },
+    "added_tokens": lambda ids: {
+        "tokenizer_config.json": {"additional_special_tokens": MARKERS},
+        "added_tokens.json": ids,
+    },
+    "added_tokens_decoder": lambda ids: {
+        "tokenizer_config.json": {
+            "added_tokens_decoder": {str(i): {"content": token, "special": True} for token, i in ids.items()}
+        }
+    },
+}
+
+
+def write(directory, kind, file):
+    """Writes a tokenizer's files, and returns its vocabulary without the markers, and their ids."""
+    vocabulary = KINDS[kind](directory)
+    ids = {marker: len(vocabulary) + i for i, marker in enumerate(MARKERS)}
+    for name, content in FILES[file](ids).items():
+        (directory / name).write_text(json.dumps(content))
+    return vocabulary, ids
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_with_special_tokens(kind, file, tmp_path):
+    vocabulary, ids = write(tmp_path, kind, file)
+    plain = load_tokenizer(tmp_path)
+    assert plain.vocabulary == [*vocabulary, *MARKERS]
+    found = plain.tokenize(TEXT).numpy().tolist()
+    assert not {*found} & {*ids.values()}
+    aware = load_tokenizer(tmp_path, special_tokens_in_text=True)
+    marked = aware.tokenize(TEXT).numpy().tolist()
+    assert [token for token in marked if token in ids.values()] == [*ids.values()]
+    assert [*aware.tokenize(" the film ").numpy(), ids["[/E1]"]] == marked[1 : marked.index(ids["[/E1]"]) + 1]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", KINDS)
+def test_transformers_reads_what_is_saved(kind, tmp_path):
+    transformers, library = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    write(tmp_path, kind, "added_tokens")
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config["tokenizer_class"] = {"words": "BertTokenizer", "byte pairs": "RobertaTokenizer"}[kind]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    ours = load_tokenizer(tmp_path, special_tokens_in_text=True)
+    ours.save_preset(tmp_path / "saved")
+    ids = ours.tokenize(TEXT).numpy().tolist()
+    for directory in (tmp_path, tmp_path / "saved"):
+        theirs = transformers.AutoTokenizer.from_pretrained(directory)
+        assert theirs(TEXT, add_special_tokens=False)["input_ids"] == ids
+    exported = library.Tokenizer.from_str(json.dumps(ours.tokenizer_json()))
+    assert exported.encode(TEXT, add_special_tokens=False).ids == ids
+    assert load_tokenizer(tmp_path / "saved").get_config() == load_tokenizer(tmp_path).get_config()
+
+
+def test_a_word_that_is_a_special_token_is_text(tmp_path):
+    """In plain text, it is split like any other word, as by Hugging Face's tokenizers."""
+    library = pytest.importorskip("tokenizers")
+    write_words(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"additional_special_tokens": ["filmy", "old film"]}))
+    for flag in (False, True):
+        tokenizer = load_tokenizer(tmp_path, special_tokens_in_text=flag)
+        theirs = library.Tokenizer.from_str(json.dumps(tokenizer.tokenizer_json()))
+        theirs.encode_special_tokens = not flag
+        text = "a filmy old film, old\tfilm"
+        assert tokenizer.tokenize(text).numpy().tolist() == theirs.encode(text, add_special_tokens=False).ids
+    tokenizer.save_preset(tmp_path / "saved")
+    assert load_tokenizer(tmp_path / "saved", special_tokens_in_text=True).get_config() == tokenizer.get_config()
+
+
+def test_ids_that_do_not_follow_and_tokens_without_a_row(small_preset, tmp_path):
+    vocabulary = write_words(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"additional_special_tokens": MARKERS}))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({MARKERS[0]: len(vocabulary) + 1}))
+    with error_names(ValueError, tmp_path, "[E1", len(vocabulary) + 1, len(vocabulary) - 1):
+        load_tokenizer(tmp_path)
+    (tmp_path / "added_tokens.json").unlink()
+    (tmp_path / "config.json").write_bytes((small_preset / "config.json").read_bytes())
+    with warning_names("[E1", "left out", f"{len(vocabulary)} rows"):
+        assert load_tokenizer(tmp_path).vocabulary == vocabulary
