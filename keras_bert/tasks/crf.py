@@ -16,7 +16,9 @@ from keras import ops
 from keras_bert import undocumented
 from keras_bert.tasks.entities import allowed_transitions
 
-_FORBIDDEN = -1e9  # the score of a forbidden transition; finite, because inf - inf is NaN
+# The score of a forbidden transition, and the limit of emissions, whose sums it always outweighs. Both are finite,
+# because inf - inf is NaN.
+_FORBIDDEN, _LARGEST = -1e35, 1e30
 _RETURNS = ("emissions", "labels", "probabilities")
 # Name -> the latest layer of this name. A loss read from a file finds its layer here: Keras reads the layers first.
 _LAYERS: WeakValueDictionary[str, CRF] = WeakValueDictionary()
@@ -101,9 +103,10 @@ class CRF(keras.layers.Layer):
         if returns == "emissions":
             return emissions
         words = _Words(emissions, mask)
-        chain = _Chain(words.emissions, words.is_word, *self._scores())
+        chain = _Chain(_bounded(words.emissions), words.is_word, *self._scores())
         if returns == "labels":
-            return words.scatter(_best_path(chain), -1)
+            comparable = ops.where(ops.isnan(chain.emissions), -_LARGEST, chain.emissions)
+            return words.scatter(_best_path(chain._replace(emissions=comparable)), -1)
         return words.scatter(_probabilities(chain), 0)
 
     def compute_output_spec(self, emissions: Any, *, mask: Any = None, returns: str = "emissions") -> keras.KerasTensor:
@@ -117,7 +120,8 @@ class CRF(keras.layers.Layer):
         """Finds the most probable labels of each sentence as a whole, the best path (Viterbi 1967).
 
         Args:
-            emissions, mask: as for a call, or Keras's symbolic tensors in a functional model.
+            emissions, mask: as for a call, or Keras's symbolic tensors in a functional model. A label whose emission is
+                -inf or NaN is chosen only if the scheme forbids all others.
 
         Returns:
             int32 `[batch, length]`; -1 at masked positions.
@@ -150,8 +154,9 @@ class CRF(keras.layers.Layer):
             mask: as for a call; by default all positions are words.
 
         Returns:
-            float32 `[batch]`; 0 for a sentence without words. If the labels contain a transition that the scheme
-            forbids, the value is computed without the scheme: it stays finite, and training can use it.
+            float32 `[batch]`; 0 for a sentence without words, -inf if the emission of one of the labels is. If the
+            labels contain a transition that the scheme forbids, the value is computed without the scheme: it stays
+            finite, and training can use it.
 
         Example:
             >>> CRF(2).log_likelihood(ops.zeros([1, 3, 2]), ops.array([[0, 1, -1]])).numpy()  # one path of four
@@ -170,7 +175,7 @@ class CRF(keras.layers.Layer):
             forbidden = (ops.cast(~each, self._sum_dtype) for each in self.allowed)
             is_broken = _score(_Chain(ops.zeros_like(words.emissions), words.is_word, *forbidden), labels) > 0
             chain = _Chain(words.emissions, words.is_word, *self._scores(is_broken))
-        return score - _log_partition(chain)
+        return score - _log_partition(chain._replace(emissions=_bounded(chain.emissions)))
 
     @property
     def loss(self) -> CRFLoss:
@@ -278,6 +283,11 @@ class CRFLoss(keras.losses.Loss):
                 f"the loss is that of a CRF with the name {config['crf']!r}; read or make this layer first"
             )
         return cls(**{**config, "crf": _LAYERS[config["crf"]]})
+
+
+def _bounded(emissions: Any) -> Any:
+    """Limits emissions, such as the -inf of a label that is ruled out; NaN stays NaN."""
+    return ops.clip(emissions, -_LARGEST, _LARGEST)
 
 
 def _flatten_windows(values: Any, axes: int = 0) -> Any:

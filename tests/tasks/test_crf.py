@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from scipy.special import log_softmax
 
 from keras_bert import CRF, BertTokenClassifier
 from keras_bert.tasks.entities import allowed_transitions
@@ -40,21 +41,20 @@ def layer(num_labels=5, seed=0, **settings):
 
 
 def all_paths(emissions, weights, may=lambda path: True):
-    """The paths through a sentence and their probabilities: `[paths, words]` and `[paths]`."""
+    """The paths through a sentence and the logarithms of their probabilities: `[paths, words]` and `[paths]`."""
     start, transitions, end = weights
     words, labels = emissions.shape
     paths = np.array([path for path in itertools.product(range(labels), repeat=words) if may(path)])
     scores = start[paths[:, 0]] + end[paths[:, -1]] + emissions[np.arange(words), paths].sum(1, dtype="float64")
     scores += transitions[paths[:, :-1], paths[:, 1:]].sum(1)
-    probabilities = np.exp(scores - scores.max())
-    return paths, probabilities / probabilities.sum()
+    return paths, log_softmax(scores)
 
 
 def all_three(crf, emissions, labels, mask):
     return crf.log_likelihood(emissions, labels, mask), crf.decode(emissions, mask), crf.marginals(emissions, mask)
 
 
-def check_against_all_paths(crf, emissions, labels, mask, may=lambda path: True):
+def check_against_all_paths(crf, emissions, labels, mask, may=lambda path: True, atol=1e-5):
     likelihoods, best, marginals = map(ops.convert_to_numpy, all_three(crf, emissions, labels, mask))
     for row, is_word in enumerate(mask):
         assert (best[row][~is_word] == -1).all()
@@ -62,14 +62,14 @@ def check_against_all_paths(crf, emissions, labels, mask, may=lambda path: True)
         if not is_word.any():
             assert likelihoods[row] == 0
             continue
-        paths, probabilities = all_paths(emissions[row][is_word], crf.get_weights(), may)
-        assert (best[row][is_word] == paths[probabilities.argmax()]).all()
-        expected = np.einsum("p,pwl->wl", probabilities, np.eye(crf.num_labels)[paths])
+        paths, log_probabilities = all_paths(emissions[row][is_word], crf.get_weights(), may)
+        assert (best[row][is_word] == paths[log_probabilities.argmax()]).all()
+        expected = np.einsum("p,pwl->wl", np.exp(log_probabilities), np.eye(crf.num_labels)[paths])
         np.testing.assert_allclose(marginals[row][is_word], expected, atol=1e-5)
         np.testing.assert_allclose(marginals[row][is_word].sum(-1), 1, atol=1e-6)
         if may(path := tuple(labels[row][is_word])):
             here = (paths == path).all(1)
-            np.testing.assert_allclose(likelihoods[row], np.log(probabilities[here][0]), atol=1e-5, rtol=1e-5)
+            np.testing.assert_allclose(likelihoods[row], log_probabilities[here][0], atol=atol, rtol=1e-5)
 
 
 def test_likelihood_path_and_marginals_are_those_of_the_sum_over_all_paths():
@@ -100,6 +100,28 @@ def test_what_a_scheme_forbids_has_no_probability(scheme):
     emissions, labels, mask = sentences()
     labels[0] = [0, 1, 2, 2, 3, 0] if scheme == "BIO" else [0, 2, 2, 1, 4, 0]
     check_against_all_paths(crf, emissions, labels, mask, may=lambda path: bool(may(np.array(path))))
+
+
+@pytest.mark.parametrize("size", [1, 1e8, 4e9, 1e20])
+def test_emissions_of_any_size_and_minus_infinity_have_the_path_of_the_sum_over_all_paths(size):
+    start, between, end = allowed_transitions(LABELS, "BIO")
+
+    def may(path):
+        return start[path[0]] and end[path[-1]] and between[path[:-1], path[1:]].all()
+
+    emissions, labels, mask = sentences()
+    emissions, labels[0], labels[1] = emissions * np.float32(size), 0, 1
+    emissions[0, :, 3:] = emissions[1, :, 1] = -np.inf  # labels that are ruled out, the second one nevertheless given
+    arguments = (layer(scheme="BIO", labels=LABELS), emissions, labels, mask)
+    check_against_all_paths(*arguments, may=lambda path: bool(may(np.array(path))), atol=1e-5 * size)
+
+
+def test_no_path_breaks_the_scheme_for_what_is_not_a_number():
+    start, between, end = allowed_transitions(LABELS, "BIO")
+    random = np.random.default_rng(0)
+    values = np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 0, 1])
+    paths = np.asarray(layer(scheme="BIO", labels=LABELS).decode(random.choice(values, [200, 6, 5])))
+    assert (start[paths[:, 0]] & end[paths[:, -1]] & between[paths[:, :-1], paths[:, 1:]].all(1)).all()
 
 
 ALLOWED = {  # scheme -> sentences that it allows, and sentences that it forbids
