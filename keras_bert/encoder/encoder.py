@@ -340,7 +340,7 @@ class BertEncoder(keras.Model):
         """
         fields = {field.name for field in dataclasses.fields(BertConfig)}
         changes = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
-        with Preset.open(handle) as preset:
+        with Preset.open(handle, changes.get("activation")) as preset:
             config = dataclasses.replace(preset.checkpoint.config, **changes)
             encoder = make_with_weights(lambda: cls(config, **kwargs), preset.checkpoint, "encoder")
             preset.checkpoint.warn_of_unused()

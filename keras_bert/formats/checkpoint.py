@@ -122,7 +122,7 @@ class Checkpoint:
         Raises:
             ValueError: weights are missing or have another shape (the message names them), or there is no such part.
         """
-        names = self._names(part)
+        names = self.names(part)
         expected = dict(self.shapes(part) if shapes is None else shapes)
         if expected.keys() - names.keys():
             absent = ", ".join(sorted(expected.keys() - names.keys()))
@@ -152,7 +152,7 @@ class Checkpoint:
 
         Only the number of labels comes from the file: `shapes("sequence")["logits/bias"]` is `(labels,)`.
         """
-        names = self._names(part)
+        names = self.names(part)
         bias = names.get("logits/bias", [""])[0]
         labels = self._file.shape(bias)[-1] if bias in self._file.names and self._file.shape(bias) else None
         shapes_of_part = shapes(self.config, part, labels)
@@ -167,7 +167,8 @@ class Checkpoint:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _names(self, part: str) -> Names:
+    def names(self, part: str) -> Names:
+        """Maps this package's names of a part's weights to those in the file, whether it has them or not."""
         if part not in self._parts:
             known = ", ".join(self._parts)
             raise ValueError(f"{self.path}: {self.config.family} in this format has no {part!r}; it may have {known}")

@@ -110,15 +110,12 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     return open_graph("garden", open_by_variable(file), tf1.config_beside(preset))
 
 
-def open_graph(
-    format: str, file: JoinedFile, config: BertConfig | None, activation: str = "gelu_tanh", extras: str = "(?!)"
-) -> Checkpoint:
+def open_graph(format: str, file: JoinedFile, config: BertConfig | None, extras: str = "(?!)") -> Checkpoint:
     """Opens a checkpoint whose variables have Model Garden's names, from a TensorFlow 2 checkpoint or a SavedModel.
 
     Args:
         format, file, extras: see `Checkpoint`.
-        config: the configuration; None: infers a BERT's from the shapes.
-        activation: the activation of an inferred configuration, as in BertConfig.
+        config: the configuration; None: infers a BERT's from the shapes, with the tanh approximation of gelu.
 
     Raises:
         ValueError: Model Garden has no such family, or a weight is missing that the sizes are inferred from.
@@ -135,7 +132,7 @@ def open_graph(
     if pooler := _rename_layer(spelling_of_name, _TRAINED_POOLER, "pooler_transform"):
         spelling_of_name |= pooler
         extras += r"|(.*/)?pooler_transform/.*"
-    config = config or config_from_shapes(family, file, table, spelling_of_name, activation)
+    config = config or config_from_shapes(family, file, table, spelling_of_name, "gelu_tanh")
     return Checkpoint(format, config, file, table, spelling_of_name, extras=extras)
 
 

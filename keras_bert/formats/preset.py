@@ -54,6 +54,7 @@ class Preset:
         home: the directory that the handle names.
         directory: the directory of the files: `home`, or a folder in it that sentence-transformers' `modules.json`
             names for its Transformer, such as `0_Transformer`.
+        activation: the encoder's activation, if the user names it; for formats that do not store it.
 
     Raises:
         FileNotFoundError: there is no such preset.
@@ -64,6 +65,8 @@ class Preset:
         (6, 'mean', 'model.safetensors')
     """
 
+    activation: str | None = None
+
     def __init__(self, handle: str | Path) -> None:
         self.home = presets.resolve(handle)
         self.handle = str(handle)
@@ -72,16 +75,15 @@ class Preset:
 
     @classmethod
     @contextmanager
-    def open(cls, handle: str | Path | Preset) -> Iterator[Preset]:
+    def open(cls, handle: str | Path | Preset, activation: str | None = None) -> Iterator[Preset]:
         """Opens the preset of a handle and closes it when the block ends. A preset that is open already stays open."""
-        if isinstance(handle, Preset):
-            yield handle
-            return
-        preset = cls(handle)
+        preset = handle if isinstance(handle, Preset) else cls(handle)
+        preset.activation = activation or preset.activation
         try:
             yield preset
         finally:
-            preset.close()
+            if preset is not handle:
+                preset.close()
 
     @cached_property
     def directory(self) -> Path:

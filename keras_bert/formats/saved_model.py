@@ -3,8 +3,8 @@
 A SavedModel of TF Hub has no configuration, so `open_checkpoint` infers it:
 
 - The sizes come from the shapes of the weights, which have an axis for heads.
-- The activation follows from the operations in the graph: `Erf` or `Erfc` is the exact gelu, `Relu` is relu; otherwise
-  it is the tanh approximation, as in all models of TF Hub.
+- The activation follows from the operations in the encoder's functions, see `_ACTIVATIONS`. Other functions, such as a
+  preprocessor's, have operations of their own.
 - Dropout, the epsilon of layer normalization and the initializer range are Google's (0.1, 1e-12, 0.02).
 - The family is BERT: encoders with other positions or repeated layers are not recognized.
 
@@ -20,19 +20,21 @@ from typing import TYPE_CHECKING
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import table_of
-from keras_bert.formats.family_table import FamilyTable, Layers
+from keras_bert.formats.family_table import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import TensorFlowFile, open_by_variable
 
 if TYPE_CHECKING:
+    from tensorflow.core.framework.function_pb2 import FunctionDefLibrary
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     from keras_bert.formats.preset import Preset
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
-_ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Relu": "relu"}
+# Operation -> activation. The tanh approximation of gelu, as in TF Hub's models, has a Pow; a pooler has Tanh alone.
+_ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Pow": "gelu_tanh", "Relu": "relu", "Sigmoid": "silu"}
 # Encoders of TF Hub also store whether the vocabulary is in lower case.
 _EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
 
@@ -69,7 +71,10 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
             "model; load the preset that it was exported from"
         )
     if "embeddings/word/embeddings" not in file.names:
-        return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
+        checkpoint = open_graph("saved_model", file, None, extras=_EXTRAS)
+        activation = preset.activation or _find_activation(directory / MODEL, checkpoint.names("encoder"))
+        checkpoint.config = replace(checkpoint.config, activation=activation)
+        return checkpoint
     if not (directory / CONFIG).is_file():
         raise ValueError(f"{directory} has no {CONFIG}, so its number of heads is unknown; copy config.json there")
     config = preset.config_in(CONFIG)
@@ -90,11 +95,38 @@ def read_graphs(path: Path) -> SavedModel:
     return model
 
 
-def _activation(path: Path) -> str:
-    operations = {
-        node.op
-        for graph in read_graphs(path).meta_graphs
-        for function in graph.graph_def.library.function
-        for node in function.node_def
-    }
-    return next((activation for name, activation in _ACTIVATIONS.items() if name in operations), "gelu_tanh")
+def _find_activation(path: Path, names: Names) -> str:
+    """Finds the activation in the functions that compute the encoder, given the names of its variables.
+
+    Raises:
+        ValueError: the functions show no activation, or several.
+    """
+    encoder = {name for file_names in names.values() for name in file_names}
+    kernels = {name for key, file_names in names.items() if key.endswith("/intermediate/kernel") for name in file_names}
+    operations: set[str] = set()
+    for graph in read_graphs(path).meta_graphs:
+        alone, with_more = [], []  # functions that read the encoder's variables, and those that read others, too
+        for name, function in graph.object_graph_def.concrete_functions.items():
+            variables = {graph.object_graph_def.nodes[index].variable.name for index in function.bound_inputs}
+            if variables & kernels:
+                (alone if variables <= encoder else with_more).append(name)
+        operations |= _operations(alone or with_more, graph.graph_def.library)
+    found = {_ACTIVATIONS[each] for each in operations & _ACTIVATIONS.keys()}
+    if not found and "Tanh" in operations:
+        found = {"gelu_tanh"}
+    if len(found) != 1:
+        raise ValueError(
+            f"{path}: the functions of the encoder show {' and '.join(sorted(found)) or 'no activation'}, so its "
+            'activation is unknown; name it, as in BertEncoder.from_preset(..., activation="gelu_tanh")'
+        )
+    return found.pop()
+
+
+def _operations(names: list[str], library: FunctionDefLibrary) -> set[str]:
+    """Lists the operations of functions and of those that they call."""
+    nodes, operations = {each.signature.name: each.node_def for each in library.function}, set()
+    while names:
+        for node in nodes.pop(names.pop(), ()):
+            operations.add(node.op)
+            names += [value.func.name for value in node.attr.values() if value.func.name]
+    return operations

@@ -313,7 +313,7 @@ class Storable(_Model):
             cls, {name: value for name, value in settings.items() if value is not None}
         )
         rows = RowSettings(sequence_length, long_text, stride)
-        with Preset.open(handle) as opened:
+        with Preset.open(handle, fields.get("activation")) as opened:
             preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
             arguments = cls._arguments(preset, user_settings)
             new_heads = set(cls._heads(arguments)) - checkpoint.heads

@@ -10,6 +10,7 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from keras_bert import BertEncoder, formats
+from keras_bert.encoder.weights import values_by_name
 from keras_bert.formats import garden
 from keras_bert.formats.checkpoint import Tensors
 from keras_bert.saved_model import export_encoder
@@ -53,8 +54,11 @@ def test_a_damaged_graph(tmp_path):
     (tmp_path / "variables").mkdir()
     for path in tmp_path.glob("bert_model.ckpt.*"):
         path.rename(tmp_path / "variables" / path.name.replace("bert_model.ckpt", "variables"))
-    (tmp_path / "saved_model.pb").write_bytes(NO_OPERATIONS)  # then it is the tanh approximation
-    assert same(read_all(tmp_path)[2], weights)
+    (tmp_path / "saved_model.pb").write_bytes(NO_OPERATIONS)
+    with error_names(ValueError, tmp_path / "saved_model.pb", "no activation", "from_preset(..., activation="):
+        formats.open_checkpoint(tmp_path)
+    encoder = BertEncoder.from_preset(tmp_path, activation="gelu_tanh")
+    assert same({"encoder": values_by_name(encoder)}, weights)
     (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 9)
     with error_names(ValueError, tmp_path / "saved_model.pb", "SavedModel", "damaged"):
         formats.open_checkpoint(tmp_path)
@@ -63,19 +67,44 @@ def test_a_damaged_graph(tmp_path):
 ACTIVATIONS = {"gelu": tf.nn.gelu, "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True), "relu": tf.nn.relu}
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_variables_and_operations_like_tf_hub_s_are_read(activation, tmp_path):
-    """The objects have other names than Model Garden's; the variables have the same."""
+def save_like_tf_hub(directory, activation, head=None, layer_alone=True):
+    """The objects have other names than Model Garden's; the variables have the same.
+
+    Functions: a layer of the encoder; a model of a preprocessor with Relu, the layer and a head.
+    """
     weights = random_weights(CONFIGS["bert"], "masked_lm")
     module = tf.Module()
     tensors = Tensors(CONFIGS["bert"], garden.TABLES["bert"], weights)
     module.weights = [tf.Variable(value, name=name) for name, value in tensors]
     module.do_lower_case = tf.Variable(True, trainable=False, name="do_lower_case")
-    module.act = tf.function(ACTIVATIONS[activation], input_signature=[tf.TensorSpec([None, 20])])
-    tf.saved_model.save(module, tmp_path)
+    kernel = next(each for each in module.weights if each.name == "transformer/layer_0/intermediate/kernel:0")
+    module.head_kernel = tf.Variable(tf.ones([kernel.shape[1], 2]), name="head/Variable")
+    layer = tf.function(lambda x: ACTIVATIONS[activation](x @ kernel), input_signature=[tf.TensorSpec([None, 12])])
+    head = ACTIVATIONS.get(head, tf.identity)
+    module.preprocessor = tf.function(tf.nn.relu, input_signature=[tf.TensorSpec([None, 12])])
+    module.model = tf.function(
+        lambda x: tf.tanh(head(layer(x) @ module.head_kernel)), input_signature=[tf.TensorSpec([None, 12])]
+    )
+    if layer_alone:
+        module.layer = layer
+    tf.saved_model.save(module, directory)
+    return weights
+
+
+@pytest.mark.parametrize("layer_alone", [True, False])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_variables_and_operations_like_tf_hub_s_are_read(activation, layer_alone, tmp_path):
+    weights = save_like_tf_hub(tmp_path, activation, head="relu" if layer_alone else None, layer_alone=layer_alone)
     read_format, config, read_weights = read_all(tmp_path)
     assert (read_format, config) == ("saved_model", dataclasses.replace(CONFIGS["bert"], activation=activation))
     assert same(read_weights, weights)
+
+
+def test_an_activation_that_may_be_another_part_s_is_asked_for(tmp_path):
+    save_like_tf_hub(tmp_path, "gelu_tanh", head="relu", layer_alone=False)
+    with error_names(ValueError, tmp_path / "saved_model.pb", "gelu_tanh and relu", "activation="):
+        BertEncoder.from_preset(tmp_path)
+    assert BertEncoder.from_preset(tmp_path, activation="relu").config.activation == "relu"
 
 
 @pytest.fixture(scope="module")
