@@ -82,12 +82,13 @@ _MODEL_SHAPE = {
     "similarity_fn_name": (str, None),
     "default_prompt_name": (str, None),
     "prompts": ({str: (str, None)}, None),
+    "truncate_dim": (int, None),
 }
 # Known keys of each file: they are read, have one supported value, or do not change a vector. Others get a warning.
 KNOWN = {
     MODULES: {"type", "path", "idx", "name", "kwargs"},  # kwargs: the names of arguments that `encode` passes on
     LENGTH: {"max_seq_length", "do_lower_case", "modality_config", "unpad_inputs", *_FIXED_TRANSFORMER},
-    PROMPTS: {*_MODEL_SHAPE, "truncate_dim", "activation_fn", "max_active_dims", "__version__"},
+    PROMPTS: {*_MODEL_SHAPE, "activation_fn", "max_active_dims", "__version__"},
     "Pooling": {
         "pooling_mode",
         "include_prompt",
@@ -112,6 +113,7 @@ class SentenceSettings:
     default_prompt: str | None = None  # the name of the prompt that texts get by default
     include_prompt: bool = True  # whether the pooling includes the prompt's tokens
     similarity: str = "cosine"  # the similarity of two vectors: one of `SIMILARITIES`
+    truncate_dim: int | None = None  # the number of values of a vector to keep; None: all
 
 
 def read(preset: Preset) -> SentenceSettings:
@@ -139,7 +141,8 @@ def read(preset: Preset) -> SentenceSettings:
         normalize="Normalize" in modules,
         dense=_read_dense(preset, _config_path(modules["Dense"])) if "Dense" in modules else None,
         **_read_prompts(model, directory / PROMPTS),
-        similarity=_read_similarity(model, directory / PROMPTS),
+        similarity=_read_similarity(model, directory / PROMPTS, "Normalize" in modules),
+        truncate_dim=model.get("truncate_dim"),
     )
 
 
@@ -224,7 +227,9 @@ def write(
         PROMPTS: {
             "prompts": settings.prompts,
             "default_prompt_name": settings.default_prompt,
-            "similarity_fn_name": settings.similarity,
+            # sentence-transformers does not scale shorter vectors; the dot product of our scaled ones is their cosine.
+            "similarity_fn_name": "cosine" if settings.normalize and settings.truncate_dim else settings.similarity,
+            **({"truncate_dim": settings.truncate_dim} if settings.truncate_dim else {}),
         },
     }
     if settings.dense:
@@ -269,7 +274,6 @@ def check_prompt(name: str | None, prompts: Mapping[str, str]) -> None:
 
 
 def _read_prompts(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    check_fixed_values(values, {"truncate_dim": None}, path)
     prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}
     default = values.get("default_prompt_name")
     if default is not None and default not in prompts:
@@ -279,12 +283,17 @@ def _read_prompts(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return {"prompts": prompts, "default_prompt": default}
 
 
-def _read_similarity(values: Mapping[str, object], path: Path) -> str:
+def _read_similarity(values: Mapping[str, object], path: Path, normalize: bool) -> str:
     similarity = values.get("similarity_fn_name") or SIMILARITIES[0]
     if similarity not in SIMILARITIES:
         raise ValueError(
             f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; set it to "
             "the one to compare this model's vectors by"
+        )
+    if similarity == "dot" and normalize and values.get("truncate_dim"):
+        raise ValueError(
+            f"{path}: truncate_dim is {values['truncate_dim']} and similarity_fn_name is 'dot', of vectors that are "
+            "scaled before they are truncated; here they are scaled afterwards: set similarity_fn_name to cosine"
         )
     return similarity
 

@@ -97,6 +97,7 @@ class BertSentenceEncoder(BertTask):
         "default_prompt",
         "include_prompt",
         "similarity",
+        "truncate_dim",
     )
     PARTS = ("dense",)
     COMPARES_TEXTS = True

@@ -497,7 +497,7 @@ def _setting_types(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
     parameters = inspect.signature(task.__init__).parameters
     shape = {}
     for name in _argument_names(task):
-        if name not in task.SETTINGS_IN_OTHER_FILES:
+        if name not in task.SETTINGS_IN_OTHER_FILES or name == "truncate_dim":  # which `config.json` had once
             kinds = re.findall(r"\w+", re.sub(r"\[.*\]", "", str(parameters[name].annotation)))
             shape[name] = tuple(_JSON_TYPES[kind] for kind in kinds)
     return shape

@@ -11,6 +11,7 @@ from keras_bert.tasks import sentence_losses as losses
 from keras_bert.tasks.gradient_cache import MiniBatches
 
 from ..support import small
+from ..support.messages import error_names
 
 pytestmark = [pytest.mark.parity, pytest.mark.usefixtures("untraced_module")]
 TEXTS = [*small.TEXTS, "good", "the river bank"]
@@ -113,10 +114,27 @@ def test_shorter_vectors(library, transformer, tmp_path, normalize):
     """Theirs are as long as the cut left them, unless asked for length 1; ours as the model says."""
     modules = library.sentence_transformer.modules
     chain = [transformer, modules.Pooling(32, "mean"), *[modules.Normalize()] * normalize]
-    theirs = library.SentenceTransformer(modules=chain, device="cpu")
+    theirs = library.SentenceTransformer(modules=chain, device="cpu", truncate_dim=8)
+    theirs.save_pretrained(str(tmp_path / "theirs"), create_model_card=False)
+    ours = BertSentenceEncoder.from_preset(tmp_path / "theirs")
+    expected = theirs.encode(TEXTS, normalize_embeddings=normalize)
+    close(ours.encode(TEXTS), expected)
+    ours.similarity = "dot"  # of vectors of length 1, it is the cosine
+    ours.save_preset(tmp_path / "ours")
+    again = library.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    vectors = again.encode(TEXTS)
+    assert vectors.shape == expected.shape
+    close(again.similarity(vectors, vectors).numpy(), expected @ expected.T)
+    close(BertSentenceEncoder.from_preset(tmp_path / "ours").encode(TEXTS), expected)
+
+
+def test_the_dot_product_of_vectors_that_are_scaled_before_they_are_truncated(library, transformer, tmp_path):
+    modules = library.sentence_transformer.modules
+    chain = [transformer, modules.Pooling(32, "mean"), modules.Normalize()]
+    theirs = library.SentenceTransformer(modules=chain, device="cpu", truncate_dim=8, similarity_fn_name="dot")
     theirs.save_pretrained(str(tmp_path), create_model_card=False)
-    ours = BertSentenceEncoder.from_preset(tmp_path, truncate_dim=8)
-    close(ours.encode(TEXTS), theirs.encode(TEXTS, truncate_dim=8, normalize_embeddings=normalize))
+    with error_names(ValueError, tmp_path / "config_sentence_transformers.json", "truncate_dim is 8", "dot", "cosine"):
+        BertSentenceEncoder.from_preset(tmp_path)
 
 
 # -- Losses

@@ -388,7 +388,7 @@ SENTENCE = {
         "prompts": ({"query": "q: "}, [1]),
         "default_prompt_name": (None, "query"),
         "model_type": (None, "MultiVectorEncoder"),
-        "truncate_dim": (None, 4),
+        "truncate_dim": (2, "2"),
         "activation_fn": (None, None),
         "max_active_dims": (None, None),
         "__version__": (None, None),
