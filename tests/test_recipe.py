@@ -123,12 +123,12 @@ def test_few_examples_have_more_epochs(count, settings, epochs):
     [(training.fine_tune, recipe.FineTuningWithTeacher), (training.pretrain, recipe.PretrainingWithTeacher)],
 )
 def test_functions_take_the_fields_and_refuse_other_names(function, kind):
-    shown = inspect.signature(function).parameters
+    shown, documentation = inspect.signature(function).parameters, inspect.getdoc(function)
     for field in dataclasses.fields(kind):
         assert field.name in shown
-        assert f"        {field.name}: " in function.__doc__
+        assert f"\n    {field.name}: " in documentation
     assert "recipe" not in shown
-    assert "**recipe" not in function.__doc__
+    assert "**recipe" not in documentation
     needed = {name: None for name, each in shown.items() if each.default is each.empty}
     names = ", ".join(field.name for field in dataclasses.fields(kind))
     with error_names(TypeError, "hyper-parameter epoch", names):
