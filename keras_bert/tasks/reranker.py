@@ -467,8 +467,9 @@ def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
     Returns:
         For relevance grades 0, 1, 2 ...: `ndcg@10`, with a gain of `2^grade - 1` (Burges et al. 2005, "Learning to Rank
-        using Gradient Descent", section 6), and `mrr@10`, where grades above 0 are relevant. For a better model's
-        scores or margins: `spearman` and `pearson`, the correlations of the margins.
+        using Gradient Descent", section 6), and `mrr@10`, where grades above 0 are relevant. Of equal scores, the lower
+        grade ranks first: a model that tells no passages apart earns nothing by their order in the file. For a better
+        model's scores or margins: `spearman` and `pearson`, the correlations of the margins.
 
     Example:
         >>> measure_ranking(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))
@@ -479,7 +480,7 @@ def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         correlations = metrics.correlation(*margins)
         return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
     labels = np.asarray(labels, np.float64)
-    ranked = np.take_along_axis(labels, np.argsort(-scores, axis=1, kind="stable"), axis=1)[:, :10]
+    ranked = np.take_along_axis(labels, np.lexsort((labels, -scores), axis=1), axis=1)[:, :10]
     best = -np.sort(-labels, axis=1)[:, :10]
     discounts = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
     dcg, ideal_dcg = (((2**each - 1) * discounts).sum(axis=1) for each in (ranked, best))

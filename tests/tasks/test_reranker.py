@@ -297,6 +297,9 @@ def test_measures():
     found = reranker.measure_ranking(scores, np.array([[2, 0, 1], [0, 0, 0]]))
     expected = (1 / np.log2(3) + 3 / np.log2(4)) / (3 + 1 / np.log2(3))  # and 0 without an answer
     assert found == {"ndcg@10": pytest.approx(expected / 2), "mrr@10": pytest.approx(0.25)}
+    for equal in (1.0, np.nan):  # a model that tells nothing apart; the answer stands first in the file
+        found = reranker.measure_ranking(np.full([1, 4], equal), np.array([[1, 0, 0, 0]]))
+        assert found == {"ndcg@10": pytest.approx(1 / np.log2(5)), "mrr@10": 0.25}
     for labels in ([[0.3, 1.1, 0.7], [0.5, 0.4, 0.3]], [[-0.8, -0.4], [0.1, 0.2]]):
         found = reranker.measure_ranking(scores, np.array(labels))
         assert found == {"spearman": pytest.approx(1), "pearson": pytest.approx(1)}
