@@ -125,7 +125,7 @@ def records(corpus, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", CHANGES)
+@pytest.mark.parametrize("family", ["modernbert", *BLOCKS])
 def test_pre_training(family, records, tmp_path, untraced):
     preprocessor = letters.preprocessor()
     config = dataclasses.replace(letters.encoder().config, **config_of(family))

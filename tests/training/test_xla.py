@@ -36,14 +36,13 @@ def encoder(**changes):
     return small.encoder(**{"num_layers": 1, **changes})
 
 
-def classifier(problem_type="single_label_classification", **config):
-    return BertClassifier(encoder(**config), preprocessor(), ["a", "b", "c"], problem_type)
+def classifier(problem_type="single_label_classification"):
+    return BertClassifier(encoder(), preprocessor(), ["a", "b", "c"], problem_type)
 
 
-def pretrainer():
-    return BertPretrainer(encoder(), preprocessor())
-
-
+# Families that compute something else than BERT, each in a task whose training is compiled.
+ROBERTA = {"family": "roberta", "type_vocab_size": 1, "pad_token_id": 1, "positions_after_padding": True}
+ALBERT = {"family": "albert", "embedding_size": 8, "num_groups": 1, "num_layers": 2, "activation": "gelu_tanh"}
 # Of each: a model, its inputs, targets, weights of these.
 TASKS = {
     "classifier": (classifier, PACKED, CLASSES, None),
@@ -68,21 +67,14 @@ TASKS = {
         None,
     ),
     "question answerer": (lambda: BertQuestionAnswerer(encoder(), preprocessor(stride=4)), PACKED, SPANS, None),
-    "masked words": (lambda: BertMaskedLM(encoder(pooler=False)), POSITIONS, TOKENS, IS_PREDICTION),
-    "RoBERTa": (
-        lambda: classifier(family="roberta", type_vocab_size=1, pad_token_id=1, positions_after_padding=True),
-        {**PACKED, "input_word_ids": np.where(MASK, PACKED["input_word_ids"], 1), "input_type_ids": 0 * MASK},
-        CLASSES,
-        None,
-    ),
-    "ALBERT": (
-        lambda: classifier(family="albert", embedding_size=8, num_groups=1, num_layers=2, activation="gelu_tanh"),
-        PACKED,
-        CLASSES,
-        None,
+    "masked words": (
+        lambda: BertMaskedLM(encoder(pooler=False, **ROBERTA)),
+        {**POSITIONS, "input_word_ids": np.where(MASK, PACKED["input_word_ids"], 1), "input_type_ids": 0 * MASK},
+        TOKENS,
+        IS_PREDICTION,
     ),
     "pretrainer": (
-        pretrainer,
+        lambda: BertPretrainer(encoder(**ALBERT), preprocessor()),
         POSITIONS,
         {"masked_lm": TOKENS, "next_sentence": CLASSES % 2},
         {"masked_lm": IS_PREDICTION, "next_sentence": np.ones(ROWS, "float32")},
@@ -142,7 +134,7 @@ def check_same(*arguments, **settings):
         pytest.param("windows", {"steps": 2}, marks=pytest.mark.slow),
         pytest.param("question answerer", {"kind": LAMB}, marks=pytest.mark.slow),
         pytest.param("pretrainer", {"kind": LAMB, "steps": 2}, marks=pytest.mark.slow),
-        *(pytest.param(each, {}, marks=pytest.mark.slow) for each in ("masked words", "RoBERTa", "ALBERT")),
+        pytest.param("masked words", {}, marks=pytest.mark.slow),
     ],
 )
 def test_same_training(task, settings):
