@@ -26,7 +26,7 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
-from keras_bert.tasks.long_text import POOLINGS, classify_texts, text_features
+from keras_bert.tasks.long_text import check_window_pooling, classify_texts, text_features
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import LossTerm, averaged, weighted_mean
@@ -79,6 +79,7 @@ class BertClassifier(BertTask):
 
     HEAD = "sequence"
     EXAMPLES = TextExamples
+    READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
     SETTINGS_IN_OTHER_FILES = ("labels", "problem_type")
     ANSWERS_PROGRAM = """\
@@ -99,8 +100,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     ) -> None:
         if problem_type not in PROBLEM_TYPES:
             raise ValueError(f"problem_type is {problem_type!r}; expected {', '.join(PROBLEM_TYPES)}")
-        if window_pooling not in POOLINGS:
-            raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS)}")
+        check_window_pooling(window_pooling)
         problem = PROBLEM_TYPES[problem_type]
         labels = checked_labels(labels, min_count=problem.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)

@@ -34,7 +34,7 @@ class Column(NamedTuple):
     """A column of texts.
 
     Attributes:
-        packed: the inputs of the encoder, int32 `[batch, seq_length]` each.
+        packed: the inputs of the encoder, int32 `[batch, seq_length]` or `[batch, windows, seq_length]` each.
         vectors: maps packed inputs to vectors, float32 `[batch, size]`, as in training.
         size: the size of a vector.
     """
@@ -173,8 +173,8 @@ class _ColumnBatches:
     def __init__(self, packed: dict[str, tf.Tensor], mini_batch_size: int) -> None:
         self._packed, self._size = packed, mini_batch_size
         mask = packed["input_mask"]
-        positions = mask * tf.range(1, tf.shape(mask)[1] + 1, dtype=mask.dtype)
-        self._lengths = tf.reduce_max(positions, axis=1)
+        positions = mask * tf.range(1, tf.shape(mask)[-1] + 1, dtype=mask.dtype)
+        self._lengths = tf.reduce_max(positions, axis=list(range(1, len(mask.shape))))
         self._order = tf.argsort(self._lengths, direction="DESCENDING", stable=True)
         self.count = -(-tf.size(self._order) // mini_batch_size)
 
@@ -183,10 +183,10 @@ class _ColumnBatches:
         return self._order[number * self._size : (number + 1) * self._size]
 
     def inputs(self, number: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Gathers the packed inputs of a mini-batch, int32 `[rows, longest]`."""
+        """Gathers the packed inputs of a mini-batch, int32 `[rows, longest]`, or `[rows, windows, longest]`."""
         rows = self.rows(number)
         longest = tf.reduce_max(tf.gather(self._lengths, rows))
-        return {name: tf.gather(each, rows)[:, :longest] for name, each in self._packed.items()}
+        return {name: tf.gather(each, rows)[..., :longest] for name, each in self._packed.items()}
 
     def restore_order(self, values: tf.Tensor) -> tf.Tensor:
         """Reorders values from the order of the mini-batches to the order of the batch."""

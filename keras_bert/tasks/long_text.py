@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 POOLINGS = ("mean", "max")
 
 
+def check_window_pooling(window_pooling: str) -> None:
+    """Raises ValueError if there is no such pooling."""
+    if window_pooling not in POOLINGS:
+        raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS)}")
+
+
 def classify_texts(
     encoder: BertEncoder,
     head: ClassifierHead,
@@ -51,7 +57,7 @@ def classify_texts(
         logits = head(sequence_output(encoder, inputs, training), training=training)  # [..., seq_length, units]
         is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
         logits = ops.sum(logits * is_token, axis=-2) / ops.maximum(ops.sum(is_token, axis=-2), 1)
-        return _pool_windows(logits, inputs, pooling)
+        return pool_windows(logits, inputs, pooling)
     return head(_head_inputs(encoder, head, inputs, pooling, training), training=training)
 
 
@@ -76,10 +82,10 @@ def _head_inputs(
         pooled = _encode_rows(encoder, inputs, "pooled_output", training)
     else:
         pooled = sequence_output(encoder, inputs, training)[..., 0, :]
-    return _pool_windows(pooled, inputs, pooling)
+    return pool_windows(pooled, inputs, pooling)
 
 
-def _pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
+def pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> Tensor:
     """Pools windows, float `[batch, windows, size]` -> `[batch, size]`; values `[batch, size]` stay as they are."""
     if len(values.shape) == 2:
         return values

@@ -389,8 +389,6 @@ def _check_preprocessor(preprocessor: BertPreprocessor) -> None:
     if not preprocessor.tokenizer.special_tokens_in_text:
         mask = preprocessor.tokenizer.special_tokens["mask_token"]
         raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
-    if preprocessor.stride is not None:
-        raise ValueError(f"stride is {preprocessor.stride}, but masks cannot be filled in windows; leave it out")
 
 
 def _check_masks(preprocessor: BertPreprocessor, texts: list[str], counts: list[int]) -> None:

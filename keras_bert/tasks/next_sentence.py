@@ -60,8 +60,6 @@ class BertNextSentence(BertTask):
         self, encoder: BertEncoder, preprocessor: BertPreprocessor, dropout: float | None = None, **kwargs: Any
     ) -> None:
         super().__init__(encoder, preprocessor, **kwargs)
-        if preprocessor.stride is not None:
-            raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be read in windows; leave it out")
         self._add_head(2, dropout)
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:

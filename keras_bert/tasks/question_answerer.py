@@ -88,6 +88,7 @@ class BertQuestionAnswerer(BertTask):
     _by_length: ByLength
 
     HEAD = "spans"
+    READS_WINDOWS = True
     EXAMPLES = QuestionExamples
     ANSWERS_PROGRAM = """\
 for (question, context), row, starts, ends in zip(texts, rows, outputs["start_logits"], outputs["end_logits"]):

@@ -108,8 +108,6 @@ class BertReranker(BertTask):
         if activation not in _ACTIVATIONS:
             raise ValueError(f"activation is {activation!r}; expected {' or '.join(_ACTIVATIONS)}")
         super().__init__(encoder, preprocessor, **kwargs)
-        if preprocessor.stride is not None:
-            raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be scored in windows; leave it out")
         self.activation = activation
         self.labels = labels
         self._add_head(1 if labels is None else 2, dropout)

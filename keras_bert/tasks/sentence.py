@@ -22,6 +22,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many, plain_labels
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads import check_finite
+from keras_bert.tasks.long_text import check_window_pooling, pool_windows, sequence_output
 from keras_bert.tasks.pooling import pooled
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
@@ -67,6 +68,8 @@ class BertSentenceEncoder(BertTask):
             2022, "Matryoshka Representation Learning"). With `normalize`, the truncated vector gets length 1.
         similarity: how vectors are compared, in a search and in measures: "cosine"; or "dot", the dot product, in which
             longer vectors count more. For vectors of length 1 both are the same.
+        window_pooling: "mean" or "max": how the vectors of a long text's windows become one, if the preprocessor has a
+            stride (`from_preset(..., long_text="windows")`). A prompt stands in the first window only.
 
     Raises:
         ValueError: an argument is bad, or the vocabulary and the encoder's embedding table differ in size.
@@ -101,6 +104,7 @@ class BertSentenceEncoder(BertTask):
     )
     PARTS = ("dense",)
     COMPARES_TEXTS = True
+    READS_WINDOWS = True
     FILES = sentence_transformers.FILES
     ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
 
@@ -117,8 +121,10 @@ class BertSentenceEncoder(BertTask):
         column_prompts: Sequence[str | None] | None = None,
         truncate_dim: int | None = None,
         similarity: str = "cosine",
+        window_pooling: str = "mean",
         **kwargs: Any,
     ) -> None:
+        check_window_pooling(window_pooling)
         if similarity not in SIMILARITIES:
             raise ValueError(f"similarity is {similarity!r}; expected {' or '.join(SIMILARITIES)}")
         if pooling not in POOLINGS:
@@ -126,6 +132,7 @@ class BertSentenceEncoder(BertTask):
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.similarity = similarity
+        self.window_pooling = window_pooling
         self.normalize = normalize
         self.prompts = _checked_prompts(prompts or {})
         self.include_prompt = include_prompt
@@ -195,17 +202,27 @@ class BertSentenceEncoder(BertTask):
 
     def _encode_packed(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
         """Encodes packed inputs as vectors. The pooling leaves out the first `skipped` tokens."""
-        hidden = self.encoder(packed, training=training)["sequence_output"]
-        return self._pool(hidden, packed["input_mask"], skipped)
+        hidden, mask = sequence_output(self.encoder, packed, training), packed["input_mask"]
+        if len(mask.shape) == 2:
+            return self._pool(hidden, mask, skipped)
+        batch, windows, length = ops.shape(mask)
+        is_window = ops.any(mask > 0, axis=-1, keepdims=True)
+        tokens = ops.where(is_window, mask, 1)  # in a window of padding, whose vector counts nothing, it must be finite
+        if skipped:
+            tokens = ops.concatenate([tokens[:, :1] * _after(skipped, tokens[:, :1]), tokens[:, 1:]], axis=1)
+        vectors = self._pool(
+            ops.reshape(hidden, (batch * windows, length, hidden.shape[-1])), ops.reshape(tokens, (-1, length))
+        )
+        vectors = ops.reshape(vectors, (batch, windows, self.vector_size))
+        vectors = pool_windows(vectors, packed, self.window_pooling)
+        return ops.normalize(vectors, axis=-1) if self.normalize else vectors
 
     def _pool(self, hidden: Tensor, mask: Tensor, skipped: int = 0) -> Tensor:
         """Pools hidden states, float `[batch, seq_length, hidden]`, and a mask, int `[batch, seq_length]`, to vectors.
 
         The pooling leaves out the first `skipped` tokens.
         """
-        mask = ops.cast(mask, "float32")
-        if skipped:
-            mask = mask * ops.cast(ops.cumsum(ops.ones_like(mask), axis=1) > skipped, "float32")
+        mask = ops.cast(mask * _after(skipped, mask) if skipped else mask, "float32")
         vectors = pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
         if self.dense is not None:
             vectors = self.dense(vectors)
@@ -498,7 +515,13 @@ class BertSentenceEncoder(BertTask):
             "column_prompts": list(self.column_prompts),
             "truncate_dim": self.truncate_dim,
             "similarity": self.similarity,
+            "window_pooling": self.window_pooling,
         }
+
+
+def _after(skipped: int, mask: Tensor) -> Tensor:
+    """Marks all positions (last axis) but the first `skipped` with 1, in the shape and type of a mask."""
+    return ops.cast(ops.cumsum(ops.ones_like(mask), axis=-1) > skipped, mask.dtype)
 
 
 def _prepend(prompt: str, texts: Inputs) -> Inputs:

@@ -78,8 +78,6 @@ class BertSparseEncoder(BertTask):
             if value not in choices:
                 raise ValueError(f"{name} is {value!r}; expected {' or '.join(choices)}")
         super().__init__(encoder, preprocessor, **kwargs)
-        if preprocessor.stride is not None:
-            raise ValueError(f"stride is {preprocessor.stride}, but texts cannot be read in windows; leave it out")
         self.pooling = pooling
         self.activation = activation
         self._token_texts = TokenTexts(preprocessor.tokenizer)

@@ -93,6 +93,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
+    READS_WINDOWS: ClassVar[bool] = False  # whether the preprocessor may split long texts into windows
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
     # Python code that prints answers, for the README of an export to other runtimes. `texts` are the inputs, `rows`
     # their encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
@@ -119,6 +120,11 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         if preprocessor is not None:
             tokenizer = preprocessor.tokenizer
             encoder.config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
+            if preprocessor.stride is not None and not self.READS_WINDOWS:
+                raise ValueError(
+                    f"a {type(self).__name__} cannot read windows (long_text='windows', here with the stride "
+                    f"{preprocessor.stride}); use long_text='truncate' or 'head_tail', or split long texts yourself"
+                )
         self.encoder = encoder
         self.preprocessor = preprocessor
         self._eager_call = OneGraph(super().__call__)

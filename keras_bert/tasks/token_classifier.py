@@ -93,6 +93,7 @@ class BertTokenClassifier(BertTask):
     _by_length: BySentence
 
     HEAD = "tokens"
+    READS_WINDOWS = True
     EXAMPLES = WordExamples
     EQUAL_IN_TEACHER = ("labels",)
     SETTINGS_IN_OTHER_FILES = ("labels",)

@@ -141,9 +141,10 @@ CASES = {
         {
             "pooling": "max", "dense": {"units": 8, "activation": "tanh", "use_bias": True}, "truncate_dim": 6,
             "prompts": {"query": "you ask: ", "story": "the story "}, "default_prompt": "query",
-            "column_prompts": ["query", "story"], "normalize": False, "similarity": "dot",
+            "column_prompts": ["query", "story"], "normalize": False, "similarity": "dot", "window_pooling": "max",
         },
-        "encode", (TEXTS,), lambda row: row["embedding"], PAIR, None, "BertModel", {},
+        "encode", (TEXTS,), lambda row: row["embedding"], PAIR, None, "BertModel",
+        {"max_sequence_length": 8, "stride": 3},
     ),
     "weights of tokens": Case(
         BertSparseEncoder, {"pooling": "sum", "activation": "log1p_relu"}, "encode", (TEXTS,),

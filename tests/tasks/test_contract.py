@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertMaskedLM, BertQuestionAnswerer, BertSparseEncoder, tasks
+from keras_bert import (
+    BertClassifier,
+    BertMaskedLM,
+    BertNextSentence,
+    BertQuestionAnswerer,
+    BertReranker,
+    BertSentenceEncoder,
+    BertSparseEncoder,
+    BertTokenClassifier,
+    tasks,
+)
 from keras_bert.saved_model import check, export_serving
 from keras_bert.training import evaluate
 
@@ -140,6 +150,29 @@ def test_files_keep_weights_settings_and_answers(case, model, answers, preset, t
         text = {name: value for name, value in case.text.items() if name != "tokenizer"}
         assert {name: getattr(again.preprocessor, name) for name in text} == text
         assert_alike(case.ask(again), answers)
+
+
+# How long texts fit -> the tasks that take it. The others refuse it when they load.
+LONG_TEXT = {
+    "truncate": {BertClassifier, BertTokenClassifier, BertSentenceEncoder, BertReranker, BertSparseEncoder}
+    | {BertMaskedLM, BertNextSentence},
+    "head_tail": {BertClassifier, BertSentenceEncoder, BertReranker, BertSparseEncoder, BertMaskedLM, BertNextSentence},
+    "windows": {BertClassifier, BertTokenClassifier, BertQuestionAnswerer, BertSentenceEncoder},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("long_text", LONG_TEXT)
+@of_each_network
+def test_what_cannot_be_done_with_long_texts_is_refused_when_the_model_is_loaded(case, preset, long_text):
+    load = functools.partial(case.kind.from_preset, preset, long_text=long_text, sequence_length=8)
+    if case.kind in LONG_TEXT[long_text]:
+        columns = [[each * 4 for each in column] for column in case.columns]
+        columns = case.columns if case.kind is BertMaskedLM else columns  # its masks must lie in the row
+        assert len(case.ask(load(), *columns)) == 4
+    else:
+        with error_names(ValueError, "long_text", long_text):
+            load()
 
 
 def rows_of(served):

@@ -21,14 +21,14 @@ POSITIVES = [" ".join(WORDS[i + 4 : i + 5 + 3 * i % 8]) for i in range(7)]
 NEGATIVES = [" ".join(WORDS[20 - i : 24 + i]) for i in range(7)]
 
 
-def made(hidden_dropout=0.0, attention_dropout=0.0):
+def made(hidden_dropout=0.0, attention_dropout=0.0, **text):
     config = dataclasses.replace(
         small.CONFIG, num_layers=1, hidden_dropout=hidden_dropout, attention_dropout=attention_dropout
     )
     keras.utils.set_random_seed(0)
     encoder = small.shaken(BertEncoder(config), scale=0.1)
     prompts = {"query": "you ask: "}
-    return BertSentenceEncoder(encoder, small.preprocessor(), prompts=prompts, column_prompts=["query", ""])
+    return BertSentenceEncoder(encoder, small.preprocessor(**text), prompts=prompts, column_prompts=["query", ""])
 
 
 def trained(model, mini_batch_size, columns, y, loss, eager=True):
@@ -63,6 +63,16 @@ def test_the_step_of_the_whole_batch(example, mini_batch_size):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
         steps.append(np.abs(want - first).max())
     assert max(steps) > 0.01
+
+
+@pytest.mark.slow
+def test_the_step_of_the_whole_batch_of_windows():
+    text = {"sequence_length": 6, "stride": 3}
+    whole, expected = trained(made(**text), None, *EXAMPLES["pairs"])
+    cached, found = trained(made(**text), 3, *EXAMPLES["pairs"], eager=False)
+    assert cached == pytest.approx(whole, rel=1e-6) != trained(made(), None, *EXAMPLES["pairs"])[0]
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -60,6 +60,38 @@ def test_other_poolings(model, pooling, untraced):
     np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
 
 
+LONG = ["the bank is my story and the film was very good but the music not", "good", ""]
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"window_pooling": "max", "pooling": "max"}, {"normalize": False, "dense": {"units": 5}, "truncate_dim": 3},
+    {"prompts": {"query": "you ask: "}, "default_prompt": "query", "include_prompt": False, "pooling": "cls"},
+])  # fmt: skip
+def test_a_long_text_has_the_pooled_vectors_of_its_windows(model, settings, untraced):
+    windows = small.preprocessor(sequence_length=8, stride=4)
+    whole = BertSentenceEncoder(model.encoder, windows, **settings)
+    by_row = BertSentenceEncoder(model.encoder, model.preprocessor, **settings)
+    if whole.dense:
+        by_row.dense.set_weights(whole.dense.get_weights())
+    prompt, tokenizer, vectors = by_row.prompt_text(None), model.preprocessor.tokenizer, []
+    for text in LONG:
+        tokens = tokenizer.tokenize(prompt + text).numpy().tolist()
+        starts = range(0, max(len(tokens) - 6, 0) + 4, 4)  # 6 tokens fit beside [CLS] and [SEP]
+        rows = [[tokenizer.cls_token_id, *tokens[each : each + 6], tokenizer.sep_token_id] for each in starts]
+        skipped = by_row._count_skipped(prompt)
+        found = [
+            by_row._encode_packed(
+                {"input_word_ids": np.array([row]), "input_mask": np.ones((1, len(row)), "int32")}, left
+            )
+            for row, left in zip(rows, [skipped] + [0] * len(rows), strict=False)
+        ]
+        pooled = getattr(np, settings.get("window_pooling", "mean"))(np.concatenate(found), axis=0)
+        vectors.append(pooled / np.linalg.norm(pooled) if whole.normalize else pooled)
+    np.testing.assert_allclose(whole.encode(LONG), vectors, atol=1e-5)
+    np.testing.assert_allclose(whole.encode(LONG[0]), vectors[0], atol=1e-5)
+    np.testing.assert_allclose(whole(LONG), vectors, atol=1e-5)
+
+
 PROMPTS = {"query": "you ask: ", "story": "the story ", "none": ""}
 
 
