@@ -13,6 +13,12 @@ VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 IDS, MERGES = "vocab.json", "merges.txt"
 ALL_IN_ONE = "tokenizer.json"
+# The first of these files in a directory determines the type of the tokenizer, spelled as in tokenizer.json.
+TYPES = {
+    **dict.fromkeys(("spiece.model", "sentencepiece.bpe.model", "spm.model"), "Unigram"),
+    IDS: "BPE",
+    VOCABULARY: "WordPiece",
+}
 
 # Argument of this package's tokenizers -> key in tokenizer_config.json.
 TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}

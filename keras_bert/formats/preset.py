@@ -136,6 +136,13 @@ class Preset:
             self._configs[name] = parse_config(self.json(name), self.directory / name)
         return self._configs[name]
 
+    @property
+    def truncation(self) -> str:
+        """How the library of this format shortens pairs; see `keras_bert.text.packing.truncate`."""
+        path = files.find(self.directory, *CONFIGS)
+        is_hugging_face = path.name == hugging_face.CONFIG and "class_name" not in self.json(path.name)
+        return "odd_to_longer" if is_hugging_face else "longest_first"
+
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The open weights. Raises as `formats.open_checkpoint`."""

@@ -19,6 +19,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     IDS,
     JSON_SHAPE,
     TOKENS,
+    TYPES,
     VOCABULARY,
     check_keys,
 )
@@ -163,6 +164,19 @@ class TokenizerFiles:
         )
         name = name.removesuffix("Fast")
         return None if name in _FOLLOWING or model_type in _FOLLOWING_MODELS else name
+
+    @property
+    def kind(self) -> str:
+        """The type of the tokenizer that the names of the files or, without such files, `tokenizer.json` determines.
+
+        It is one of `TYPES`. Raises FileNotFoundError without a tokenizer, ValueError if it is of another type.
+        """
+        path = files.find(self.directory, *TYPES, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
+        kind = TYPES.get(path.name) or self.type
+        if kind is None or kind not in TYPES.values():
+            supported = ", ".join(dict.fromkeys(reversed(TYPES.values())))
+            raise ValueError(f"{path} holds a {kind} tokenizer; supported are {supported}")
+        return kind
 
     @property
     def type(self) -> str | None:

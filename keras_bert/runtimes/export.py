@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert import files
@@ -186,11 +188,15 @@ def write(
     Returns:
         The difference of each output from Keras's output; empty if the runtime is not installed.
 
+    Raises:
+        ValueError: an argument is not supported, or no `tokenizer.json` can express the tokenizer. Nothing is written.
+
     Warns:
         UserWarning: a sentence encoder leaves prompts out of the pooling, which an export cannot do.
     """
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)
+    tokenizer_json = None if preprocessor is None else preprocessor.tokenizer.tokenizer_json()
     if any(getattr(model, "prompts", {}).values()) and not getattr(model, "include_prompt", True):
         warnings.warn(
             "this model leaves prompts out of the pooling, but an export cannot tell them from the text; with a "
@@ -202,7 +208,7 @@ def write(
         path.parent.mkdir(parents=True, exist_ok=True)
         packed_model = PackedModel(model, runtime.names, runtime.ids_dtype, runtime.only_answers)
         runtime.convert(packed_model, path, precision)
-        _write_settings(model, preprocessor, unfinished)
+        _write_settings(model, preprocessor, tokenizer_json, unfinished)
         readme = _format_readme(model, preprocessor, packed_model.runtime_names, runtime.program, length)
         files.write_texts(unfinished, {"README.md": readme})
         try:
@@ -232,13 +238,19 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
         raise ValueError(
             "the model is in low precision; load it in float32, and pass the precision to the export instead"
         )
+    model.serve_packed(dict.fromkeys(NAMES, np.zeros([1, 3], "int32")))  # refuses tasks without outputs
 
 
-def _write_settings(model: BertTask | BertEncoder, preprocessor: BertPreprocessor | None, directory: Path) -> None:
+def _write_settings(
+    model: BertTask | BertEncoder,
+    preprocessor: BertPreprocessor | None,
+    tokenizer_json: dict[str, Any] | None,
+    directory: Path,
+) -> None:
     """Writes the tokenizer's files, the configuration, the labels, and the task's own files."""
     if preprocessor is not None:
         preprocessor.save_preset(directory, overwrite=True)
-        files.write_texts(directory, {ALL_IN_ONE: files.to_json(preprocessor.tokenizer.tokenizer_json())})
+        files.write_texts(directory, {ALL_IN_ONE: files.to_json(tokenizer_json)})
     if isinstance(model, BertTask):
         model.save_settings(directory)
         if labels := getattr(model, "labels", None):

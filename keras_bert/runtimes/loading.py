@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +22,26 @@ Run = Callable[[Inputs], dict[str, np.ndarray]]  # inputs under the runtime's na
 # TF Hub's name of an input -> transformers' name.
 TRANSFORMERS_NAMES: dict[str, str] = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
-_LENGTHS = {"sequence_length": (int, None), "max_sequence_length": (int, None)}
-_CONFIG_TYPES = {hugging_face.SETTINGS: ({"task": (str, None), "preprocessor": (_LENGTHS, None)}, None)}
+_PREPROCESSOR = {"sequence_length": (int, None), "max_sequence_length": (int, None), "truncation": (str, None)}
+_CONFIG_TYPES = {hugging_face.SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR, None)}, None)}
 _CHUNK = 2048  # texts that are sorted by length
 
 
+@contextlib.contextmanager
+def _opening(path: Path, program: str) -> Iterator[None]:
+    """Makes a ValueError in one line of any error of a runtime, each of which has classes of its own."""
+    try:
+        yield
+    except Exception as error:
+        reason = [line.strip() for line in str(error).splitlines() if line.strip()][-1:]
+        raise ValueError(f"{path} is damaged, or {program} cannot run it: {''.join(reason)}") from None
+
+
 def open_onnx(path: Path) -> Run:
-    """Opens a file in ONNX Runtime, on the CPU. Raises ImportError if that is not installed."""
+    """Opens a file in ONNX Runtime, on the CPU. Raises ImportError if that is not installed, ValueError if damaged."""
     onnxruntime = import_extra("onnxruntime", "onnxruntime", "runtimes")
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    with _opening(path, "ONNX Runtime"):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     inputs, outputs = ([each.name for each in values] for values in (session.get_inputs(), session.get_outputs()))
 
     def run(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -40,9 +52,10 @@ def open_onnx(path: Path) -> Run:
 
 
 def open_openvino(path: Path) -> Run:
-    """Opens a file in OpenVINO, on the CPU, in float32. Raises ImportError if that is not installed."""
+    """Opens a file in OpenVINO, on the CPU, in float32. Raises as `open_onnx`."""
     openvino = import_extra("openvino", "openvino", "runtimes")
-    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    with _opening(path, "OpenVINO"):
+        model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     inputs = [each.get_any_name() for each in model.inputs]
 
     def run(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -206,8 +219,10 @@ def load(directory: str | Path) -> RuntimeModel:
             f"{directory}: this model pools texts without their prompts, which its export cannot tell apart; use "
             "BertSentenceEncoder"
         )
-    lengths = saved.get("preprocessor") or {}
-    longest = min(lengths.get("sequence_length") or lengths.get("max_sequence_length") or positions, positions)
-    preprocessor = ArrayPreprocessor.from_preset(directory, sequence_length=None, max_sequence_length=longest)
+    rows = saved.get("preprocessor") or {}
+    longest = min(rows.get("sequence_length") or rows.get("max_sequence_length") or positions, positions)
+    preprocessor = ArrayPreprocessor.from_preset(
+        directory, sequence_length=None, max_sequence_length=longest, truncation=rows.get("truncation")
+    )
     prompts, default = ({}, None) if settings is None else (settings.prompts, settings.default_prompt)
     return RuntimeModel(_OPENERS[runtime](directory / RUNTIMES[runtime]), preprocessor, labels, prompts, default)

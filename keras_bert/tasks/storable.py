@@ -201,7 +201,7 @@ class TaskPreset:
         settings = {"sequence_length": None, **self.preprocessor, **arguments}
         if rows.sequence_length is not None:
             settings["sequence_length"] = rows.sequence_length
-        settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions)
+        settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions, settings)
         longest = self.preprocessor.get("max_sequence_length")
         if longest is not None and longest > positions:
             if settings["sequence_length"] is None:
@@ -519,23 +519,26 @@ def _name_file_in_errors(path: Path, values: Collection[str]) -> Iterator[None]:
         raise ValueError(f"{path}, of {', '.join(values)}: {error}") from error
 
 
-def _long_text_settings(long_text: str | None, stride: int | None, longest: int) -> Settings:
+def _long_text_settings(long_text: str | None, stride: int | None, longest: int, saved: Settings) -> Settings:
     """Converts the choice of `from_preset` to the preprocessor's `truncation` and `stride`.
 
     Args:
         long_text, stride: see `from_preset`.
         longest: the length of a row in tokens.
+        saved: the saved arguments of the preprocessor, whose rule for pairs stays; None: the rule of the format.
 
     Raises:
         ValueError: there is a stride without windows, or no such choice.
     """
     if stride is not None and long_text != "windows":
         raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
+    rule = saved.get("truncation")
+    truncation = rule if rule in ("longest_first", "odd_to_longer") else None
     choices = {
         None: {},
-        "truncate": {"truncation": "longest_first", "stride": None},
+        "truncate": {"truncation": truncation, "stride": None},
         "head_tail": {"truncation": "head_tail", "stride": None},
-        "windows": {"truncation": "longest_first", "stride": stride or longest // 2},
+        "windows": {"truncation": truncation, "stride": stride or longest // 2},
     }
     if long_text not in choices:
         raise ValueError(f"long_text is {long_text!r}; expected truncate, head_tail or windows")

@@ -594,6 +594,8 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             inputs: the encoder's inputs, int `[batch, seq_length]` each.
 
         Raises:
-            TypeError: the task has no outputs for other runtimes.
+            ValueError: the task has no outputs for other runtimes.
         """
-        raise TypeError(f"a {type(self).__name__} has no outputs for other runtimes; export a fine-tuned model instead")
+        raise ValueError(
+            f"a {type(self).__name__} has no outputs for other runtimes; export a fine-tuned model instead"
+        )

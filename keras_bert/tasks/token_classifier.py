@@ -273,11 +273,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """Computes `logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words.
 
         Raises:
-            TypeError: the model has a CRF. It labels sentences of words, and packed inputs do not show where words
+            ValueError: the model has a CRF. It labels sentences of words, and packed inputs do not show where words
                 begin.
         """
         if self.crf is not None:
-            raise TypeError(
+            raise ValueError(
                 "a CRF labels the words of a sentence together, and packed inputs do not show where words begin; use "
                 "export serving, or train without crf"
             )

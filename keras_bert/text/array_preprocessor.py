@@ -11,9 +11,10 @@ import numpy as np
 
 from keras_bert.extras import import_extra
 from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_wordpiece
-from keras_bert.formats.hugging_face_tokenizers import MERGES, TOKENS
+from keras_bert.formats.hugging_face_tokenizers import TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.arguments import list_of_str
+from keras_bert.text.pairs import TRUNCATIONS, head_of, kept_tokens
 from keras_bert.text.vocabulary import read_ids, read_merges, read_tokens
 
 if TYPE_CHECKING:
@@ -48,14 +49,14 @@ class ArrayPreprocessor:
     Args:
         tokenizer: a `tokenizers.Tokenizer`.
         pad_token_id: the id of the padding token.
-        sequence_length, pad_to_multiple_of, max_sequence_length: see `BertPreprocessor`.
+        sequence_length, pad_to_multiple_of, max_sequence_length, truncation: see `BertPreprocessor`.
 
     Call arguments:
         texts: a list of str; or a tuple of two, for pairs; or one str.
 
     Returns:
         A dict of int32 `[batch, seq_length]` (`[seq_length]` for one str): `input_word_ids`, `input_mask` and
-        `input_type_ids`. If a pair is too long, its longer text loses its last tokens, the second text on a tie.
+        `input_type_ids`.
 
     Raises:
         ImportError: `tokenizers` is not installed.
@@ -69,12 +70,16 @@ class ArrayPreprocessor:
         sequence_length: int | None = 128,
         pad_to_multiple_of: int = 1,
         max_sequence_length: int = 512,
+        truncation: str = "longest_first",
     ) -> None:
         self.tokenizer = tokenizer
         self.pad_token_id = pad_token_id
         self.sequence_length = sequence_length
         self.pad_to_multiple_of = pad_to_multiple_of
         self.max_sequence_length = max_sequence_length
+        self.truncation = truncation
+        if truncation not in TRUNCATIONS:
+            raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
         if not 3 <= self.longest <= max_sequence_length:
             raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {max_sequence_length}, or None")
 
@@ -97,7 +102,8 @@ class ArrayPreprocessor:
             count = len(special.ids)
             raise ValueError(f"rows of {self.longest} tokens have no room for a pair, whose special tokens are {count}")
         encoded = [self.tokenizer.encode_batch(column, add_special_tokens=False) for column in columns]
-        rows = [_pack_row([each.ids for each in row], room, special) for row in zip(*encoded, strict=True)]
+        segments = ([each.ids for each in row] for row in zip(*encoded, strict=True))
+        rows = [_pack_row(_truncate(row, room, self.truncation), special) for row in segments]
         length = self.sequence_length
         if length is None:
             multiple = self.pad_to_multiple_of
@@ -128,7 +134,7 @@ class ArrayPreprocessor:
         """
         preset = Preset(handle)
         config = preset.config
-        content, pad_token = _read_tokenizer_json(preset.tokenizer_files)
+        content, pad_token = _read_tokenizer_json(preset.tokenizer_files, special_tokens_in_text)
         tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
         tokenizer.encode_special_tokens = not special_tokens_in_text
         tokenizer.no_truncation()
@@ -136,37 +142,54 @@ class ArrayPreprocessor:
         config.check_vocabulary(tokenizer.get_vocab_size(), False)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)
         overrides.setdefault("sequence_length", min(128, positions))
+        if overrides.get("truncation") is None:
+            overrides["truncation"] = preset.truncation
         return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
 
 
-def _pack_row(segments: list[list[int]], room: int, special: Encoding) -> tuple[list[int], list[int]]:
-    """Truncates one or two segments, puts them between the special tokens, and returns a row's ids and type ids."""
+def _truncate(segments: list[list[int]], room: int, truncation: str) -> list[list[int]]:
+    """Shortens one or two segments to `room` tokens together; see `packing.truncate`."""
+    lengths = [len(each) for each in segments]
+    if sum(lengths) <= room:
+        return segments
+    if truncation == "error":
+        raise ValueError(f"a row has {sum(lengths)} tokens, the limit is {room}, and truncation is error")
+    kept = [room] if len(lengths) == 1 else [int(each) for each in kept_tokens(lengths, room, truncation, np)]
+    if truncation != "head_tail":
+        return [each[:count] for each, count in zip(segments, kept, strict=True)]
+    heads = [head_of(count) if count < length else count for count, length in zip(kept, lengths, strict=True)]
+    return [
+        [*each[:head], *each[len(each) - (count - head) :]]
+        for each, count, head in zip(segments, kept, heads, strict=True)
+    ]
+
+
+def _pack_row(segments: list[list[int]], special: Encoding) -> tuple[list[int], list[int]]:
+    """Puts one or two segments between the special tokens, and returns a row's ids and type ids."""
     first, second = (*segments, [])[:2]
-    kept = min(len(first), max(room - len(second), (room + 1) // 2))
-    second = second[: room - kept]
-    ids = [special.ids[0], *first[:kept], *special.ids[1:-1], *second, special.ids[-1]]
-    return ids, [0] * (1 + kept) + special.type_ids[1:-1] + [special.type_ids[-1]] * (len(second) + 1)
+    ids = [special.ids[0], *first, *special.ids[1:-1], *second, special.ids[-1]]
+    return ids, [0] * (1 + len(first)) + special.type_ids[1:-1] + [special.type_ids[-1]] * (len(second) + 1)
 
 
-def _read_tokenizer_json(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
+def _read_tokenizer_json(preset_files: TokenizerFiles, special_tokens_in_text: bool) -> tuple[dict[str, Any], str]:
     """Reads or makes a preset's `tokenizer.json`, and reads its pad token."""
-    kind = preset_files.type if preset_files.tokenizer_json_path.is_file() else None
-    if kind == "Unigram":
-        preset_files.check_keys()
-        content = preset_files.tokenizer_json
-        pad_token = (content.get("padding") or {}).get("pad_token", "<pad>")
-    elif kind == "BPE" or (preset_files.directory / MERGES).is_file():
+    if preset_files.kind == "Unigram":
+        if preset_files.has_tokenizer_json:
+            preset_files.check_keys()
+        # It needs protobuf, as no other tokenizer does.
+        from keras_bert.text.sentencepiece_files import json_for_texts, read_sentencepiece_files
+
+        return json_for_texts(read_sentencepiece_files(preset_files), special_tokens_in_text)
+    if preset_files.kind == "BPE":
         arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_bytepair_files(preset_files)
-        pad_token = arguments["pad_token"]
         ids = read_ids(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
         arguments["vocabulary"] = sorted(ids, key=ids.__getitem__)
         arguments["merges"] = [" ".join(pair) for pair in read_merges(arguments["merges"])]
         content = hugging_face_byte_pairs.tokenizer_json(arguments)
     else:
         arguments = _WORDPIECE | hugging_face_wordpiece.read_wordpiece_files(preset_files)
-        pad_token = arguments["pad_token"]
         names = {name: arguments[name] for name in TOKENS}
         added = [*arguments["added_tokens"], *arguments["more_special_tokens"]]
         arguments["vocabulary"] = read_tokens(arguments["vocabulary"], names, added)
         content = hugging_face_wordpiece.tokenizer_json(arguments)
-    return content, pad_token
+    return content, arguments["pad_token"]

@@ -18,7 +18,7 @@ from keras_bert.formats.hugging_face_byte_pairs import (
     write_bytepair_files,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.packing import ROBERTA_PAIRS, PairFormat
+from keras_bert.text.pairs import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.strings import normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, KnownStrings, Tokenizer, Tokens, tokenize_around
 from keras_bert.text.vocabulary import byte_symbols, check_merges, describe_source, read_ids, read_merges

@@ -1,41 +1,14 @@
 """Packs segments of ids into the three dense tensors that a BERT encoder reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.text.arguments import check_many
+from keras_bert.text.pairs import BERT_PAIRS, PairFormat, head_of, kept_tokens
 from keras_bert.text.strings import require
-
-TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
-
-_HEAD_DIVISOR = 4  # under "head_tail", a quarter of the kept tokens is from the beginning: 128 of 510 in the paper
-
-
-@dataclass(frozen=True)
-class PairFormat:
-    """A family's format of a pair of texts, such as `[CLS] a [SEP] b [SEP]`."""
-
-    separators: int  # the number of `[SEP]` between the texts
-    second_type_id: int  # the type id of `b [SEP]`
-    second_cls: bool = False  # whether a `[CLS]`, of the second type, is before `b`
-
-    @property
-    def between(self) -> int:
-        """Counts the special tokens between the texts."""
-        return self.separators + self.second_cls
-
-    def special_tokens(self, segments: int) -> int:
-        """Counts the special tokens in a row of one or two segments."""
-        return 2 if segments == 1 else 2 + self.between
-
-
-BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # also of DistilBERT, ALBERT and ELECTRA
-ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # also of XLM-RoBERTa
-
 
 Ids = Sequence[int] | Sequence[Sequence[int]] | np.ndarray | tf.Tensor | tf.RaggedTensor
 
@@ -71,7 +44,9 @@ def truncate(
     `truncation` is one of
 
     - `"longest_first"`: the longer segment loses its last token until both fit, the second one on a tie
-      (`_truncate_seq_pair` of the original BERT);
+      (`_truncate_seq_pair` of the original BERT), so the first gets the odd place of a room that both fill;
+    - `"odd_to_longer"`: the same, but the odd place goes to the longer segment, to the second one on a tie (Hugging
+      Face's `tokenizers`);
     - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two segments
       this equals `"longest_first"`;
     - `"waterfall"`: the first segment gets all the room that it needs, and the second gets the rest. Use it if the
@@ -94,14 +69,7 @@ def truncate(
         message = "too long, and truncation is error: the row, its tokens, and the limit without special tokens, are"
         require(tf.equal(tf.size(too_long), 0), message, too_long, tf.gather(total, too_long), room)
         return list(segments)
-    if len(segments) == 1:
-        keep = [tf.minimum(lengths[0], room)]
-    else:
-        first, second = lengths
-        # Each segment gets half the room, and what the other leaves of its half. The first half is rounded up.
-        fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
-        kept_first = tf.minimum(first, fair)
-        keep = [kept_first, tf.minimum(second, room - kept_first)]
+    keep = [tf.minimum(lengths[0], room)] if len(segments) == 1 else kept_tokens(lengths, room, truncation, tf)
     shorten = _head_and_tail if truncation == "head_tail" else first_tokens
     return [shorten(segment, count) for segment, count in zip(segments, keep, strict=True)]
 
@@ -116,7 +84,7 @@ def first_tokens(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
 def _head_and_tail(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     """Takes `count` values of each row, int64 `[batch]`: a quarter from its beginning, the rest from its end."""
     starts, ends = (tf.cast(limit, tf.int64) for limit in (segment.row_starts(), segment.row_limits()))
-    head = tf.where(ends - starts > count, count // _HEAD_DIVISOR, count)
+    head = tf.where(ends - starts > count, head_of(count), count)
     rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - (count - head), ends)], axis=1)
     return tf.RaggedTensor.from_row_lengths(tf.gather(segment.values, rows.values), count, validate=False)
 

@@ -8,28 +8,19 @@ from typing import Any, cast
 import keras
 import tensorflow as tf
 
-from keras_bert import files, undocumented
+from keras_bert import undocumented
 from keras_bert.formats import Preset
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, IDS, VOCABULARY
 from keras_bert.text.bytepair import BytePairTokenizer
-from keras_bert.text.packing import TRUNCATIONS, Ids, as_ids, pack, truncate, windows
+from keras_bert.text.packing import Ids, as_ids, pack, truncate, windows
+from keras_bert.text.pairs import TRUNCATIONS
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
-from keras_bert.text.sentencepiece_files import MODELS
 from keras_bert.text.strings import Strings, as_strings, readable_errors
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
 
 Texts = Strings | tuple[Strings, Strings] | keras.KerasTensor | Sequence[keras.KerasTensor]
 
-# The type in tokenizer.json -> the class.
 _CLASS_BY_TYPE = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
-
-# The first of these files in a directory determines the class.
-_CLASS_BY_FILE = {
-    **dict.fromkeys(MODELS, SentencePieceTokenizer),
-    IDS: BytePairTokenizer,
-    VOCABULARY: WordPieceTokenizer,
-}
 
 
 def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
@@ -53,14 +44,7 @@ def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
         'WordPieceTokenizer'
     """
     with Preset.open(handle) as preset:
-        advice = "copy the files of the model's tokenizer there"
-        path = files.find(preset.directory, *_CLASS_BY_FILE, ALL_IN_ONE, advice=advice)
-        if path.name in _CLASS_BY_FILE:
-            return _CLASS_BY_FILE[path.name].from_preset(preset, **overrides)
-        kind = preset.tokenizer_files.type
-        if kind not in _CLASS_BY_TYPE:
-            raise ValueError(f"{path} holds a {kind} tokenizer; supported are {', '.join(_CLASS_BY_TYPE)}")
-        return _CLASS_BY_TYPE[kind].from_preset(preset, **overrides)
+        return _CLASS_BY_TYPE[preset.tokenizer_files.kind].from_preset(preset, **overrides)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -72,8 +56,8 @@ class BertPreprocessor(keras.layers.Layer):
             `.keras` files contain its vocabulary.
         sequence_length: the length of every row, special tokens included; longer texts are truncated. None: the length
             of the longest row of the batch.
-        truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
-            "error", see `packing.truncate`.
+        truncation: how to shorten a row that is too long: "longest_first", "odd_to_longer", "round_robin", "waterfall",
+            "head_tail" or "error", see `packing.truncate`.
         stride: if not None, long texts (in a pair, the second text) are not truncated, but split into windows. Each
             begins `stride` tokens after the one before it: a step, as Google's doc_stride; in transformers, stride is
             the overlap. Results are then `[batch, windows, seq_length]`, and missing windows are padding.
@@ -270,7 +254,8 @@ class BertPreprocessor(keras.layers.Layer):
             handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
             **overrides: arguments of the constructor. `max_sequence_length` is by default the number of positions in
                 `config.json` (or `bert_config.json`), and `sequence_length` 128, or fewer if the model has fewer
-                positions.
+                positions. `truncation` is by default that of the library whose format the directory has:
+                "odd_to_longer" for Hugging Face's, "longest_first" for Google's and KerasHub's.
 
         Raises:
             FileNotFoundError: there is no such preset, or a file is missing.
@@ -279,6 +264,8 @@ class BertPreprocessor(keras.layers.Layer):
         with Preset.open(handle) as preset:
             config = preset.config
             tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(preset)
+            if overrides.get("truncation") is None:
+                overrides["truncation"] = preset.truncation
         config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)
         overrides.setdefault("sequence_length", min(128, positions))

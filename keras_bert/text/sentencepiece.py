@@ -2,7 +2,6 @@
 
 import base64
 import functools
-import os
 import reprlib
 import unicodedata
 from collections.abc import Sequence
@@ -15,16 +14,18 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert import files, undocumented
+from keras_bert import undocumented
 from keras_bert.text.sentencepiece_files import (
     BYTE,
     FAMILIES,
     SPACE,
     USER_DEFINED,
     ends_in_comma,
+    read_bytes,
     read_model,
     read_sentencepiece_files,
     sentencepiece_whole_file,
+    vocabulary_of,
     write_sentencepiece_files,
 )
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
@@ -109,7 +110,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.pair_format = usage.pair_format
         self.lowercase = usage.lowercase if lowercase is None else lowercase
         self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
-        self.model, source = _read_model_bytes(model_file)
+        self.model, source = read_bytes(model_file)
         try:
             pieces = read_model(self.model).pieces
             with tf.init_scope(), tf.device("CPU"):
@@ -117,14 +118,7 @@ class SentencePieceTokenizer(Tokenizer):
         except (ValueError, tf.errors.OpError) as error:
             reason = getattr(error, "message", error)  # of tf.errors.OpError
             raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
-        model_tokens = [each.piece for each in pieces]
-        vocabulary = [*usage.first, *model_tokens[usage.skipped :], *usage.last]
-        for name, token in usage.special_tokens.items():
-            if token not in vocabulary:
-                raise ValueError(f"{source} has no {token}, the {name} of {family}; pass the family of this model")
-        unknown = usage.special_tokens["unk_token"]
-        if unknown not in model_tokens:
-            raise ValueError(f"{source} has no {unknown} for unknown text")
+        model_tokens, vocabulary = [each.piece for each in pieces], vocabulary_of(pieces, family, source)
         special = {*usage.special_tokens.values()}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
         super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word)
@@ -133,7 +127,7 @@ class SentencePieceTokenizer(Tokenizer):
         if usage.as_transformers:
             self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
         ids = np.arange(len(model_tokens), dtype=np.int32) - usage.skipped + len(usage.first)
-        ids[model_tokens.index(unknown)] = self.unk_token_id
+        ids[model_tokens.index(usage.special_tokens["unk_token"])] = self.unk_token_id
         ids[: usage.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._model_ids_to_ids = tf.constant(ids)
@@ -259,20 +253,6 @@ class SentencePieceTokenizer(Tokenizer):
                 f"expected the model in base64 (a path is for the constructor: {cls.__name__}(model_file=...))"
             ) from None
         return cls(**{**config, "model_file": model})
-
-
-def _read_model_bytes(model_file: str | Path | bytes) -> tuple[bytes, str]:
-    """Reads the bytes of a model, and names it for messages."""
-    source = "the model"
-    if isinstance(model_file, str | os.PathLike):
-        source = str(model_file)
-        if not Path(model_file).is_file():
-            raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
-        files.refuse_pointer(model_file)
-        model_file = Path(model_file).read_bytes()
-    if not model_file:
-        raise ValueError(f"{source} is empty")
-    return bytes(model_file), source
 
 
 # -- ALBERT's normalization of text before SentencePiece: compatibility decomposition, accents, lower case.

@@ -3,9 +3,11 @@
 import base64
 import itertools
 import math
+import os
 import re
 import reprlib
 import struct
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     CONFIG,
     STEPS,
     TOKENS,
+    TYPES,
     added_token,
     mask_with_space,
     steps_of,
@@ -30,7 +33,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     write_tokenizer,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
+from keras_bert.text.pairs import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
 
 # The fields of google/sentencepiece's sentencepiece_model.proto that are used here; protobuf keeps all others. `type`
 # is an integer here, because an enumeration, as in that file, would hide unknown numbers.
@@ -44,11 +47,16 @@ _SCHEMA = """
     }
     message_type {
       name: "TrainerSpec"
-      field { name: "model_type" number: 3 type: TYPE_INT32 }
+      field { name: "model_type" number: 3 type: TYPE_INT32 default_value: "1" }
+      field { name: "treat_whitespace_as_suffix" number: 24 type: TYPE_BOOL }
     }
     message_type {
       name: "NormalizerSpec"
+      field { name: "name" number: 1 type: TYPE_STRING }
       field { name: "precompiled_charsmap" number: 2 type: TYPE_BYTES }
+      field { name: "add_dummy_prefix" number: 3 type: TYPE_BOOL default_value: "true" }
+      field { name: "remove_extra_whitespaces" number: 4 type: TYPE_BOOL default_value: "true" }
+      field { name: "escape_whitespaces" number: 5 type: TYPE_BOOL default_value: "true" }
     }
     message_type {
       name: "ModelProto"
@@ -59,9 +67,8 @@ _SCHEMA = """
 """
 
 # SentencePiece.Type
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
-_TYPES = range(1, 7)  # and UNUSED
-_UNIGRAM = 1  # TrainerSpec.ModelType
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, _UNUSED_PIECE, BYTE = _TYPES = range(1, 7)
+_UNIGRAM, _BPE, _WORD, _CHAR = range(1, 5)  # TrainerSpec.ModelType
 
 
 def _make_model_class() -> type[message.Message]:
@@ -82,7 +89,8 @@ class Model(Protocol):
     """A parsed `ModelProto`, with the fields that are read."""
 
     pieces: Sequence[Piece]
-    normalizer_spec: Any  # with `precompiled_charsmap`
+    normalizer_spec: Any
+    trainer_spec: Any
 
 
 ModelProto: Any = _make_model_class()
@@ -91,8 +99,8 @@ ModelProto: Any = _make_model_class()
 def read_model(model: bytes) -> Model:
     """Parses and checks a serialized `ModelProto`: some bad models make TensorFlow Text's operation end the process.
 
-    The result has `normalizer_spec.precompiled_charsmap`, and `pieces`, whose index is the id. A piece has `piece`, a
-    str; `score`, the natural logarithm of its probability; and `type`, such as `NORMAL`.
+    The result has the fields of `_SCHEMA`. The index of a piece is its id. A piece has `piece`, a str; `score`, the
+    natural logarithm of its probability; and `type`, such as `NORMAL`.
 
     Raises:
         ValueError: the bytes are not a model, or a piece is empty, repeated, has a U+0000, or a score that is not
@@ -238,16 +246,49 @@ _SHAPE = {
 }
 
 
+def read_bytes(model_file: str | Path | bytes) -> tuple[bytes, str]:
+    """Reads the bytes of a model, and names it for messages. Raises FileNotFoundError, or ValueError if it is empty."""
+    source = "the model"
+    if isinstance(model_file, str | os.PathLike):
+        source = str(model_file)
+        if not Path(model_file).is_file():
+            raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
+        files.refuse_pointer(model_file)
+        model_file = Path(model_file).read_bytes()
+    if not model_file:
+        raise ValueError(f"{source} is empty")
+    return bytes(model_file), source
+
+
+def vocabulary_of(pieces: Sequence[Piece], family: str, source: str) -> list[str]:
+    """Lists the tokens of a family's model. Raises ValueError if the model is not of this family."""
+    usage, tokens = FAMILIES[family], [each.piece for each in pieces]
+    vocabulary = [*usage.first, *tokens[usage.skipped :], *usage.last]
+    for name, token in usage.special_tokens.items():
+        if token not in vocabulary:
+            raise ValueError(f"{source} has no {token}, the {name} of {family}; pass the family of this model")
+    if (unknown := usage.special_tokens["unk_token"]) not in tokens:
+        raise ValueError(f"{source} has no {unknown} for unknown text")
+    return vocabulary
+
+
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
 
     `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
-    `.`, as words.
+    `.`, as words, and knows few of SentencePiece's options.
+
+    Raises:
+        ValueError: no `tokenizer.json` can express the model; the message says which of its options.
     """
     usage = FAMILIES[family]
     tokens, proto = usage.special_tokens, read_model(model)
     vocabulary = [(name, -100.0 if name in usage.hidden else 0.0) for name in usage.first]
-    vocabulary += [(each.piece, each.score) for each in proto.pieces[usage.skipped :]]
+    most = max((each.score for each in proto.pieces if each.type == NORMAL), default=0.0)
+    for each in proto.pieces[usage.skipped :]:
+        is_symbol = each.type == USER_DEFINED and usage.transformers_class != "AlbertTokenizer"
+        # SentencePiece's own score of a symbol. ALBERT's are in no other piece, so any score is right.
+        vocabulary.append((each.piece, len(each.piece.encode()) * most - 0.1 if is_symbol else each.score))
     vocabulary += [(name, 0.0) for name in usage.last]
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
     if usage.splits_commas:  # avoids tokens that end in a digit and a comma
@@ -262,6 +303,21 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
     if charsmap := proto.normalizer_spec.precompiled_charsmap:
         steps += [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}]
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+    pre_tokenizer = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]}
+    byte_fallback = any(each.type == BYTE for each in proto.pieces)
+    sub_model = {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary}
+    if not _has_usual_options(proto):
+        _check_expressible(proto, usage)
+        steps, pre_tokenizer = [*steps, *_spaces_of(proto)], None
+        if proto.trainer_spec.model_type != _UNIGRAM:
+            merges = _merges_of(proto) if proto.trainer_spec.model_type == _BPE else []
+            sub_model = {
+                "type": "BPE",
+                "unk_token": tokens["unk_token"],
+                "fuse_unk": True,
+                "vocab": ids,
+                "merges": merges,
+            }
     cls, sep, mask = (tokens[f"{name}_token"] for name in ("cls", "sep", "mask"))
     symbols = [each.piece for each in proto.pieces if each.type == USER_DEFINED] if usage.as_transformers else []
     return {
@@ -273,18 +329,125 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
             for name in sorted({*tokens.values(), *symbols}, key=ids.__getitem__)
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+        "pre_tokenizer": pre_tokenizer,
         "post_processor": template(
             (cls, ids[cls]), (sep, ids[sep]), usage.pair_format.separators, usage.pair_format.second_type_id
         ),
         "decoder": metaspace,
-        "model": {
-            "type": "Unigram",
-            "unk_id": ids[tokens["unk_token"]],
-            "vocab": vocabulary,
-            "byte_fallback": any(each.type == BYTE for each in proto.pieces),
-        },
+        "model": {**sub_model, "byte_fallback": byte_fallback},
     }
+
+
+# Rules of normalization that make a space of all white space. A model that was read from `tokenizer.json` has no name.
+_SPACE_RULES = ("nmt_nfkc", "nmt_nfkc_cf", "")
+
+
+def _has_usual_options(proto: Model) -> bool:
+    """Whether a model has SentencePiece's default options, and no piece that spans words.
+
+    Its text can then be split into words first.
+    """
+    spec, trainer = proto.normalizer_spec, proto.trainer_spec
+    return (
+        trainer.model_type == _UNIGRAM
+        and bool(spec.precompiled_charsmap)
+        and spec.name in _SPACE_RULES
+        and spec.add_dummy_prefix
+        and spec.remove_extra_whitespaces
+        and spec.escape_whitespaces
+        and not trainer.treat_whitespace_as_suffix
+        and not any(SPACE in each.piece[1:] for each in proto.pieces if each.type == NORMAL)
+    )
+
+
+def _check_expressible(proto: Model, usage: SentencePieceFamily) -> None:
+    """Raises ValueError for options that no `tokenizer.json` can express."""
+    kind, types = proto.trainer_spec.model_type, {each.type for each in proto.pieces}
+    problems = {
+        "the type word, which makes one token of several unknown words": kind == _WORD,
+        f"the unknown type {kind}": kind not in (_UNIGRAM, _BPE, _WORD, _CHAR),
+        "spaces that are not escaped": not proto.normalizer_spec.escape_whitespaces,
+        "pieces that are unused": _UNUSED_PIECE in types,
+        "user-defined symbols, and does not split texts by Unigram": USER_DEFINED in types and kind != _UNIGRAM,
+        "tokens with commas to split, and does not split texts by Unigram": usage.splits_commas and kind != _UNIGRAM,
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise ValueError(f"the SentencePiece model has {problem}: no {ALL_IN_ONE} gives the same ids")
+
+
+def _spaces_of(proto: Model) -> list[dict[str, Any]]:
+    """Makes the normalizers for a model's options about white space, as `Normalizer::Normalize` applies them."""
+    spec = proto.normalizer_spec
+
+    def replace(pattern: str, content: str) -> dict[str, Any]:
+        return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+    steps = [replace(rf"\A +|[ {SPACE}]+\z", ""), replace(" {2,}", " ")] if spec.remove_extra_whitespaces else []
+    if spec.add_dummy_prefix:
+        is_suffix = proto.trainer_spec.treat_whitespace_as_suffix
+        steps += [replace(r"(?<=[\s\S])\z", SPACE) if is_suffix else {"type": "Prepend", "prepend": SPACE}]
+    return [*steps, replace(" ", SPACE)]
+
+
+def _merges_of(proto: Model) -> list[list[str]]:
+    """Lists the merges of a byte-pair model, the first to apply first: each way to split a piece into two pieces.
+
+    Raises:
+        ValueError: pieces have equal scores, or a character that is no piece, so merges have no such order.
+    """
+    scores = {each.piece: each.score for each in proto.pieces if each.type == NORMAL}
+    merged = sorted((token for token in scores if len(token) > 1), key=scores.__getitem__, reverse=True)
+    if len({scores[token] for token in merged}) < len(merged):
+        raise ValueError(f"the SentencePiece model has merges of equal scores: no {ALL_IN_ONE} gives the same ids")
+    if missing := next((token for token in merged if not scores.keys() >= {*token}), None):
+        raise ValueError(
+            f"the SentencePiece model has the piece {missing!r} but not all of its characters: no {ALL_IN_ONE} gives "
+            "the same ids"
+        )
+    splits = ([token[:i], token[i:]] for token in merged for i in range(1, len(token)))
+    return [pair for pair in splits if scores.keys() >= {*pair}]
+
+
+def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> tuple[dict[str, Any], str]:
+    """Makes a `tokenizer.json` that finds no tokens by their names in texts, and the name of its pad token.
+
+    Args:
+        arguments: of `SentencePieceTokenizer`, as `read_sentencepiece_files` returns them.
+        special_tokens_in_text: whether it finds special tokens.
+
+    Raises:
+        FileNotFoundError: there is no model.
+        ValueError: the model is damaged, or no `tokenizer.json` can express it.
+    """
+    family = arguments["family"]
+    usage, (model, source) = FAMILIES[family], read_bytes(arguments["model_file"])
+    settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
+    try:
+        pieces = read_model(model).pieces
+    except ValueError as error:
+        raise ValueError(f"{source} is not a SentencePiece model: {error}") from None
+    vocabulary_of(pieces, family, source)
+    content = tokenizer_json(model, family, **settings)
+    pad_token = usage.special_tokens["pad_token"]
+    if content["model"]["type"] == "Unigram":  # merges make none of these tokens
+        # The model itself makes only these pieces of texts. No text has a space here, so it has no other token.
+        of_texts = {each.piece for each in pieces if each.type in (NORMAL, USER_DEFINED, BYTE)}
+        special = {*usage.special_tokens.values()}
+        of_texts = of_texts | special if special_tokens_in_text else of_texts - special
+        names = {token: token if token in of_texts else f" {token}" for token, _ in content["model"]["vocab"]}
+        content["model"]["vocab"] = [(names[token], score) for token, score in content["model"]["vocab"]]
+        pad_token = names[pad_token]
+        # The model splits words at no other white space.
+        spaces = {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False}
+        steps = steps_of(content["pre_tokenizer"], "pretokenizers")
+        steps = [spaces if step["type"] == "WhitespaceSplit" else step for step in steps]
+        if any(each.type == BYTE for each in pieces):  # a text may spell the name of a byte's token
+            pattern = {"Regex": "<(?=0x[0-9A-F]{2}>)"}
+            steps += [{"type": "Split", "pattern": pattern, "behavior": "MergedWithPrevious", "invert": False}]
+        content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+    added = [each for each in content["added_tokens"] if special_tokens_in_text or not each["special"]]
+    return {**content, "added_tokens": added}, pad_token
 
 
 def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
@@ -419,7 +582,6 @@ def _find_first_difference(actual: object, expected: object, place: str = "") ->
 
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
-MODELS = tuple(usage.model for usage in FAMILIES.values() if usage.model)
 
 
 def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
@@ -431,7 +593,7 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         FileNotFoundError: there is no model.
         ValueError: the class of the tokenizer is unknown, or a setting in `tokenizer.json` is not supported.
     """
-    path, config_path = files.find(preset_files.directory, *MODELS, ALL_IN_ONE), preset_files.directory / CONFIG
+    path, config_path = files.find(preset_files.directory, *TYPES, ALL_IN_ONE), preset_files.directory / CONFIG
     family_by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
     config = preset_files.settings(_SETTINGS)
     class_name = config.pop("tokenizer_class", "").removesuffix("Fast")
@@ -443,9 +605,12 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     if path.name == ALL_IN_ONE:
         arguments = read_tokenizer_json(path, preset_files.tokenizer_json)
     else:
-        # XLM-RoBERTa and CamemBERT have models of the same name, so the model type in `config.json` decides.
+        # XLM-RoBERTa and CamemBERT have models of the same name, so the model type in `config.json` or the first tokens
+        # in `tokenizer.json` decide.
         families = [family for family, usage in FAMILIES.items() if usage.model == path.name]
-        family = preset_files.model_type if preset_files.model_type in families else families[0]
+        tokens = (*preset_files.ids.get(ALL_IN_ONE, ()),)
+        begun = [family for family in families if tokens[: len(FAMILIES[family].first)] == FAMILIES[family].first]
+        family = preset_files.model_type if preset_files.model_type in families else (*begun, *families)[0]
         arguments = {"model_file": path, "family": family_by_class[class_name] if class_name else family}
     usage = FAMILIES[arguments["family"]]
     check_fixed_values(preset_files.settings(TOKENS), usage.special_tokens, config_path)
@@ -479,22 +644,28 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
 
     Raises:
         FileExistsError: there are files of a tokenizer, and `overwrite` is False.
+
+    Warns:
+        UserWarning: no `tokenizer.json` can express the model, so there is none.
     """
     usage = FAMILIES[arguments["family"]]
+    model, contents, as_any_class = base64.b64decode(arguments["model_file"]), {}, usage.as_any_class
+    try:
+        contents[ALL_IN_ONE] = files.to_json(sentencepiece_whole_file(arguments))
+        as_any_class |= not _has_usual_options(read_model(model))  # their other classes know no options
+    except ValueError as error:
+        warnings.warn(f"{error}, so none is written, and transformers gives other ids", stacklevel=3)
     config = {
-        "tokenizer_class": ANY_CLASS if usage.as_any_class else usage.transformers_class,
+        "tokenizer_class": ANY_CLASS if as_any_class else usage.transformers_class,
         **usage.special_tokens,
         "mask_token": mask_with_space(usage.special_tokens["mask_token"]),
         "model_input_names": usage.model_inputs,
     }
     if usage.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    contents: dict[str, str | bytes] = {
-        CONFIG: files.to_json(config),
-        ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments)),
-    }
+    contents = {CONFIG: files.to_json(config), **contents}
     if usage.model:
-        contents[usage.model] = base64.b64decode(arguments["model_file"])
+        contents[usage.model] = model
     write_tokenizer(directory, contents, overwrite)
 
 

@@ -12,7 +12,8 @@ import tensorflow_text as tf_text
 
 from keras_bert.formats import Preset
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.packing import BERT_PAIRS, Ids, PairFormat, as_ids
+from keras_bert.text.packing import Ids, as_ids
+from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors, require
 
 SPECIAL_TOKENS: tuple[str, ...] = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")

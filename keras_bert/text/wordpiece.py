@@ -13,7 +13,7 @@ import tensorflow_text as tf_text
 
 from keras_bert.formats.hugging_face_tokenizers import words_before
 from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, tokenizer_json, write_wordpiece_files
-from keras_bert.text.packing import BERT_PAIRS, PairFormat
+from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
 from keras_bert.text.vocabulary import describe_source, read_tokens

@@ -2,13 +2,21 @@
 
 import functools
 import json
+import shutil
 import warnings
 
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder, BertTokenClassifier
-from keras_bert.runtimes import export_onnx, export_openvino, load
+from keras_bert import (
+    BertClassifier,
+    BertMaskedLM,
+    BertNextSentence,
+    BertReranker,
+    BertSentenceEncoder,
+    BertTokenClassifier,
+)
+from keras_bert.runtimes import export_litert, export_onnx, export_openvino, load
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -118,6 +126,38 @@ def test_a_directory_without_such_an_export_is_refused(tmp_path):
     for directory in (tmp_path / "litert", tmp_path, tmp_path / "nowhere"):
         with error_names(FileNotFoundError, directory, "model.onnx", "export_onnx"):
             load(directory)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "name"),
+    [("onnx", "onnx/model.onnx"), *(("openvino", f"openvino/openvino_model.{end}") for end in ("bin", "xml"))],
+)
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"no model", lambda data: b""])
+def test_a_damaged_model_is_refused_in_one_line(runtime, name, damage, exported, tmp_path):
+    shutil.copytree(exported(runtime), tmp_path / "out")
+    path = tmp_path / "out" / name
+    path.write_bytes(damage(path.read_bytes()))
+    with error_names(ValueError, path.with_suffix(".xml") if runtime == "openvino" else path, "damaged") as error:
+        load(tmp_path / "out")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        (BertTokenClassifier, {"labels": ["O", "B-PER"], "crf": True}, ["CRF", "export serving"]),
+        (BertMaskedLM, {}, ["BertMaskedLM", "fine-tuned"]),
+        (BertNextSentence, {}, ["BertNextSentence", "fine-tuned"]),
+    ],
+)
+def test_what_has_no_outputs_for_runtimes_is_refused_in_one_line(kind, settings, words, tmp_path):
+    tokenizer = small.tokenizer(special_tokens_in_text=kind is BertMaskedLM)
+    model = kind(small.encoder(num_layers=1), small.preprocessor(tokenizer=tokenizer), **settings)
+    for export in (*EXPORTS.values(), export_litert):
+        with error_names(ValueError, *words) as error:
+            export(model, tmp_path / "out")
+        assert not {"\n", "\x1b"} & {*str(error.value)}
+    assert not (tmp_path / "out").exists()
 
 
 def test_prompts_that_the_pooling_leaves_out_are_warned_of_and_refused(tmp_path):

@@ -9,10 +9,12 @@ import pytest
 
 
 @contextlib.contextmanager
-def error_names(kind: type[BaseException] | tuple[type[BaseException], ...], *words: object) -> Iterator[None]:
+def error_names(
+    kind: type[BaseException] | tuple[type[BaseException], ...], *words: object
+) -> Iterator[pytest.ExceptionInfo]:
     """Expects an error of this kind whose message has all these words and values, in any order."""
     with pytest.raises(kind) as raised:
-        yield
+        yield raised
     assert_names(str(raised.value), *words)
 
 

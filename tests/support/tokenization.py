@@ -197,12 +197,12 @@ def train_albert() -> bytes:
     names = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
     sentences = [text for text in SENTENCES if not re.search("[가-힣]", text)]
     sentences += ["in 2010, 1, 2, of 10, and 1,2,3 or 12, the 2010, of a film x7, y7, z7, u7, v7, w7,"] * 9
-    return _train(sentences, **names, user_defined_symbols=ALBERT_SYMBOLS)
+    return train_sentencepiece(sentences, **names, user_defined_symbols=ALBERT_SYMBOLS)
 
 
 def train_xlm_roberta() -> bytes:
     """A small SentencePiece model with XLM-RoBERTa's own layout: <unk>, <s>, </s> first."""
-    return _train(SENTENCES, unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
+    return train_sentencepiece(SENTENCES, unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
 
 
 def train_deberta() -> bytes:
@@ -210,10 +210,10 @@ def train_deberta() -> bytes:
     names = dict(zip(("pad", "bos", "eos", "unk"), ("[PAD]", "[CLS]", "[SEP]", "[UNK]"), strict=True))
     ids = {f"{name}_id": index for index, name in enumerate(names)}
     pieces = {f"{name}_piece": token for name, token in names.items()}
-    return _train(SENTENCES, **ids, **pieces, byte_fallback=True, vocab_size=850)
+    return train_sentencepiece(SENTENCES, **ids, **pieces, byte_fallback=True, vocab_size=850)
 
 
-def _train(sentences: Sequence[str], **options: Any) -> bytes:
+def train_sentencepiece(sentences: Sequence[str], **options: Any) -> bytes:
     library = pytest.importorskip("sentencepiece", reason="needs sentencepiece to train a small model")
     words = [word for text in sentences for word in text.split()]
     texts = iter([*sentences, *words, *"1234567890,1,2"] * 5)

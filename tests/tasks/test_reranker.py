@@ -207,6 +207,17 @@ def test_a_head_of_three_labels(tmp_path, untraced):
         BertReranker.from_preset(tmp_path)
 
 
+@pytest.mark.parity
+def test_long_pairs_get_the_scores_of_a_cross_encoder(saved, untraced):
+    """A row of 24 has room for 21 tokens of both texts, an odd number."""
+    change(saved, "config.json", keras_bert=None)
+    theirs = pytest.importorskip("sentence_transformers").CrossEncoder(str(saved), device="cpu")
+    texts = [" ".join((QUERY, *PASSAGES) * 2)[start:] for start in range(0, 60, 4)]
+    for model in (BertReranker.from_preset(saved), BertReranker.from_preset(saved, long_text="truncate")):
+        scores = model.score(texts, texts[::-1])
+        np.testing.assert_allclose(scores, theirs.predict([*zip(texts, texts[::-1], strict=True)]), atol=1e-5)
+
+
 def test_real_directories(shared_data):
     """Of rerankers, and of others."""
     folders = "ms-marco-MiniLM-L-6-v2-st5.4", "ms-marco-MiniLM-L-12-v2", "mmarco-mMiniLMv2-L12-H384-v1"

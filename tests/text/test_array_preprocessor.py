@@ -9,6 +9,7 @@ import pytest
 from keras_bert import BertPreprocessor
 from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
 from keras_bert.text.array_preprocessor import _BYTE_PAIRS, _WORDPIECE, ArrayPreprocessor
+from keras_bert.text.pairs import TRUNCATIONS
 
 from ..support import small
 from ..support.messages import error_names
@@ -67,7 +68,7 @@ def check_the_same_inputs(preset, **settings):
     "settings",
     [
         {"sequence_length": None},
-        {"sequence_length": 9},
+        *({"sequence_length": 8, "truncation": each} for each in TRUNCATIONS if each != "error"),
         {"sequence_length": None, "pad_to_multiple_of": 4, "max_sequence_length": 7},
         {},
     ],
@@ -128,6 +129,11 @@ def test_bad_texts(small_preset):
         preprocessor(["a", 7])
     with error_names(ValueError, "columns", "[1, 2]", "pair"):
         preprocessor((["a"], ["b", "c"]))
+    for kind in (BertPreprocessor, ArrayPreprocessor):
+        with error_names(ValueError, "truncation", "error", 6, 4):
+            kind.from_preset(small_preset, sequence_length=6, truncation="error")(["a", "a b c d e f"])
+        with error_names(ValueError, "truncation", "'longest'", "odd_to_longer"):
+            kind.from_preset(small_preset, truncation="longest")
     with error_names(ValueError, "sequence_length is 2", 3):
         ArrayPreprocessor.from_preset(small_preset, sequence_length=2)
 

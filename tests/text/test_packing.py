@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from keras_bert.saved_model import export_preprocessor
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.packing import ROBERTA_PAIRS, pack, truncate, windows
+from keras_bert.text.packing import pack, truncate, windows
+from keras_bert.text.pairs import ROBERTA_PAIRS
 
 from ..support import small
 from ..support.messages import error_names
@@ -21,6 +22,16 @@ def popped(a, b, room):
     while len(a) + len(b) > room:
         (a if len(a) > len(b) else b).pop()
     return a, b
+
+
+def hugging_face(a, b, room):
+    """Hugging Face's `tokenizers`."""
+    tokenizers = pytest.importorskip("tokenizers")
+    model = tokenizers.models.WordLevel({str(i): i for i in range(200)}, "0")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.enable_truncation(room, strategy="longest_first")
+    pair = tokenizer.encode(list(map(str, a)), list(map(str, b)), is_pretokenized=True)
+    return tuple([i for i, of in zip(pair.ids, pair.sequence_ids, strict=True) if of == text] for text in (0, 1))
 
 
 def in_turn(a, b, room):
@@ -37,9 +48,10 @@ def first_come(a, b, room):
     return a[:room], b[: max(0, room - len(a))]
 
 
-@pytest.mark.parametrize(
-    ("truncation", "slow"), [("longest_first", popped), ("round_robin", in_turn), ("waterfall", first_come)]
-)
+SLOW = {"longest_first": popped, "odd_to_longer": hugging_face, "round_robin": in_turn, "waterfall": first_come}
+
+
+@pytest.mark.parametrize(("truncation", "slow"), SLOW.items())
 def test_truncation_of_pairs(truncation, slow):
     pairs = [(list(range(a)), list(range(100, 100 + b))) for a, b in itertools.product(range(9), repeat=2)]
     first, second = (tf.ragged.constant(side, tf.int32, ragged_rank=1) for side in zip(*pairs, strict=True))
@@ -48,7 +60,7 @@ def test_truncation_of_pairs(truncation, slow):
         assert list(zip(*got, strict=True)) == [slow(a, b, room) for a, b in pairs]
 
 
-@pytest.mark.parametrize("truncation", ["longest_first", "round_robin", "waterfall"])
+@pytest.mark.parametrize("truncation", SLOW)
 def test_truncation_of_one(truncation):
     segment = tf.ragged.constant([[1, 2, 3], [], [4]])
     assert truncate([segment], 2, truncation)[0].to_list() == [[1, 2], [], [4]]

@@ -1,12 +1,16 @@
 """BertPreprocessor as a Keras layer: forms of input, lengths, saving, other backends."""
 
+import dataclasses
+import json
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPreprocessor
-from keras_bert.formats import write_config
+from keras_bert.formats import Preset, write_config
+from keras_bert.text.array_preprocessor import ArrayPreprocessor
 
 from ..support import small
 from ..support.messages import error_names
@@ -54,6 +58,29 @@ def test_pack(preprocessor, tokenizer, untraced):
         assert values(preprocessor.pack(segments)) == want
     assert values(preprocessor.pack(ids.to_list())) == values(preprocessor(TEXTS)) == values(preprocessor.pack([ids]))
     assert values(preprocessor.pack([[], [7]]))["input_mask"] == [[1, 1, *[0] * 6], [1, 1, 1, *[0] * 5]]
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "kept"),
+    [
+        ("config.json", {}, (3, 4)),
+        ("bert_config.json", {}, (4, 3)),
+        ("config.json", {"class_name": "keras_hub>BertBackbone", "config": {}}, (4, 3)),
+    ],
+    ids=["Hugging Face", "Google", "KerasHub"],
+)
+def test_a_pair_is_cut_as_the_library_of_the_format_cuts(name, entries, kept, tmp_path, monkeypatch, untraced):
+    """A room of 7: `tokenizers` and Google's code differ about the odd place; `test_packing.py` compares with both."""
+    write_config(tmp_path / name, dataclasses.replace(small.CONFIG, activation="relu"))
+    if entries:
+        (tmp_path / name).write_text(json.dumps(entries))
+        monkeypatch.setattr(Preset, "config", small.CONFIG)
+    small.tokenizer().save_preset(tmp_path)
+    for kind in (BertPreprocessor, ArrayPreprocessor):
+        pair = values(kind.from_preset(tmp_path, sequence_length=10)((["a b c d e"], ["a b c d e"])))
+        assert (10 - 1 - sum(pair["input_type_ids"][0]) - 1, sum(pair["input_type_ids"][0]) - 1) == kept
+        pair = values(kind.from_preset(tmp_path, sequence_length=10, truncation="waterfall")((["a " * 6], ["b b"])))
+        assert sum(pair["input_type_ids"][0]) - 1 == 1
 
 
 def test_longest_of_the_batch(tokenizer, untraced):

@@ -8,9 +8,13 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from keras_bert.text import SentencePieceTokenizer, load_tokenizer
+from keras_bert.runtimes import export_onnx
+from keras_bert.text import BertPreprocessor, SentencePieceTokenizer, load_tokenizer
+from keras_bert.text.array_preprocessor import ArrayPreprocessor
+from keras_bert.text.sentencepiece_files import json_for_texts, tokenizer_json
 
-from ..support.messages import error_names
+from ..support import small
+from ..support.messages import error_names, warning_names
 from ..support.texts import SENTENCES
 from ..support.tokenization import (
     NASTY,
@@ -20,6 +24,7 @@ from ..support.tokenization import (
     is_known,
     prepared,
     random_texts,
+    train_sentencepiece,
 )
 
 SETTINGS = [{}, {"lowercase": False}, {"strip_accents": False}]
@@ -152,6 +157,103 @@ def test_preset_round_trip(albert_model, xlm_roberta, camembert, tmp_path):
     (tmp_path / "xlm/tokenizer_config.json").write_text('{"tokenizer_class": "T5TokenizerFast"}')
     with error_names(ValueError, "tokenizer_config.json", "T5Tokenizer", "AlbertTokenizer"):
         SentencePieceTokenizer.from_preset(tmp_path / "xlm")
+
+
+# -- SentencePiece's own options, in `tokenizer.json`
+
+NO_PREFIX, KEPT = {"add_dummy_prefix": False}, {"remove_extra_whitespaces": False}
+SUFFIX, IDENTITY = {"treat_whitespace_as_suffix": True}, {"normalization_rule_name": "identity"}
+SYMBOLS = {"user_defined_symbols": "<br>,[E1]"}
+OPTIONS = {
+    "usual": {},
+    "no prefix": NO_PREFIX,
+    "kept white space": KEPT,
+    "suffix": SUFFIX,
+    "suffix, kept white space": SUFFIX | KEPT,
+    "identity": IDENTITY,
+    "identity, kept white space, no prefix": IDENTITY | KEPT | NO_PREFIX,
+    "nfkc": {"normalization_rule_name": "nfkc"},
+    "folded": {"normalization_rule_name": "nmt_nfkc_cf"},
+    "tokens that span words": {"split_by_whitespace": False},
+    "tokens of spaces": {"allow_whitespace_only_pieces": True} | KEPT,
+    "bytes": {"byte_fallback": True, "vocab_size": 850},
+    "control symbols": {"control_symbols": "<lang>"},
+    "user-defined symbols": SYMBOLS,
+    "bpe": {"model_type": "bpe"},
+    "bpe, bytes, no prefix": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 850} | NO_PREFIX,
+    "bpe, identity, suffix": {"model_type": "bpe"} | IDENTITY | SUFFIX,
+    "bpe, tokens that span words": {"model_type": "bpe", "split_by_whitespace": False},
+    "char": {"model_type": "char"},
+    "char, kept white space": {"model_type": "char"} | KEPT,
+}
+REFUSED = {
+    "word": ({"model_type": "word"}, "word"),
+    "bpe, user-defined symbols": ({"model_type": "bpe"} | SYMBOLS, "user-defined symbols"),
+}
+OPTION_TEXTS = [
+    "the slow river",
+    " a  new   window ",
+    "old\tnames\nof x",
+    "",
+    " ",
+    "  ",
+    "a<br>b [E1]c",
+    "aaaaaaa baabaab",
+]
+OPTION_TEXTS += random_texts("abdehilnorst  .,A1<½漢\t\u3000é", 60)
+# Text that spells tokens: a whole `tokenizer.json` finds them in it, and a SentencePiece model and our own code do not.
+SPELLED = ["<s>a</s>", "<unk> <pad><mask>", "<lang> x", "<0x41>", "▁a ▁", "a\x85 b"]
+
+
+def trained(**options):
+    """A model with these options of the trainer."""
+    sentences = [*SENTENCES, *(f"a{i} the river <br> [E1] aaaa abab ½ é 漢" for i in range(9))]
+    return train_sentencepiece(sentences, hard_vocab_limit=False, **options)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_tokenizer_json_says_what_the_model_says(options):
+    """The reference is google/sentencepiece."""
+    library = pytest.importorskip("sentencepiece")
+    read = pytest.importorskip("tokenizers").Tokenizer.from_str
+    model = trained(**options)
+    theirs = library.SentencePieceProcessor(model_proto=model)
+    whole = tokenizer_json(model, "xlm-roberta", lowercase=False, strip_accents=False)
+    text_only, pad_token = json_for_texts({"model_file": model, "family": "xlm-roberta"}, False)
+    assert read(json.dumps(text_only)).token_to_id(pad_token) == 1
+    for content, texts in ((whole, OPTION_TEXTS), (text_only, OPTION_TEXTS + SPELLED)):
+        found = read(json.dumps(content)).encode_batch(texts, add_special_tokens=False)
+        expected = [[3 if i == 0 else i + 1 for i in row] for row in theirs.encode(texts)]
+        rows = zip(texts, [each.ids for each in found], expected, strict=True)
+        assert [(text, row, want) for text, row, want in rows if row != want] == []
+
+
+@pytest.mark.parametrize(("options", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_no_tokenizer_json_can_say_is_said(options, reason, tmp_path):
+    model = trained(**options)
+    tokenizer = SentencePieceTokenizer(model, family="camembert")
+    with warning_names(reason, "no tokenizer.json", "transformers"):
+        tokenizer.save_preset(tmp_path)
+    assert not (tmp_path / "tokenizer.json").exists()
+    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+    small.write_preset(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    with error_names(ValueError, reason, "no tokenizer.json"):
+        ArrayPreprocessor.from_preset(tmp_path)
+    with error_names(ValueError, reason, "no tokenizer.json"):
+        export_onnx(small.encoder(num_layers=1), tmp_path / "out", preprocessor=BertPreprocessor(tokenizer))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("options", [IDENTITY | SUFFIX, {"model_type": "bpe"}], ids=["identity, suffix", "bpe"])
+@pytest.mark.parity
+def test_transformers_reads_the_options_that_we_save(options, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    ours = SentencePieceTokenizer(trained(**options), family="camembert")
+    ours.save_preset(tmp_path)
+    assert load_tokenizer(tmp_path).get_config() == ours.get_config()
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert theirs(OPTION_TEXTS, add_special_tokens=False)["input_ids"] == ours.tokenize(OPTION_TEXTS).to_list()
 
 
 # -- The published model, real books, anything at all
