@@ -60,8 +60,15 @@ def _choice(choices: Sequence[str], help: str) -> Any:
 class _Checked:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
+            value = _plain(getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
             kind = types_of(type(self))[field.name]
-            _check(field.name, getattr(self, field.name), kind, field.metadata["limits"], field.metadata["choices"])
+            _check(field.name, value, kind, field.metadata["limits"], field.metadata["choices"])
+
+
+def _plain(value: Any) -> Any:
+    """Converts a NumPy number, also one in an array without dimensions, to Python's."""
+    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
 
 
 R = TypeVar("R", bound="Recipe")

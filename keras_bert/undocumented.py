@@ -181,6 +181,30 @@ def loss_from_function(function: Callable[[Tensor, Tensor], Tensor], name: str) 
     return LossFunctionWrapper(function, name=name)
 
 
+def epoch_datasets(model: keras.Model, make_dataset: Callable[[], tf.data.Dataset]) -> Any:
+    """Makes the `x` of `fit` from a dataset for each epoch: `fit` calls `make_dataset` at each beginning.
+
+    `fit` then counts no batches: `stop_training` ends an epoch.
+
+    Public way: a single `tf.data.Dataset`, which must have the same number of batches in each epoch.
+    """
+    import tensorflow as tf
+    from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+
+    class EpochDatasets(DataAdapter, tf.distribute.DistributedDataset):
+        @property
+        def num_batches(self) -> None:
+            return None
+
+        def get_tf_dataset(self) -> tf.distribute.DistributedDataset:
+            return self
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter(model.distribute_strategy.experimental_distribute_dataset(make_dataset()))
+
+    return EpochDatasets()
+
+
 class BuiltFromOneReplica:
     """A mixin for models: under `tf.distribute`, `fit` builds the model from the first replica's batch.
 

@@ -472,6 +472,28 @@ def test_without_autograph():
         numbers.map(undocumented.without_autograph(function))
 
 
+@stands_on("epoch_datasets", "keras.src.trainers.data_adapters.data_adapter.DataAdapter")
+def test_epoch_datasets():
+    """Of one and of two batches."""
+    inputs = keras.Input([1])
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+    counts, seen = iter((1, 2)), []
+
+    def after_batch(batch, logs):
+        seen.append(batch)
+        model.stop_training = len(seen) in (1, 3)
+
+    def after_epoch(epoch, logs):
+        model.stop_training = False
+
+    rows = tf.data.Dataset.from_tensors((tf.ones([2, 1]), tf.ones([2, 1])))
+    watch = keras.callbacks.LambdaCallback(on_train_batch_end=after_batch, on_epoch_end=after_epoch)
+    x = undocumented.epoch_datasets(model, lambda: rows.repeat(next(counts)))
+    model.fit(x, epochs=2, verbose=0, shuffle=False, callbacks=[watch])
+    assert seen == [0, 0, 1]
+
+
 @stands_on("with_cardinality", "tf.data.experimental.assert_cardinality")
 def test_with_cardinality():
     numbers = tf.data.Dataset.from_generator(lambda: iter(range(3)), output_signature=tf.TensorSpec([], tf.int32))

@@ -22,7 +22,8 @@ Schedule = keras.optimizers.schedules.LearningRateSchedule
 class WarmupThenDecay(Schedule):
     """A learning rate that rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
 
-    Use it for pre-training and fine-tuning.
+    Use it for pre-training and fine-tuning. A callback may set the learning rate of an optimizer with this schedule, as
+    `ReduceLROnPlateau` does: the rest of the schedule is scaled to it.
 
     Args:
         peak: the peak learning rate.
@@ -44,15 +45,27 @@ class WarmupThenDecay(Schedule):
         self.peak = peak
         self.warmup_steps = warmup_steps
         self.total_steps = total_steps
+        self.scale = keras.Variable(1.0, trainable=False, name="scale")
 
     def __call__(self, step: int | Tensor) -> Tensor:
         step = ops.cast(step, "float32")
         rising = step / self.warmup_steps if self.warmup_steps else 1.0
         falling = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
-        return self.peak * ops.maximum(ops.minimum(rising, falling), 0.0)
+        return self.scale * (self.peak * ops.maximum(ops.minimum(rising, falling), 0.0))
+
+    def rescale(self, rate: float, step: int | Tensor) -> None:
+        """Scales the schedule so that its learning rate at this step is `rate`. Raises ValueError if it is 0 there."""
+        now = float(self(step))
+        if now == 0 != rate:
+            raise ValueError(
+                f"the learning rate cannot become {rate:g} at step {int(step)}, where it is 0 by the schedule; with "
+                "warmup=0 it begins at its peak"
+            )
+        self.scale.assign(self.scale * (rate / now if now else 1.0))
 
     def get_config(self) -> dict[str, Any]:
-        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+        peak = self.peak * float(self.scale)
+        return {"peak": peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -75,6 +88,9 @@ class AdamW(undocumented.ReplicaOptimizer):
             or a number for each index of the last dimension. With the labels' standard deviation as factor, a
             regression head trains the same whatever the unit of its labels.
         **kwargs: arguments of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
+
+    Attributes:
+        schedule: the schedule of the learning rate; None if it is a number.
 
     Raises:
         ValueError: `layer_decay` is not 1, and `num_layers` is missing.
@@ -99,7 +115,7 @@ class AdamW(undocumented.ReplicaOptimizer):
         if layer_decay != 1.0 and num_layers is None:
             raise ValueError(f"layer_decay is {layer_decay}, but num_layers is missing; pass it, too")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        self._schedule = _schedule_or_none(learning_rate)
+        self.schedule = _schedule_or_none(learning_rate)
         self.decay = weight_decay
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -135,12 +151,15 @@ class AdamW(undocumented.ReplicaOptimizer):
         """The learning rate of the next update: a variable, or the value of the schedule."""
         # Keras calls a schedule with the number of batches, but with gradient accumulation, an update takes several
         # batches.
-        return super().learning_rate if self._schedule is None else self._schedule(self.iterations)
+        return super().learning_rate if self.schedule is None else self.schedule(self.iterations)
 
     @learning_rate.setter
     def learning_rate(self, value: float | Schedule) -> None:
+        if isinstance(self.schedule, WarmupThenDecay) and not callable(value):
+            self.schedule.rescale(float(value), self.iterations)
+            return
         keras.optimizers.Optimizer.learning_rate.fset(self, value)
-        self._schedule = _schedule_or_none(value)
+        self.schedule = _schedule_or_none(value)
 
     def _apply_on_replicas(self, gradients: list[Tensor], variables: list[keras.Variable]) -> bool:
         if keras.backend.backend() != "tensorflow":

@@ -62,12 +62,6 @@ def batches_of_epoch(
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
-def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
-    """Computes the share of padding among the tokens of all batches: 0 to 1."""
-    padded_tokens = sum(len(rows) * int(lengths[rows].max()) for rows in batches)
-    return 1 - sum(int(lengths[rows].sum()) for rows in batches) / padded_tokens
-
-
 # -- Holds out a share of the training examples for validation.
 
 

@@ -14,7 +14,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert import undocumented
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import columns_of, count_examples, plain, plain_labels
@@ -24,7 +23,7 @@ from keras_bert.tasks.training_step import WHOLE_BATCH
 from keras_bert.tensors import Tensor
 from keras_bert.training import distribution, report, run_files
 from keras_bert.training.adapting import adapting
-from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out, padding_share
+from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out
 from keras_bert.training.distillation import Distillation, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
@@ -78,7 +77,8 @@ def fine_tune(
         teacher: a fine-tuned model of the same task; the model also learns from its predictions. See `learning_from`.
         mini_batch_size: for sentence vectors, the number of texts that are computed at a time, such as 64: a batch of
             thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default, the whole batch.
-        callbacks: further Keras callbacks. Each epoch is one call of `fit`.
+        callbacks: further Keras callbacks. They get the values of the history, and do what they do in Keras's `fit`. If
+            one sets the learning rate, the rest of the schedule is scaled to it. A resumed run begins them anew.
         progress: whether to show a progress bar; by default only on a terminal.
         checkpoint_seconds: seconds between saves of the state, which is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
@@ -87,13 +87,14 @@ def fine_tune(
     are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.
 
     Returns:
-        For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; `padding`, the share of
-            padding among its tokens; and the measures on the validation examples.
+        For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; and the measures on the
+            validation examples, named as in Keras: `val_accuracy`, ...
 
     Raises:
-        TypeError, ValueError: an argument is bad, the examples cannot be used, the loss compares the texts of a batch
-            but each batch has a single text, equal texts or equal scores, the loss is not finite, or the directory
-            holds a run that is damaged or has other settings, examples, validation examples or preset.
+        TypeError, ValueError: an argument is bad, the examples cannot be used, a callback monitors what is not
+            measured, the loss compares the texts of a batch but each batch has a single text, equal texts or equal
+            scores, the loss is not finite, or the directory holds a run that is damaged or has other settings,
+            examples, validation examples or preset.
 
     Warns:
         UserWarning: examples are truncated; a label has very few examples; all labels are numbers; there are so few
@@ -190,12 +191,7 @@ def train_on(
         return {} if validation is None else report.evaluate(model, *validation)
 
     def epoch(batches: list[np.ndarray]) -> Epoch:
-        return Epoch(
-            batches=len(batches),
-            dataset=lambda start: dataset_of(pack, batches[start:]),
-            measure=measure,
-            notes={"padding": padding_share(lengths, batches)},
-        )
+        return Epoch(len(batches), lambda start: dataset_of(pack, batches[start:]), measure)
 
     epochs = [epoch(batches) for batches in epoch_batches]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
@@ -220,8 +216,8 @@ def train_on(
             warnings.warn(message, stacklevel=3)
         run = Run(model, Path(directory) if directory else None, settings)
         model.initialize_head(examples.targets)
-        early_stopping = {"keep_best": True, "patience": recipe.patience}
-        train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **early_stopping)
+        how = (callbacks, progress, checkpoint_seconds, validation is not None)
+        train_epochs(model, run, epochs, *how, keep_best=True, patience=recipe.patience)
     if recipe.frozen_layers or recipe.lora_rank is not None or recipe.few_shot:
         # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
@@ -301,6 +297,5 @@ def make_pack(model: BertTask, examples: TokenizedExamples, class_weights: np.nd
 def dataset_of(pack: Pack, batches: list[np.ndarray]) -> tf.data.Dataset:
     """Makes a dataset of batches, which are packed while the model trains on earlier ones."""
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
-    dataset = undocumented.with_cardinality(rows, len(batches))
-    packed = dataset.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+    packed = rows.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
     return packed.with_options(distribution.DATA_OPTIONS)

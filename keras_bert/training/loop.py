@@ -1,4 +1,4 @@
-"""The training loop: calls `fit` once per epoch. A run can be interrupted between any two batches."""
+"""The training loop: one call of Keras's `fit`, which can be interrupted and resumed between any two batches."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
-from keras.callbacks import LambdaCallback
+from keras.callbacks import EarlyStopping, LambdaCallback, ModelCheckpoint, ReduceLROnPlateau
 from tqdm import tqdm
 
+from keras_bert import undocumented
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
+from keras_bert.training.report import BASELINE
 from keras_bert.training.run_files import Position, Run
+
+_LOWER_IS_BETTER = ("loss", "mae", "rmse", "perplexity")  # of measures; others are the better, the higher
 
 
 class Epoch(NamedTuple):
@@ -30,17 +34,15 @@ class Epoch(NamedTuple):
 
     Attributes:
         batches: the number of batches.
-        dataset: maps the index of a batch to a dataset for `fit` that starts with this batch.
+        dataset: maps the index of a batch to a dataset that starts with this batch.
         measure: returns the model's measures after the epoch, by name; `{}` without validation examples.
         ends_accumulation: whether the last batches make an update even if they are fewer than `accumulate`.
-        notes: further values for the epoch's entry in the history.
     """
 
     batches: int
     dataset: Callable[[int], tf.data.Dataset]
     measure: Callable[[], dict[str, float]]
     ends_accumulation: bool = True
-    notes: Mapping[str, float] = {}
 
 
 def compile_model(
@@ -83,6 +85,7 @@ def train_epochs(
     callbacks: Sequence[keras.callbacks.Callback],
     progress: bool | None,
     checkpoint_seconds: float,
+    has_validation: bool,
     keep_best: bool = False,
     patience: int | None = None,
 ) -> None:
@@ -93,27 +96,35 @@ def train_epochs(
         run: the run of this model.
         epochs: all epochs of the run. Each gets an entry in the run's history.
         callbacks, progress, checkpoint_seconds: see `fine_tune`.
+        has_validation: whether there are validation examples.
         keep_best: whether to keep the weights of the best epoch, the one with the highest first measure.
         patience: the run stops after this many epochs without a better one; None: it never stops early.
 
     Raises:
         BlockingIOError: another process trains in the directory.
-        ValueError: the directory holds a run with other settings, or the loss is not finite.
+        ValueError: a callback monitors what is not measured, the directory holds a run with other settings, or the loss
+            is not finite.
         Interrupted: a KeyboardInterrupt, at SIGINT (Ctrl-C) or SIGTERM. In a run with a directory, the first signal
             ends the run after the current batch, with its state saved. The second signal, or the first without a
             directory, has its usual effect.
     """
+    callbacks = keras.tree.flatten(callbacks or [])  # as `fit` takes them: also a single one
+    _check_monitored(callbacks, has_validation)
     with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
         run.resume()
         log, bar, saved_at = TensorBoardLog(model, run), ProgressBar(run, len(epochs), progress), time.monotonic()
+        rate = 0.0  # the learning rate at the last save
 
         def save() -> None:
-            nonlocal saved_at
+            nonlocal saved_at, rate
             run.signal = first_signal()
             run.save()
-            saved_at = time.monotonic()
+            saved_at, rate = time.monotonic(), float(model.optimizer.learning_rate)
 
         def begin_epoch(epoch: int, logs: Mapping[str, float]) -> None:
+            run.batches = epochs[epoch].batches
+            assert first.params is not None  # `fit` has set them
+            first.params["steps"] = run.batches - run.step  # all callbacks share the dict
             run.restore_loss()  # Keras has just reset the loss, but a run may be resumed within an epoch
             bar.begin_epoch(epoch)
 
@@ -132,47 +143,80 @@ def train_epochs(
             bar.end_batch(logs["loss"])
 
         def end_epoch(epoch: int, logs: dict[str, float]) -> None:
+            model.stop_training = run.stopped
             if epochs[epoch].ends_accumulation:
                 flush_accumulation(model)
             measures = epochs[epoch].measure()
-            logs.update({**run.notes, **{f"val_{name}": value for name, value in measures.items()}})
-            run.end_epoch(float(logs["loss"]), measures)
+            logs.update({f"val_{name}": float(value) for name, value in measures.items()})
+            run.end_epoch(logs)
             if measures and keep_best:
-                first_measure = next(iter(measures))
+                first_measure = f"val_{next(iter(measures))}"
                 values = [entry[first_measure] for entry in run.history]
                 best = values.index(max(values))
                 if best == epoch:
                     run.keep_best()
-                run.stopped = patience is not None and epoch - best >= patience
+                run.stopped |= patience is not None and epoch - best >= patience
             # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
             log.end_epoch(logs)
             save()
-            bar.end_epoch(run.history[-1])
+            bar.end_epoch(logs)
 
-        def end_if_signalled(index: int, logs: Mapping[str, float]) -> None:
+        # After the user's callbacks, which may have set `stop_training`.
+
+        def end_if_signalled() -> None:
             if run.signal:
                 raise Interrupted(run.position(), run.signal)
 
+        def stop_after_batch(batch: int, logs: Mapping[str, float]) -> None:
+            end_if_signalled()
+            run.stopped = model.stop_training
+            # Keras counts the batches of the first epoch only, and ends another one early only so; see `end_epoch`.
+            model.stop_training = run.stopped or run.step == run.batches
+
+        def stop_after_epoch(epoch: int, logs: Mapping[str, float]) -> None:
+            is_stopped = model.stop_training or run.stopped
+            if (is_stopped, float(model.optimizer.learning_rate)) != (run.stopped, rate):  # they changed the run
+                run.stopped = is_stopped
+                save()
+            model.stop_training = is_stopped
+            end_if_signalled()
+
         # Keras calls the callbacks in this order, after each batch and after each epoch. If a user's callback raises an
         # error, the batch is already counted, and the state saved if that was due.
-        all_callbacks = [
-            LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=end_batch, on_epoch_end=end_epoch),
-            *callbacks,
-            LambdaCallback(on_train_batch_end=end_if_signalled, on_epoch_end=end_if_signalled),
-        ]
-        while run.epoch < len(epochs) and not run.stopped:
-            epoch = epochs[run.epoch]
-            run.start_epoch(epoch.batches, **epoch.notes)
+        first = LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=end_batch, on_epoch_end=end_epoch)
+        last = LambdaCallback(on_train_batch_end=stop_after_batch, on_epoch_end=stop_after_epoch)
+        if run.epoch < len(epochs) and not run.stopped:
             keras.Model.fit(
                 model,
-                epoch.dataset(run.step),
+                undocumented.epoch_datasets(model, lambda: epochs[run.epoch].dataset(run.step)),
                 initial_epoch=run.epoch,
-                epochs=run.epoch + 1,
+                epochs=len(epochs),
                 verbose=0,
                 shuffle=False,  # the batches are shuffled already
-                callbacks=all_callbacks,
+                callbacks=[first, *callbacks, last],
             )
         run.finish()
+
+
+def _check_monitored(callbacks: Sequence[keras.callbacks.Callback], has_validation: bool) -> None:
+    """Raises ValueError if a callback monitors what is not measured; sets the `mode` that Keras could not guess."""
+    for each in callbacks:
+        if not isinstance(each, EarlyStopping | ReduceLROnPlateau | ModelCheckpoint):
+            continue
+        if not getattr(each, "save_best_only", True):  # a `ModelCheckpoint` that monitors nothing
+            continue
+        if each.monitor == "val_loss" or (each.monitor.startswith("val_") and not has_validation):
+            reason = "is not computed; monitor loss, or a measure such as val_accuracy"
+            reason = reason if has_validation else "needs validation examples; pass some, or monitor loss"
+            raise ValueError(f"{type(each).__name__} monitors {each.monitor}, which {reason}")
+        if each.mode == "auto":
+            each.mode = "min" if each.monitor.endswith(_LOWER_IS_BETTER) else "max"
+
+
+def describe_logs(logs: Mapping[str, float]) -> str:
+    """Lists an epoch's metrics: those on the validation examples, and those in training that have no such other."""
+    names = [name for name in logs if f"val_{name}" not in logs and not name.endswith(BASELINE)]
+    return ", ".join(f"{name} {logs[name]:.4f}" for name in names)
 
 
 class TensorBoardLog:
@@ -228,8 +272,8 @@ class ProgressBar:
         self._bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
         self._bar.update()
 
-    def end_epoch(self, entry: dict[str, float]) -> None:
-        self._bar.set_postfix_str(", ".join(f"{name} {entry[name]:.4f}" for name in entry if name != "epoch"))
+    def end_epoch(self, logs: Mapping[str, float]) -> None:
+        self._bar.set_postfix_str(describe_logs(logs))
         self._bar.close()
 
 

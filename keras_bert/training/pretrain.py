@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_bert import undocumented
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
@@ -76,16 +75,17 @@ def pretrain(
             the paper, sequences have 128 tokens in the first nine tenths of all steps, and 512 in the last tenth. Both
             phases share one learning rate schedule.
         teacher: a larger model; `model` also learns its predictions and hidden states. See `learning_from`.
-        callbacks: further Keras callbacks. An epoch is `measure_every` steps.
+        callbacks: further Keras callbacks, see `fine_tune`. An epoch is `measure_every` steps.
         progress: whether to show a progress bar; by default only on a terminal.
         checkpoint_seconds: seconds between saves of the state.
         **recipe: the fields of `PretrainingWithTeacher`.
 
     Returns:
-        For each `measure_every` steps: `epoch`, from 1; `loss`; and the measures of the validation records:
-        `masked_lm_loss`, `masked_lm_accuracy`, `masked_lm_perplexity`, and for pairs `next_sentence_loss` and
-        `next_sentence_accuracy`. The last entry of each phase also has the measures of always predicting the most
-        frequent label, `masked_lm_accuracy_baseline` and so on; see `pretraining.baselines`.
+        For each `measure_every` steps: `epoch`, from 1; `loss`; in training, `masked_lm_accuracy`, and for pairs
+        `masked_lm_loss`, `next_sentence_loss` and `next_sentence_accuracy`; and of the validation records, all of these
+        as `val_masked_lm_loss` and so on, and `val_masked_lm_perplexity`. The last entry of each phase also has the
+        measures of always predicting the most frequent label, `val_masked_lm_accuracy_baseline` and so on; see
+        `pretraining.baselines`.
 
     Raises:
         FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the loss is not finite, or the
@@ -119,8 +119,7 @@ def pretrain(
         batches = min(chosen.measure_every, phases[i].steps - first)
 
         def dataset(start: int) -> tf.data.Dataset:
-            examples = _training_batches(training_records[i], phases[i], chosen, first + start).take(batches - start)
-            return undocumented.with_cardinality(examples, batches - start)
+            return _training_batches(training_records[i], phases[i], chosen, first + start).take(batches - start)
 
         is_last = first + batches == phases[i].steps
         return Epoch(
@@ -147,7 +146,8 @@ def pretrain(
         # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
         model.evaluate(_batches_in_order(training_records[0], chosen.batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
-        train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds)
+        has_validation = any(validation_records)
+        train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, has_validation)
     return run.history
 
 

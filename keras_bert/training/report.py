@@ -159,7 +159,7 @@ def _format_number(value: float | None) -> str:
 
 
 def _default_panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
-    measures = [name for name in _collect_names(history)[1:] if name not in ("loss", "padding")]
+    measures = [name for name in _collect_names(history)[1:] if name != "loss"]
     return {"training loss": ["loss"], "on the validation examples": measures}
 
 

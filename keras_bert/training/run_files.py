@@ -283,7 +283,6 @@ class Run:
         is_chief: whether this process shows progress and writes logs.
         batches: the number of batches in this epoch.
         signal: the number of the signal noticed at the last save of the state, or 0.
-        notes: further values for this epoch's entry in the history.
     """
 
     def __init__(self, model: keras.Model, directory: Path | None, settings: dict[str, Any]) -> None:
@@ -295,9 +294,9 @@ class Run:
         self.stopped = False
         self.batches = 0
         self.signal = 0
-        self.notes: dict[str, float] = {}
         self._model = model
-        self._settings = settings
+        # Python's numbers in place of NumPy's, lists in place of tuples: the form in which a state is read again.
+        self._settings = json.loads(json.dumps(settings, default=lambda each: each.item()))
         if directory is not None and self.is_chief:
             directory.mkdir(parents=True, exist_ok=True)  # here, so that a bad path fails before any work
         self._strategy = model.distribute_strategy
@@ -340,13 +339,10 @@ class Run:
             variable.assign(value)
         self._loss = []
 
-    def start_epoch(self, batches: int, **notes: float) -> None:
-        self.batches, self.notes = batches, notes
-
-    def end_epoch(self, loss: float, measures: dict[str, float]) -> None:
+    def end_epoch(self, logs: Mapping[str, float]) -> None:
         """Adds the finished epoch to the history."""
         self.epoch, self.step = self.epoch + 1, 0
-        self.history.append({"epoch": self.epoch, "loss": loss, **self.notes, **measures})
+        self.history.append({"epoch": self.epoch, **logs})
 
     def is_due_anywhere(self, is_due: bool) -> bool:
         """Checks whether `is_due` is true in any process. Their clocks differ, but `save` needs all of them at once."""
@@ -386,4 +382,6 @@ class Run:
         """Lists the variables of the state: weights and seeds; until the run is finished, also optimizer and loss."""
         if self._is_finished:
             return list(self._model.variables)
-        return [*self._model.variables, *self._model.optimizer.variables, *self._model.metrics_variables]
+        optimizer = self._model.optimizer
+        scale = getattr(optimizer, "inner_optimizer", optimizer).schedule.scale  # Keras wraps it with mixed_float16
+        return [*self._model.variables, *optimizer.variables, *self._model.metrics_variables, scale]

@@ -40,7 +40,7 @@ from keras_bert.training import distribution, report
 from keras_bert.training.distillation import student_of
 from keras_bert.training.distribution import choose
 from keras_bert.training.fine_tune import checked_examples, split, train_on
-from keras_bert.training.loop import Interrupted
+from keras_bert.training.loop import Interrupted, describe_logs
 from keras_bert.training.pretrain import Phase, pretrain
 from keras_bert.training.run_directory import RunDirectory
 from keras_bert.training.run_files import FinishedError, Position
@@ -50,8 +50,8 @@ _LABELS_IN_LOG = 30  # labels in a line of the log
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # folders in the directory of a run's state
 _PANELS = {  # of the learning curve of a pre-training
     "training loss": ["loss"],
-    "validation loss": ["masked_lm_loss", "next_sentence_loss"],
-    "validation accuracy": ["masked_lm_accuracy", "next_sentence_accuracy"],
+    "validation loss": ["val_masked_lm_loss", "val_next_sentence_loss"],
+    "validation accuracy": ["val_masked_lm_accuracy", "val_next_sentence_accuracy"],
 }
 
 
@@ -358,7 +358,7 @@ def pretrain_files(
         history = pretrain(model, directory=directory.run, then=then, **arguments)
         if run.is_chief:
             model.save_preset(directory.path, overwrite=True)
-            by_step = [{"step": epoch_ends[each["epoch"] - 1], **_without_epoch(each)} for each in history]
+            by_step = [{"step": epoch_ends[each.pop("epoch") - 1], **each} for each in map(dict, history)]
             report_settings = {"text": " ".join(map(str, paths)), "eval": validation}
             report_settings |= (
                 {"vocab": vocab, "size": size} if teacher is None else {"teacher": teacher, "num_layers": num_layers}
@@ -368,13 +368,16 @@ def pretrain_files(
             if then is not None:
                 report_settings |= vars(second)
             report_settings |= {"dtype": dtype, **counts}
-            report.write_report(directory.path, report_settings, by_step, _without_epoch(history[-1]), panels=_PANELS)
-            run.measures = directory.finish(_without_epoch(history[-1]))
+            measures = _measures_of(history[-1])
+            report.write_report(directory.path, report_settings, by_step, measures, panels=_PANELS)
+            run.measures = directory.finish(measures)
     return run.measures
 
 
-def _without_epoch(entry: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in entry.items() if name != "epoch"}
+def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
+    """Selects the loss and the validation measures of an entry of the history, named as `evaluate` names them."""
+    measures = {name.removeprefix("val_"): value for name, value in entry.items() if name.startswith("val_")}
+    return {"loss": entry["loss"], **measures}
 
 
 class _Start(NamedTuple):
@@ -474,14 +477,7 @@ class _RunInProgress:
             self._directory.clear()
 
     def _log_measures(self, epoch: int, logs: dict[str, float]) -> None:
-        # Validation measures come after training measures of the same name, and replace them.
-        measures = {
-            measure.removeprefix("val_"): value
-            for measure, value in logs.items()
-            if not measure.endswith(report.BASELINE)
-        }
-        text = ", ".join(f"{name} {value:.4f}" for name, value in measures.items())
-        self._log(f"{self._describe_position(Position(epoch + 1, 0, 0, False))}: {text}")
+        self._log(f"{self._describe_position(Position(epoch + 1, 0, 0, False))}: {describe_logs(logs)}")
 
 
 @contextlib.contextmanager

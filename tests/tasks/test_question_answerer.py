@@ -330,8 +330,8 @@ def test_it_learns_and_keeps_the_epoch_of_the_best_f1():
         settings = {"epochs": 10, "batch_size": 1, "learning_rate": 5e-3, "progress": False}
         history = fine_tune(model, examples, examples, **settings)
     assert history[-1]["loss"] < 0.2 < 1 < history[0]["loss"]
-    assert len({epoch["f1"] for epoch in history}) > 1
-    assert evaluate(model, *examples)["f1"] == max(epoch["f1"] for epoch in history)
+    assert len({epoch["val_f1"] for epoch in history}) > 1
+    assert evaluate(model, *examples)["f1"] == max(epoch["val_f1"] for epoch in history)
     answers = model.answer(*TAUGHT)
     found = [[(answer["answer"], answer["start"])] if answer["answer"] else () for answer in answers]
     assert found == ANSWERS

@@ -104,7 +104,7 @@ def tagged():
     y = [["praise" if word in PRAISE else "thing" for word in words] for words in sentences()]
     settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "clip_norm": 0.5, "accumulate": 2}
     history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
-    return model, [entry[name] for entry in history for name in ("loss", "accuracy")]
+    return model, [entry[name] for entry in history for name in ("loss", "val_accuracy")]
 
 
 def tagged_by_crf():
@@ -119,7 +119,7 @@ def tagged_by_crf():
     y = [["BI"[i > 0 and row[i - 1]] + "-x" if row[i] else "O" for i in range(len(row))] for row in kinds]
     settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "teacher": teacher}
     history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
-    return model, [entry[name] for entry in history for name in ("loss", "f1")]
+    return model, [entry[name] for entry in history for name in ("loss", "val_f1")]
 
 
 def answered():
@@ -128,7 +128,7 @@ def answered():
     x = ["film good"] * ROWS, [" ".join(words) for words in sentences()]
     y = [[(words[0], 0)] for words in sentences()]
     history = fine_tune(model, (x, y), (x, y), epochs=EPOCHS, batch_size=16, learning_rate=1e-3, progress=False)
-    return model, [entry[name] for entry in history for name in ("loss", "f1")]
+    return model, [entry[name] for entry in history for name in ("loss", "val_f1")]
 
 
 def mixed():

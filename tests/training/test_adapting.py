@@ -100,7 +100,7 @@ def test_lora_learns():
     history = fine_tune(learner, (x, y), (x, y), lora_rank=2, **{**SETTINGS, "epochs": 6})
     assert history[-1]["loss"] < history[0]["loss"] / 2
     accuracy = np.mean([answer["label"] == label for answer, label in zip(learner.classify(x), y, strict=True)])
-    assert accuracy == max(epoch["accuracy"] for epoch in history) > 0.9
+    assert accuracy == max(epoch["val_accuracy"] for epoch in history) > 0.9
     before = values_by_name(learner.encoder)
     fine_tune(learner, (x, y), lora_rank=1, **{**SETTINGS, "epochs": 1})  # and once more
     assert "block_0/attention/qkv/kernel" in changed(learner, before)

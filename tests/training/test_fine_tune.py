@@ -1,5 +1,6 @@
 """fine_tune beside what test_resuming.py says of it: what it heeds, which epoch it keeps, what it refuses."""
 
+import csv
 import gc
 import warnings
 
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 from scipy.special import log_softmax
 
-from keras_bert import BertClassifier, BertTokenClassifier
+from keras_bert import BertClassifier, BertTokenClassifier, undocumented
 from keras_bert.training import fine_tune
 from keras_bert.training.batches import batches_of_epoch
 from keras_bert.training.run_files import AnotherRunError
@@ -32,16 +33,16 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
 
     A class that counts for nothing is never learned. Labels may be numbers.
     """
-    accuracies, after, tuned, fit = [0.2, 0.7, 0.3, 0.6, 0.5], [], [], keras.Model.fit
+    accuracies, after, tuned, epoch_datasets = [0.2, 0.7, 0.3, 0.6, 0.5], [], [], undocumented.epoch_datasets
     measured = iter([{"accuracy": each} for each in accuracies])
     monkeypatch.setattr("keras_bert.training.report.evaluate", lambda model, x, y: next(measured))
 
-    def watched(self, dataset, **settings):
+    def watched(model, make_dataset):
         # Or the end of an epoch may wait for the thread that tunes.
-        tuned.append(dataset.options().autotune.enabled)
-        return fit(self, dataset, **settings)
+        tuned.append(make_dataset().options().autotune.enabled)
+        return epoch_datasets(model, make_dataset)
 
-    monkeypatch.setattr(keras.Model, "fit", watched)
+    monkeypatch.setattr(undocumented, "epoch_datasets", watched)
     learner = classifier()
     note = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: after.append(learner.get_weights()))
     run = {**SETTINGS, "epochs": 5, "patience": 2, "directory": tmp_path}
@@ -49,13 +50,82 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
     x, y = examples()
     numbered = x, np.array([LABELS.index(label) for label in y])
     history = fine_tune(learner, numbered, (x, y), callbacks=[note], **run)
-    assert [epoch["accuracy"] for epoch in history] == accuracies[:4]
+    assert [epoch["val_accuracy"] for epoch in history] == accuracies[:4]
     assert set(tuned) == {False}
     assert all(np.any(a != b) for a, b in zip(after[1], after[3], strict=True) if a.shape == (2,))
     for kept, expected in zip(learner.get_weights(), after[1], strict=True):
         np.testing.assert_array_equal(kept, expected)
     assert {LABELS[i] for i in np.argmax(learner(x), axis=-1)} == {"good"}
     assert fine_tune(learner, numbered, (x, y), **run) == history
+
+
+def tuned_with(*callbacks, directory=None, **settings):
+    """The history of three epochs of two batches, whose measure never changes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("keras_bert.training.report.evaluate", lambda model, x, y: {"accuracy": 0.5})
+        settings = {**SETTINGS, "epochs": 3, "warmup": 0.0, **settings}
+        return fine_tune(classifier(), examples(8), examples(2), directory, callbacks=callbacks, **settings)
+
+
+class Watch(keras.callbacks.Callback):
+    """Notes what `fit` does, and asks it to stop after some batches."""
+
+    def __init__(self, batches=100):
+        super().__init__()
+        self.left, self.begun, self.logs, self.rates, self.steps = batches, 0, [], [], []
+
+    def on_train_begin(self, logs=None):
+        self.begun += 1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.rates.append(float(self.model.optimizer.learning_rate))
+        self.steps.append([self.params["steps"]])
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps[-1].append(batch)
+        self.left -= 1
+        self.model.stop_training |= self.left == 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.logs.append({"epoch": epoch + 1, **logs})
+
+
+def test_callbacks_see_one_fit_and_the_values_of_the_history(tmp_path):
+    watch = Watch()
+    history = tuned_with(watch, keras.callbacks.CSVLogger(tmp_path / "log.csv"))
+    assert watch.begun == 1
+    assert watch.logs == history
+    assert set(history[0]) == {"epoch", "loss", "val_accuracy"}
+    assert watch.steps == [[2, 0, 1]] * 3
+    with (tmp_path / "log.csv").open() as file:
+        assert [float(row["loss"]) for row in csv.DictReader(file)] == [entry["loss"] for entry in history]
+
+
+@pytest.mark.parametrize(
+    ("callback", "epochs", "batches"),
+    [(Watch(1), 1, 1), (Watch(3), 2, 3), (keras.callbacks.EarlyStopping("val_accuracy", patience=1), 2, 4)],
+)
+def test_a_callback_ends_a_run(tmp_path, callback, epochs, batches):
+    watch = Watch()
+    history = tuned_with(callback, watch, directory=tmp_path)
+    assert (len(history), sum(len(each) - 1 for each in watch.steps)) == (epochs, batches)
+    assert watch.logs == history
+    assert tuned_with(directory=tmp_path) == history  # it is over
+
+
+def test_a_callback_that_sets_the_learning_rate_scales_the_rest_of_the_schedule(tmp_path):
+    """Also that of a run that resumes."""
+    plateau = keras.callbacks.ReduceLROnPlateau("val_accuracy", factor=0.5, patience=1, cooldown=9)
+    power_cut = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: 1 / (epoch - 2))
+    watch, resumed = Watch(), Watch()
+    with pytest.raises(ZeroDivisionError):
+        tuned_with(plateau, watch, power_cut, directory=tmp_path)
+    tuned_with(resumed, directory=tmp_path)
+    peak = SETTINGS["learning_rate"]
+    assert [*watch.rates, *resumed.rates] == pytest.approx([peak, peak * 4 / 6, *[peak * 2 / 6 / 2] * 2])
+    scheduled, scheduler = Watch(), keras.callbacks.LearningRateScheduler(lambda epoch, rate: 1e-3 / (epoch + 1))
+    tuned_with(scheduler, scheduled)
+    assert scheduled.rates == pytest.approx([1e-3, 1e-3 / 2, 1e-3 / 3])
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch
     run = {**SETTINGS, "epochs": 1, "directory": tmp_path, "seed": 5}
     (epoch,) = fine_tune(model, (x, y), validation_split=0.25, **run)
     assert seen == list(hold_out((x, y), 0.25, seed=5))
-    assert epoch["accuracy"] == 0.5
+    assert epoch["val_accuracy"] == 0.5
     keras.utils.set_random_seed(9)  # has no part in it
     assert fine_tune(model, (x, y), validation_split=0.25, **run) == [epoch]
     with error_names(AnotherRunError, tmp_path, "finished", "validation_split", 0.25, 0.5):

@@ -79,6 +79,17 @@ REFUSED = {
         lambda _: hold_out(columns(4, 3), 0.5, seed=0), ValueError, "examples", "labels", "3 and 4",
     ),
     "a hyper-parameter is out of its limits": (tuned(epochs=0), ValueError, "epochs", 0, "1 or more"),
+    "a callback monitors what is not computed": (
+        tuned(None, examples(), callbacks=keras.callbacks.EarlyStopping()), ValueError, "EarlyStopping", "val_loss",
+    ),
+    "a callback monitors validation examples without any": (
+        tuned(callbacks=[keras.callbacks.ReduceLROnPlateau("val_accuracy")]),
+        ValueError, "ReduceLROnPlateau", "val_accuracy", "validation examples",
+    ),
+    "a callback sets the learning rate at the beginning of the warmup": (
+        tuned(callbacks=[keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.1)]),
+        ValueError, "learning rate", 0.1, "step 0", "warmup=0",
+    ),
     "the learning rate is no number": (
         tuned(learning_rate=float("nan")), ValueError, "learning_rate", "nan", "above 0",
     ),

@@ -98,7 +98,7 @@ def test_interrupted_by_an_error(unbroken, begun):
     # A run that is over stays so: there is no step at which to stop.
     assert fine_tune(learner, examples(), examples(6), begun, **SETTINGS, callbacks=[StopAt(1)]) == history
     assert_same((learner, history), unbroken)
-    best = max(epoch["accuracy"] for epoch in history)
+    best = max(epoch["val_accuracy"] for epoch in history)
     assert measured(learner, *examples(6))["accuracy"] == pytest.approx(best, rel=1e-6)
 
 

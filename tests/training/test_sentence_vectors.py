@@ -43,7 +43,7 @@ def test_a_run_is_resumed_bit_for_bit(tmp_path):
     whole, train = new(), (pairs(), None)
     before = evaluate(whole, *train)
     history = fine_tune(whole, train, train, **SETTINGS)
-    assert history[-1]["ndcg@10"] > before["ndcg@10"] + 0.05
+    assert history[-1]["val_ndcg@10"] > before["ndcg@10"] + 0.05
     assert history[1]["loss"] < history[0]["loss"]
     with pytest.raises(Stop):
         fine_tune(new(), train, train, tmp_path, callbacks=[StopAt(6)], **SETTINGS)
@@ -61,7 +61,7 @@ def test_scores_triplets_and_shorter_vectors():
     generator = np.random.default_rng(1)
     scores = generator.random(len(anchors))
     scored = fine_tune(new(), ((anchors, positives), scores), validation_split=0.25, **SETTINGS)
-    assert set(scored[-1]) == {"epoch", "loss", "padding", "spearman", "pearson"}
+    assert set(scored[-1]) == {"epoch", "loss", "val_spearman", "val_pearson"}
     triplets = (anchors, positives, generator.permutation(positives).tolist())
     loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8])
     short = fine_tune(new(), (triplets, None), (triplets, None), loss=loss, **SETTINGS)
