@@ -22,7 +22,11 @@ Run = Callable[[Inputs], dict[str, np.ndarray]]  # inputs under the runtime's na
 # TF Hub's name of an input -> transformers' name.
 TRANSFORMERS_NAMES: dict[str, str] = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
-_PREPROCESSOR = {"sequence_length": (int, None), "max_sequence_length": (int, None), "truncation": (str, None)}
+_PREPROCESSOR = {
+    **dict.fromkeys(("sequence_length", "max_sequence_length"), (int, None)),
+    "truncation": (str, None),
+    "special_tokens_in_text": (bool, None),
+}
 _CONFIG_TYPES = {hugging_face.SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR, None)}, None)}
 _CHUNK = 2048  # texts that are sorted by length
 
@@ -222,7 +226,11 @@ def load(directory: str | Path) -> RuntimeModel:
     rows = saved.get("preprocessor") or {}
     longest = min(rows.get("sequence_length") or rows.get("max_sequence_length") or positions, positions)
     preprocessor = ArrayPreprocessor.from_preset(
-        directory, sequence_length=None, max_sequence_length=longest, truncation=rows.get("truncation")
+        directory,
+        special_tokens_in_text=rows.get("special_tokens_in_text") or False,
+        sequence_length=None,
+        max_sequence_length=longest,
+        truncation=rows.get("truncation"),
     )
     prompts, default = ({}, None) if settings is None else (settings.prompts, settings.default_prompt)
     return RuntimeModel(_OPENERS[runtime](directory / RUNTIMES[runtime]), preprocessor, labels, prompts, default)

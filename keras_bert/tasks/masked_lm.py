@@ -198,6 +198,7 @@ class BertMaskedLM(BertTask):
     """
 
     HEAD = "masked_lm"
+    READS_SPECIAL_TOKENS = True
     PREPROCESSOR_IS_OPTIONAL = True
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
@@ -371,6 +372,8 @@ class BertMaskedLM(BertTask):
         It is None without a warning if the preset has no tokenizer, or if the backend is not TensorFlow. Without a
         preprocessor, the model takes packed inputs only.
         """
+        if rows.special_tokens_in_text is False:
+            raise ValueError("special_tokens_in_text is False, but masks in texts are special tokens; leave it out")
         if keras.backend.backend() != "tensorflow":
             return None
         try:

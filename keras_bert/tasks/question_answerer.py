@@ -390,8 +390,13 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
         saved_settings, max_positions = preset.preprocessor, encoder.config.max_positions
-        if saved_settings and rows == RowSettings():
-            return BertPreprocessor.from_preset(preset.files, **saved_settings)
+        reads_special = rows.special_tokens_in_text
+        if reads_special is None:
+            reads_special = saved_settings.get("special_tokens_in_text")
+        if saved_settings and rows == RowSettings(special_tokens_in_text=rows.special_tokens_in_text):
+            return BertPreprocessor.from_preset(
+                preset.files, **{**saved_settings, "special_tokens_in_text": reads_special}
+            )
         max_length = (
             saved_settings.get("sequence_length")
             or saved_settings.get("max_sequence_length")
@@ -402,7 +407,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         if max_length > max_positions:
             raise ValueError(f"sequence_length is {max_length}, but this model has {max_positions} positions")
         stride = (saved_settings.get("stride") or _STRIDE) if rows.stride is None else rows.stride
-        limits = {"max_sequence_length": max_length, "stride": stride}
+        limits = {"max_sequence_length": max_length, "stride": stride, "special_tokens_in_text": reads_special}
         return BertPreprocessor.from_preset(preset.files, sequence_length=None, **limits)
 
     def settings(self) -> Settings:

@@ -24,12 +24,13 @@ from keras_bert.inference import ranges as int8_ranges
 from keras_bert.tasks.columns import checked_labels
 from keras_bert.text import BertPreprocessor
 
-_PREPROCESSOR_TYPES = {
+_SAVED = {
     "sequence_length": (int, None),
     "truncation": (str, None),
     "stride": (int, None),
     "max_sequence_length": (int, None),
 }
+_PREPROCESSOR_TYPES = {**_SAVED, "special_tokens_in_text": (bool, None)}  # the last one is saved only if it is True
 _CONFIG_TYPES = {
     "problem_type": (str, None),
     _SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR_TYPES, None), "model": (dict, None)}, None),
@@ -56,7 +57,7 @@ class UntrainedWarning(UserWarning):
 
 
 class RowSettings(NamedTuple):
-    """The arguments of `BertTask.from_preset` that decide how texts fit into rows of the encoder's input.
+    """The arguments of `BertTask.from_preset` that decide how texts become rows of the encoder's input.
 
     None is the saved value or, if nothing was saved, the default of `BertPreprocessor`.
     """
@@ -64,6 +65,7 @@ class RowSettings(NamedTuple):
     sequence_length: int | None = None
     long_text: str | None = None
     stride: int | None = None
+    special_tokens_in_text: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,6 +203,8 @@ class TaskPreset:
         settings = {"sequence_length": None, **self.preprocessor, **arguments}
         if rows.sequence_length is not None:
             settings["sequence_length"] = rows.sequence_length
+        if rows.special_tokens_in_text is not None:
+            settings["special_tokens_in_text"] = rows.special_tokens_in_text
         settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions, settings)
         longest = self.preprocessor.get("max_sequence_length")
         if longest is not None and longest > positions:
@@ -250,6 +254,7 @@ class Storable(_Model):
     SETTINGS_IN_OTHER_FILES: ClassVar[tuple[str, ...]] = ()
     PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, besides the encoder and the heads
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
+    READS_SPECIAL_TOKENS: ClassVar[bool] = False  # whether it always recognizes special tokens in texts
 
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None
@@ -275,6 +280,7 @@ class Storable(_Model):
         sequence_length: int | None = None,
         long_text: str | None = None,
         stride: int | None = None,
+        special_tokens_in_text: bool | None = None,
         dtype: str | keras.DTypePolicy | None = None,
         precision: str = "float32",
         **settings: Any,
@@ -292,6 +298,9 @@ class Storable(_Model):
                 splits the text. By default the saved choice, else "truncate".
             stride: the number of tokens from the start of one window to the start of the next; by default half of a
                 row.
+            special_tokens_in_text: whether to recognize special tokens, such as markers of entities that the model
+                adds, in the texts, rather than split them like other text. By default the saved choice, else no. Leave
+                it off for texts from untrusted sources.
             dtype: a Keras dtype policy, for training.
             precision: the precision of inference, see `set_precision`: "float32", "bfloat16" or "int8".
             **settings: arguments of the class, by default the saved ones; or fields of `BertConfig`, such as
@@ -312,7 +321,7 @@ class Storable(_Model):
         fields, user_settings = _split_arguments(
             cls, {name: value for name, value in settings.items() if value is not None}
         )
-        rows = RowSettings(sequence_length, long_text, stride)
+        rows = RowSettings(sequence_length, long_text, stride, special_tokens_in_text)
         with Preset.open(handle, fields.get("activation")) as opened:
             preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
             arguments = cls._arguments(preset, user_settings)
@@ -480,7 +489,7 @@ def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Set
     if unknown := [name for name in user_settings if name not in {*argument_names, *_CONFIG_FIELDS, "name"}]:
         raise TypeError(
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
-            f"stride, dtype, {', '.join(argument_names)}, and the fields of BertConfig"
+            f"stride, special_tokens_in_text, dtype, {', '.join(argument_names)}, and the fields of BertConfig"
         )
     fields = {
         name: value for name, value in user_settings.items() if name in _CONFIG_FIELDS and name not in argument_names
@@ -548,5 +557,9 @@ def _long_text_settings(long_text: str | None, stride: int | None, longest: int,
 def _config_entries(model: Storable) -> dict[str, object]:
     """Returns a model's entries in `config.json`, which `TaskPreset.read` reads."""
     settings = {name: value for name, value in model.settings().items() if name not in model.SETTINGS_IN_OTHER_FILES}
-    preprocessor = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _PREPROCESSOR_TYPES}
-    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": preprocessor or {}}}
+    preprocessor = {}
+    if model.preprocessor is not None:
+        preprocessor = {name: getattr(model.preprocessor, name) for name in _SAVED}
+        if model.preprocessor.tokenizer.special_tokens_in_text and not model.READS_SPECIAL_TOKENS:
+            preprocessor["special_tokens_in_text"] = True
+    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": preprocessor}}

@@ -247,11 +247,15 @@ class BertPreprocessor(keras.layers.Layer):
         return cls(**config | {"tokenizer": keras.saving.deserialize_keras_object(config["tokenizer"])})
 
     @classmethod
-    def from_preset(cls, handle: str | Path | Preset, **overrides: Any) -> "BertPreprocessor":
+    def from_preset(
+        cls, handle: str | Path | Preset, special_tokens_in_text: bool | None = None, **overrides: Any
+    ) -> "BertPreprocessor":
         """Loads a preset's tokenizer, of the class that its files determine; see `load_tokenizer`.
 
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
+            special_tokens_in_text: whether to recognize special tokens in the texts; by default as the files say,
+                which is no. With an argument `tokenizer`, that decides.
             **overrides: arguments of the constructor. `max_sequence_length` is by default the number of positions in
                 `config.json` (or `bert_config.json`), and `sequence_length` 128, or fewer if the model has fewer
                 positions. `truncation` is by default that of the library whose format the directory has:
@@ -263,7 +267,8 @@ class BertPreprocessor(keras.layers.Layer):
         """
         with Preset.open(handle) as preset:
             config = preset.config
-            tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(preset)
+            flag = {} if special_tokens_in_text is None else {"special_tokens_in_text": special_tokens_in_text}
+            tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(preset, **flag)
             if overrides.get("truncation") is None:
                 overrides["truncation"] = preset.truncation
         config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)

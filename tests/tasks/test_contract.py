@@ -257,3 +257,19 @@ def test_a_family_that_no_format_knows_is_kept_in_keras_files_only(case, tmp_pat
     assert small.same(keras.saving.load_model(tmp_path / "model.keras"), model)
     with error_names(ValueError, "family", "'lexbert'", "Keras's"):
         model.save_preset(tmp_path / "preset")
+
+
+@of_each_network
+def test_special_tokens_in_texts_are_read_on_request_and_afterwards(case, preset, tmp_path):
+    model = case.kind.from_preset(preset, special_tokens_in_text=True)
+    model.save_preset(tmp_path)
+    again = case.kind.from_preset(tmp_path)
+    for each in (model, again):
+        ids = each.preprocessor(["good [SEP] film"])["input_word_ids"].numpy().ravel()
+        assert [small.VOCABULARY[i] for i in ids[:5]] == ["[CLS]", "good", "[SEP]", "film", "[SEP]"]
+    if case.kind is BertMaskedLM:
+        with error_names(ValueError, "special_tokens_in_text", "masks"):
+            case.kind.from_preset(tmp_path, special_tokens_in_text=False)
+    else:
+        plain = case.kind.from_preset(tmp_path, special_tokens_in_text=False)
+        assert not plain.preprocessor.tokenizer.special_tokens_in_text
