@@ -73,6 +73,8 @@ class SentencePieceTokenizer(Tokenizer):
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
             them like other text. The mask then includes the white space before it. Leave it off for text from untrusted
             sources.
+        more_special_tokens: further special tokens, such as markers of entities, recognized only with
+            `special_tokens_in_text`. Those that the model lacks are added at the end of the vocabulary.
 
     Attributes:
         vocabulary (`▁` is the space before a word), vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -102,6 +104,7 @@ class SentencePieceTokenizer(Tokenizer):
         lowercase: bool | None = None,
         strip_accents: bool | None = None,
         special_tokens_in_text: bool = False,
+        more_special_tokens: Sequence[str] = (),
     ):
         if family not in FAMILIES:
             raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
@@ -119,9 +122,10 @@ class SentencePieceTokenizer(Tokenizer):
             reason = getattr(error, "message", error)  # of tf.errors.OpError
             raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
         model_tokens, vocabulary = [each.piece for each in pieces], vocabulary_of(pieces, family, source)
-        special = {*usage.special_tokens.values()}
+        vocabulary += [token for token in dict.fromkeys(more_special_tokens) if token not in vocabulary]
+        special = {*usage.special_tokens.values(), *more_special_tokens}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
-        super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word)
+        super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
 
         self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, usage.as_transformers)
         if usage.as_transformers:
@@ -236,6 +240,7 @@ class SentencePieceTokenizer(Tokenizer):
             "lowercase": self.lowercase,
             "strip_accents": self.strip_accents,
             "special_tokens_in_text": self.special_tokens_in_text,
+            "more_special_tokens": self.more_special_tokens,
         }
 
     @classmethod

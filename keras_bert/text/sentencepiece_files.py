@@ -9,7 +9,7 @@ import reprlib
 import struct
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -272,7 +272,24 @@ def vocabulary_of(pieces: Sequence[Piece], family: str, source: str) -> list[str
     return vocabulary
 
 
-def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
+def read_pieces(model_file: str | Path | bytes, family: str) -> tuple[bytes, Sequence[Piece], list[str]]:
+    """Reads a family's model: its bytes, its pieces, and the tokens of the vocabulary.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no model, or not one of this family.
+    """
+    model, source = read_bytes(model_file)
+    try:
+        pieces = read_model(model).pieces
+    except ValueError as error:
+        raise ValueError(f"{source} is not a SentencePiece model: {error}") from None
+    return model, pieces, vocabulary_of(pieces, family, source)
+
+
+def tokenizer_json(
+    model: bytes, family: str, lowercase: bool, strip_accents: bool, more_special_tokens: Sequence[str] = ()
+) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
 
     `transformers` can also read the model itself, but then treats its user-defined symbols, such as ALBERT's `-` and
@@ -320,13 +337,15 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
             }
     cls, sep, mask = (tokens[f"{name}_token"] for name in ("cls", "sep", "mask"))
     symbols = [each.piece for each in proto.pieces if each.type == USER_DEFINED] if usage.as_transformers else []
+    new = [token for token in more_special_tokens if token not in ids]
+    ids = ids | {token: index for index, token in enumerate(new, len(ids))}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
             {**added_token(name, ids[name], special=name not in symbols, lstrip=name == mask), "normalized": False}
-            for name in sorted({*tokens.values(), *symbols}, key=ids.__getitem__)
+            for name in sorted({*tokens.values(), *symbols, *more_special_tokens}, key=ids.__getitem__)
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": pre_tokenizer,
@@ -421,14 +440,10 @@ def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> t
         ValueError: the model is damaged, or no `tokenizer.json` can express it.
     """
     family = arguments["family"]
-    usage, (model, source) = FAMILIES[family], read_bytes(arguments["model_file"])
+    usage, more = FAMILIES[family], arguments.get("more_special_tokens", ())
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
-    try:
-        pieces = read_model(model).pieces
-    except ValueError as error:
-        raise ValueError(f"{source} is not a SentencePiece model: {error}") from None
-    vocabulary_of(pieces, family, source)
-    content = tokenizer_json(model, family, **settings)
+    model, pieces, vocabulary = read_pieces(arguments["model_file"], family)
+    content = tokenizer_json(model, family, **settings, more_special_tokens=more)
     pad_token = usage.special_tokens["pad_token"]
     if content["model"]["type"] == "Unigram":  # merges make none of these tokens
         # The model itself makes only these pieces of texts. No text has a space here, so it has no other token.
@@ -446,7 +461,9 @@ def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> t
             pattern = {"Regex": "<(?=0x[0-9A-F]{2}>)"}
             steps += [{"type": "Split", "pattern": pattern, "behavior": "MergedWithPrevious", "invert": False}]
         content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
-    added = [each for each in content["added_tokens"] if special_tokens_in_text or not each["special"]]
+    # The others have no name to be found by, but an id.
+    named = {*vocabulary} if not special_tokens_in_text else ()
+    added = [each for each in content["added_tokens"] if not each["special"] or each["content"] not in named]
     return {**content, "added_tokens": added}, pad_token
 
 
@@ -467,6 +484,7 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     steps = read_normalizers(path, content)
     vocabulary = [token for token, _ in content["model"]["vocab"]]
     family = _find_family(path, vocabulary)
+    content = without_markers(content, {*vocabulary})
     types = {step["type"] for step in steps}
     arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
     hangul = next((token for token in vocabulary if re.search("[가-힣]", token)), None)
@@ -488,6 +506,12 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         actual, expected = map(reprlib.repr, values)
         raise ValueError(f"{path}: its {place} is {actual}, where {family} has {expected}: ids would differ")
     return {"model_file": model, **arguments}
+
+
+def without_markers(content: dict[str, Any], vocabulary: Container[str]) -> dict[str, Any]:
+    """Leaves out the special tokens that the model of a `tokenizer.json` lacks; `more_special_tokens` finds them."""
+    added = [each for each in content["added_tokens"] if not each.get("special") or each["content"] in vocabulary]
+    return {**content, "added_tokens": added}
 
 
 def read_normalizers(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -625,7 +649,12 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
                 step["type"] for step in read_normalizers(preset_files.tokenizer_json_path, preset_files.tokenizer_json)
             }
             _check_normalization(preset_files.tokenizer_json_path, types, {**vars(usage), **arguments})
-    return arguments
+
+    def read_vocabulary() -> list[str]:
+        return read_pieces(arguments["model_file"], arguments["family"])[-1]
+
+    special, _ = preset_files.more_special_tokens({**arguments, **usage.special_tokens}, read_vocabulary)
+    return {**arguments, "more_special_tokens": special} if special else arguments
 
 
 def _check_normalization(path: Path, types: set[str], arguments: dict[str, object]) -> None:
@@ -663,6 +692,8 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     }
     if usage.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
+    if arguments["more_special_tokens"]:
+        config["additional_special_tokens"] = arguments["more_special_tokens"]
     contents = {CONFIG: files.to_json(config), **contents}
     if usage.model:
         contents[usage.model] = model
@@ -672,4 +703,5 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
 def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
     model = base64.b64decode(arguments["model_file"])
-    return tokenizer_json(model, *(arguments[name] for name in ("family", "lowercase", "strip_accents")))
+    names = ("family", "lowercase", "strip_accents", "more_special_tokens")
+    return tokenizer_json(model, *(arguments[name] for name in names))

@@ -1,12 +1,17 @@
 """Special tokens that a model adds, such as markers of entities: text by default, read on request, never lost."""
 
+import dataclasses
+import functools
 import json
 
 import pytest
 
-from keras_bert.text import load_tokenizer
+from keras_bert import BertPreprocessor
+from keras_bert.formats import write_config
+from keras_bert.text import SentencePieceTokenizer, load_tokenizer
+from keras_bert.text.array_preprocessor import ArrayPreprocessor
 
-from ..support import small
+from ..support import small, tokenization
 from ..support.messages import error_names, warning_names
 
 pytestmark = pytest.mark.usefixtures("untraced")
@@ -27,7 +32,25 @@ def write_byte_pairs(directory):
     return tokenizer.vocabulary
 
 
-KINDS = {"words": write_words, "byte pairs": write_byte_pairs}
+def write_pieces(directory, train, name, family):
+    (directory / name).write_bytes(train())
+    return SentencePieceTokenizer(directory / name, family).vocabulary
+
+
+KINDS = {
+    "words": write_words,
+    "byte pairs": write_byte_pairs,
+    "albert": functools.partial(write_pieces, train=tokenization.train_albert, name="spiece.model", family="albert"),
+    "xlm-roberta": functools.partial(
+        write_pieces, train=tokenization.train_xlm_roberta, name="sentencepiece.bpe.model", family="xlm-roberta"
+    ),
+}
+CLASSES = {
+    "words": "BertTokenizer",
+    "byte pairs": "RobertaTokenizer",
+    "albert": "AlbertTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+}
 # The file of transformers -> its content, with the ids of the two markers.
 FILES = {
     "additional_special_tokens": lambda ids: {"tokenizer_config.json": {"additional_special_tokens": MARKERS}},
@@ -80,7 +103,7 @@ def test_transformers_reads_what_is_saved(kind, tmp_path):
     transformers, library = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
     write(tmp_path, kind, "added_tokens")
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    config["tokenizer_class"] = {"words": "BertTokenizer", "byte pairs": "RobertaTokenizer"}[kind]
+    config["tokenizer_class"] = CLASSES[kind]
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     ours = load_tokenizer(tmp_path, special_tokens_in_text=True)
     ours.save_preset(tmp_path / "saved")
@@ -91,6 +114,27 @@ def test_transformers_reads_what_is_saved(kind, tmp_path):
     exported = library.Tokenizer.from_str(json.dumps(ours.tokenizer_json()))
     assert exported.encode(TEXT, add_special_tokens=False).ids == ids
     assert load_tokenizer(tmp_path / "saved").get_config() == load_tokenizer(tmp_path).get_config()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_tensorflow_and_from_tokenizer_json_alone(kind, tmp_path):
+    pytest.importorskip("tokenizers")
+    vocabulary, _ = write(tmp_path, kind, "added_tokens")
+    plain, aware = (load_tokenizer(tmp_path, special_tokens_in_text=flag) for flag in (False, True))
+    config = dataclasses.replace(small.CONFIG, vocab_size=len(vocabulary) + 2)
+    write_config(tmp_path / "config.json", config)
+    for tokenizer in (plain, aware):
+        packed = BertPreprocessor(tokenizer, sequence_length=None)([TEXT])
+        other = ArrayPreprocessor.from_preset(tmp_path, tokenizer.special_tokens_in_text, sequence_length=None)
+        assert other([TEXT])["input_word_ids"].tolist() == packed["input_word_ids"].numpy().tolist()
+    if kind == "albert":  # whose file alone is another family
+        return
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "tokenizer.json").write_text(json.dumps(plain.tokenizer_json()))
+    alone = load_tokenizer(tmp_path / "alone", special_tokens_in_text=True)
+    assert alone.vocabulary == plain.vocabulary
+    assert alone.more_special_tokens == MARKERS
+    assert alone.tokenize(TEXT).numpy().tolist() == aware.tokenize(TEXT).numpy().tolist()
 
 
 def test_a_word_that_is_a_special_token_is_text(tmp_path):
