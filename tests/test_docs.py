@@ -160,6 +160,10 @@ def test_versions_are_those_that_pip_and_the_checks_take():
         assert (oldest[column], f"{major}.{int(minor) + 1}") == (lower, upper), package
     checks = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f"== ('{oldest[3]}.0', '{oldest[1]}.')" in checks
+    first, *_, last = re.findall(r":: (3\.\d+)$", setup, re.MULTILINE)  # with which the checks run
+    assert f"python_requires = >={first},<3.{int(last[2:]) + 1}\n" in setup
+    assert f"Python {first} to {last}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [first, last] == [row[0] for row in rows[1:3]]
 
 
 def _all_options(command):
