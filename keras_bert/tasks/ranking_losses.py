@@ -88,7 +88,8 @@ class LambdaLoss(keras.losses.Loss):
 
     `-sum w_ij log2(sigmoid(s_i - s_j))` over passages i and j with `y_i > y_j`, divided by the number of such pairs in
     the batch: NDCG-Loss2++ of Wang et al. 2018, "The LambdaLoss Framework for Ranking Metric Optimization", section 4.
-    The number of pairs is that of the global batch, so the number of replicas does not change the loss.
+    The number of pairs is that of the global batch, so the number of replicas does not change the loss. Passages with
+    equal logits rank in the order in which they stand; between two copies of a passage, rounding may decide.
 
     Args:
         k: a pair counts only if one of its passages is among the `k` with the highest logits, as for nDCG@k; by default
