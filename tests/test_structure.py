@@ -23,6 +23,7 @@ ORDER = [
     "extras",
     "registered",
     "undocumented",
+    "processors",
     "files",
     "processes",
     "choices",

@@ -53,11 +53,6 @@ ArraysByName = Mapping[str, np.ndarray]
 UP = "up"
 
 
-def dtype_beside_int8() -> tf.DType:
-    """Chooses the dtype of attention in int8 blocks, and of blocks left out of int8."""
-    return tf.bfloat16 if onednn.has_bfloat16() else tf.float32
-
-
 class FloatDense:
     """The dense layers of a block, in float32 or bfloat16.
 
@@ -126,13 +121,16 @@ class RecordingDense(FloatDense):
 class Int8Dense:
     """The dense layers of a block in int8. The ranges are static, so that a row does not depend on its batch.
 
+    All else is float32, so that an export runs on any x86 processor.
+
     Args:
         weights: float32, by name, such as "qkv/kernel".
         ranges: the range of each layer's input, by name.
     """
 
+    dtype = tf.float32
+
     def __init__(self, weights: ArraysByName, ranges: Mapping[str, InputRange]) -> None:
-        self.dtype = dtype_beside_int8()
         self._ranges = dict(ranges)
         if f"{UP}/kernel" in weights:
             self._ranges[UP] = ranges["intermediate"]
@@ -154,27 +152,27 @@ class Int8Dense:
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
         """Computes a dense layer as `FloatDense` does; with a fused activation, it stays int8 for the next."""
-        output = dtype or self.dtype
-        if activation is not None:
-            is_float = self._ranges["output"].smoothing_scales is not None
-            output = tf.float32 if is_float else self._ranges["output"].limit
-        return self._compute_int8(name, self._quantize(name, x), activation, output)
+        output_limit = None
+        if activation is not None and self._ranges["output"].smoothing_scales is None:
+            output_limit = self._ranges["output"].limit
+        return self._compute_int8(name, self._quantize(name, x), activation, output_limit)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
         """Computes a gated layer as `FloatDense` does, in float32 after the int8 products."""
         x = self._quantize(name, x)
-        return self._compute_int8(name, x, activation, tf.float32) * self._compute_int8(UP, x, None, tf.float32)
+        return self._compute_int8(name, x, activation) * self._compute_int8(UP, x)
 
     def _quantize(self, name: str, x: tf.Tensor) -> tf.Tensor:
         if x.dtype == onednn.INT8:
             return x
-        x = tf.cast(x, tf.float32)  # elementwise operations are slower in bfloat16
         scaled = x * self._inverse_scales[name] if name in self._inverse_scales else x
         return onednn.quantize(scaled, self._ranges[name].limit)
 
-    def _compute_int8(self, name: str, x: tf.Tensor, activation: str | None, output: tf.DType | float) -> tf.Tensor:
+    def _compute_int8(
+        self, name: str, x: tf.Tensor, activation: str | None = None, output_limit: float | None = None
+    ) -> tf.Tensor:
         limit, kernel, bias = self._ranges[name].limit, self._kernels[name], self._biases[name]
-        return onednn.quantized_dense(x, limit, kernel, bias, activation, output)
+        return onednn.quantized_dense(x, limit, kernel, bias, activation, output_limit)
 
 
 def _fold_scales_into_values(weights: ArraysByName, scales: np.ndarray) -> ArraysByName:

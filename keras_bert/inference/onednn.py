@@ -6,12 +6,11 @@ TensorFlow's stock wheel for x86 Linux has them. They work only inside traced fu
 from __future__ import annotations
 
 import functools
-import re
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.processors import has_bfloat16  # noqa: F401  to stand beside has_int8
 from keras_bert.undocumented import add_private_operation
 
 # Operations that `tf.raw_ops` lacks.
@@ -26,28 +25,23 @@ OPERATIONS = (
 INT8 = tf.qint8
 LEVELS = 127  # int8 from -127 to 127
 
-
-@functools.cache
-def has_bfloat16() -> bool:
-    """Checks whether oneDNN can compute in bfloat16 on this processor; without AVX-512, it would end the process."""
-    try:
-        return bool(re.search(r"^flags\b.* avx512bw\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
-    except OSError:
-        return False
+# Weights have one bit less. Without VNNI, oneDNN makes the inputs unsigned, at most 255, and adds two products in 16
+# bits. These sums saturate beyond 2^15 - 1, and 2 * 255 * 64 is below that.
+WEIGHT_LEVELS = 64
 
 
 @functools.cache
 def has_int8() -> bool:
-    """Checks whether this TensorFlow has int8 products and computes them correctly on this processor."""
-    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
+    """Checks whether this TensorFlow has int8 products, and computes those of the largest values correctly."""
+    x = np.stack([np.ones(64), -np.ones(64), np.tile([1, -1], 32)]).astype(np.float32)
+    kernel = x.T / 16
 
     @tf.function(autograph=False)
     def product() -> tf.Tensor:
-        kernel = QuantizedKernel(np.eye(16, dtype=np.float32))
-        return quantized_dense(quantize(tf.constant(x), 1.0), 1.0, kernel, tf.zeros(16), "gelu")
+        return quantized_dense(quantize(tf.constant(x), 1.0), 1.0, QuantizedKernel(kernel), tf.zeros(3), "gelu")
 
     try:
-        return np.allclose(product(), tf.nn.gelu(x), atol=0.02)
+        return np.allclose(product(), tf.nn.gelu(x @ kernel), atol=0.02)
     except (tf.errors.OpError, ValueError):
         return False
 
@@ -124,7 +118,7 @@ def quantized_dense(
     kernel: QuantizedKernel,
     bias: tf.Tensor,
     activation: str | None = None,
-    output: tf.DType | float = tf.float32,
+    output_limit: float | None = None,
 ) -> tf.Tensor:
     """Computes `activation(x kernel + bias)` with an int8 product: `[rows, inputs]` -> `[rows, units]`.
 
@@ -134,15 +128,14 @@ def quantized_dense(
         kernel: int8 `[inputs, units]`.
         bias: float32 `[units]`, a constant.
         activation: of `config.ACTIVATIONS`, or None.
-        output: the type of the output, float32 or bfloat16; or the limit of an int8 output. An int8 output needs an
-            activation in `FUSED`, or none.
+        output_limit: the limit of an int8 output, which needs an activation in `FUSED`, or none. None: the output is
+            float32.
     """
     ranges = [tf.constant(-limit), tf.constant(limit), tf.constant(-kernel.limits), tf.constant(kernel.limits)]
-    is_float = isinstance(output, tf.DType)
-    out = output if is_float else INT8
-    if not is_float:
-        ranges += [tf.constant(-output), tf.constant(output)]
-    range_outputs = [] if is_float else [tf.float32, tf.float32]
+    out, range_outputs = tf.float32, []
+    if output_limit is not None:
+        out, range_outputs = INT8, [tf.float32, tf.float32]
+        ranges += [tf.constant(-output_limit), tf.constant(output_limit)]
     product = add_private_operation(
         "_QuantizedMatMul",
         [x, tf.bitcast(kernel.values, INT8), bias, *ranges],
@@ -160,7 +153,7 @@ def quantized_dense(
         transpose_b=False,
         is_weight_const=True,
         is_bias_const=True,
-        fused_ops=["BiasAdd", *_fused_operations(activation), "Dequantize" if is_float else "Requantize"],
+        fused_ops=["BiasAdd", *_fused_operations(activation), "Dequantize" if output_limit is None else "Requantize"],
         input_quant_mode="SCALED",
         output_quant_mode="SCALED",
     )
@@ -174,13 +167,14 @@ class QuantizedKernel:
         kernel: float32 `[inputs, units]`.
 
     Attributes:
-        values: int8 `[inputs, units]`.
-        limits: float32 `[units]`: the largest absolute value of each column, which becomes 127.
+        values: int8 `[inputs, units]`, from `-WEIGHT_LEVELS` to `WEIGHT_LEVELS`.
+        limits: float32 `[units]`: for each column, the value that 127 stands for.
     """
 
     def __init__(self, kernel: np.ndarray) -> None:
-        self.limits = np.maximum(np.abs(kernel).max(axis=0), np.finfo(np.float32).tiny).astype(np.float32)
-        self.values = tf.constant(np.rint(kernel / self.limits * LEVELS).astype(np.int8))
+        scales = np.maximum(np.abs(kernel).max(axis=0), np.finfo(np.float32).tiny).astype(np.float32) / WEIGHT_LEVELS
+        self.limits = scales * LEVELS
+        self.values = tf.constant(np.rint(kernel / scales).astype(np.int8))
 
 
 # Activations that oneDNN computes within a product -> oneDNN's names for them.

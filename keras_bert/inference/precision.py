@@ -24,7 +24,6 @@ from keras_bert.inference.inference_block import (
     Int8Dense,
     RecordingDense,
     TokenTable,
-    dtype_beside_int8,
 )
 from keras_bert.inference.ranges import InputRange, Int8Ranges
 from keras_bert.tensors import EncoderOutputs
@@ -83,7 +82,7 @@ def _calibrate(
     blocks = _make_int8_blocks(encoder.config, weights, ranges)
     sample = batches[:_BATCHES]
     if mean_cosine(encoder, blocks, token_table, sample) < _MIN_CALIBRATION_COSINE:
-        float_blocks = _make_blocks(encoder.config, weights, lambda _, arrays: FloatDense(arrays, dtype_beside_int8()))
+        float_blocks = _make_blocks(encoder.config, weights, lambda _, arrays: FloatDense(arrays, tf.float32))
         for worst in np.argsort(-block_errors(encoder, blocks, sample)):
             ranges_by_block[worst], blocks[worst] = None, float_blocks[worst]
             if mean_cosine(encoder, blocks, token_table, sample) >= _MIN_CALIBRATION_COSINE:
@@ -97,7 +96,7 @@ def _make_int8_blocks(
 ) -> list[InferenceBlock[FloatDense | Int8Dense]]:
     def make_dense(i: int, arrays: ArraysByName) -> FloatDense | Int8Dense:
         block_ranges = ranges.blocks[i]
-        return FloatDense(arrays, dtype_beside_int8()) if block_ranges is None else Int8Dense(arrays, block_ranges)
+        return FloatDense(arrays, tf.float32) if block_ranges is None else Int8Dense(arrays, block_ranges)
 
     return _make_blocks(config, weights, make_dense)
 

@@ -14,6 +14,7 @@ from keras_bert import files
 from keras_bert.formats.saved_model import MODEL, read_graphs
 from keras_bert.formats.tensorflow_file import TensorFlowFile
 from keras_bert.inference import onednn
+from keras_bert.processors import check_graph
 from keras_bert.saved_model.serving import WARMUP_FILE, versions
 
 # TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
@@ -48,8 +49,8 @@ def check_serving(directory: str | Path) -> list[str]:
 
     Raises:
         FileNotFoundError: there is no SavedModel.
-        ValueError: the SavedModel is damaged, has no warm-up requests, or cannot be served; the message lists all
-            problems.
+        ValueError: the SavedModel is damaged, has no warm-up requests, or cannot be served, by TF Serving or on this
+            processor; the message lists all problems.
 
     Example:
         >>> import tempfile
@@ -66,6 +67,7 @@ def check_serving(directory: str | Path) -> list[str]:
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no directory {directory}")
     saved_model = read_graphs(files.find(directory, MODEL))
+    check_graph(saved_model.meta_graphs[0].graph_def, str(directory))
     problems, lines = [], []
     for check in (_check_operations, _check_variables, _check_answers):
         try:

@@ -11,6 +11,7 @@ import tensorflow_text  # noqa: F401  registers the operations of text preproces
 from keras_bert import undocumented
 from keras_bert.extras import import_extra
 from keras_bert.formats.saved_model import MODEL
+from keras_bert.processors import check_graph
 from keras_bert.tensors import Tensor
 
 _GRAPHS = (MODEL, "saved_model.pbtxt")
@@ -39,7 +40,8 @@ class ReusableSavedModel:
 
     Raises:
         FileNotFoundError: `directory` is not a SavedModel, or a part of it is missing.
-        ValueError: the SavedModel is damaged, does not follow the interface, or has no such endpoint.
+        ValueError: the SavedModel is damaged, does not follow the interface, has no such endpoint, or cannot run on
+            this processor.
     """
 
     def __init__(self, directory: str, endpoint: str | None = None, variables: Mapping[str, tf.Variable] | None = None):
@@ -56,6 +58,7 @@ class ReusableSavedModel:
         self.regularization_losses = list(getattr(callable_part, "regularization_losses", ()))
         self._function = callable_part.__call__
         concrete = self._function.concrete_functions
+        check_graph(concrete[0].graph.as_graph_def(), self.title)
         self.parameters = list(concrete[0].function_type.parameters)
         self._input_specs = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)

@@ -31,8 +31,7 @@ The processor must have AVX-512: without it, oneDNN ends the process. It is fast
 # A model in int8
 
 {_COMMON_TEXT}
-It is fast on processors with AVX512_VNNI or AMX. If it was exported on a processor with AVX-512, all but its products
-is in bfloat16, and it must be served on a processor with AVX-512, too: without it, oneDNN ends the process.
+It runs on any x86 processor, and is fast on those with AVX512_VNNI or AMX.
 """,
 }
 

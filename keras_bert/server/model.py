@@ -21,6 +21,7 @@ from tensorflow.core.framework.types_pb2 import DataType
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
+from keras_bert.processors import check_graph
 from keras_bert.server.errors import MAX_BYTES, MAX_ROWS, ServingError, failed_precondition, invalid_argument
 
 _log = logging.getLogger(__name__)
@@ -200,6 +201,10 @@ class Model:
         try:
             with graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(self._session, ["serve"], str(directory))
+            try:
+                check_graph(meta_graph.graph_def, str(directory))
+            except ValueError as error:
+                raise failed_precondition(str(error)) from None
             graph.finalize()  # runs that add operations would leak memory
         except BaseException:
             self._session.close()

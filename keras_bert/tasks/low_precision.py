@@ -84,9 +84,9 @@ class LowPrecision:
         """Sets the precision of inference. In a lower precision, the model cannot be trained.
 
         Use it on an x86 processor where bfloat16 or int8 is faster. The dense layers of each block, and the table of
-        token embeddings, are then bfloat16 or int8. Attention is bfloat16 (float32 without AVX-512); hidden states and
-        normalization stay float32, as do sums of embeddings, the pooler and the heads. The model keeps its float32
-        weights, which `save_preset` writes.
+        token embeddings, are then bfloat16 or int8, and in bfloat16 attention too. All else stays float32: hidden
+        states, normalization, sums of embeddings, the pooler and the heads. The model keeps its float32 weights, which
+        `save_preset` writes.
 
         Args:
             precision: "bfloat16", "int8" or "float32".

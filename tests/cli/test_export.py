@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder, saved_model
-from keras_bert.inference import onednn
 from keras_bert.saved_model import check
 from keras_bert.tasks import BertMaskedLM
 
+from ..support.precisions import needs_int8
 from ..support.processes import HANGS, wait_for
 
 TEXT = tf.constant(["The film"])
@@ -59,7 +59,7 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
     ]  # fmt: skip
 
 
-@pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
+@needs_int8
 def test_an_encoder_in_int8(run, traced, exports, small_preset, untrained, tmp_path, monkeypatch):
     for kind in (BertMaskedLM, BertSentenceEncoder):  # a precision stays with its model, which the other tests share
         monkeypatch.setattr(kind, "from_preset", kind.from_preset.__wrapped__)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertSentenceEncoder
-from keras_bert.inference import onednn
 
-pytestmark = pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
+from ..support.precisions import needs_int8
+
+pytestmark = needs_int8
 TEXTS = ["the cat sat on the mat", "a very long story about a river", "good"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
-from keras_bert.inference import onednn, precision, read_ranges, set_precision
+from keras_bert.inference import precision, read_ranges, set_precision
 from keras_bert.inference.calibration import SAMPLE_TEXTS, block_errors, mean_cosine
 from keras_bert.inference.ranges import FILE
 from keras_bert.tasks import low_precision
@@ -17,8 +17,9 @@ from keras_bert.tasks import low_precision
 from ..support import small
 from ..support.encoders import random_encoder, random_inputs
 from ..support.messages import error_names, warning_names
+from ..support.precisions import needs_int8
 
-pytestmark = pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
+pytestmark = needs_int8
 TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and the money in it", "good", "bad film!"]
 OTHERS = ["great music, great story", "dull, not good, cold", "hate it", "love the plot"]
 

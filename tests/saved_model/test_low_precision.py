@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertEncoder, BertMaskedLM, BertSentenceEncoder
-from keras_bert.inference import onednn
+from keras_bert import BertClassifier, BertEncoder, BertMaskedLM, BertSentenceEncoder, HubLayer, processors
+from keras_bert.inference import onednn, precision
 from keras_bert.saved_model import export_encoder, export_serving
 from keras_bert.saved_model.check import check_serving
+from keras_bert.server.errors import ServingError
+from keras_bert.server.model import Model
 
 from ..support import small
-from ..support.messages import error_names
+from ..support.messages import assert_names, error_names
+from ..support.precisions import needs_bfloat16, needs_int8
+from ..support.processes import run_python
 
 TEXTS = ["a good film", "bad", "the weather is fine"]
-needs_int8 = pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
 
 
 def size(directory):
@@ -54,12 +57,11 @@ PACKED = {
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param("bfloat16", marks=pytest.mark.slow), pytest.param("int8", marks=needs_int8)]
+    scope="module",
+    params=[pytest.param("bfloat16", marks=[pytest.mark.slow, needs_bfloat16]), pytest.param("int8", marks=needs_int8)],
 )
 def lower(request, tmp_path_factory):
     """A model with its masked language head, and its export."""
-    if request.param == "bfloat16" and not onednn.has_bfloat16():
-        pytest.skip("no AVX-512")
     tokenizer = small.tokenizer(special_tokens_in_text=True)
     model = BertMaskedLM(small.encoder(num_layers=1), small.preprocessor(tokenizer=tokenizer))
     model.set_precision(request.param)
@@ -86,6 +88,66 @@ def test_an_encoder_with_its_masked_language_head(lower):
     assert "no float weights" in (directory / "README.md").read_text()
     with error_names(ValueError, "bfloat16 or int8", "without float weights"):
         BertEncoder.from_preset(directory)
+
+
+@pytest.fixture(scope="module")
+def in_bfloat16(tmp_path_factory):
+    """The exports of a model in bfloat16: for TF Hub, and for TF Serving. Tracing them needs no AVX-512."""
+    directory = tmp_path_factory.mktemp("in_bfloat16")
+    model = small.task(BertClassifier, labels=["blame", "praise"], config={"num_layers": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onednn, "has_bfloat16", lambda: True)
+        model.set_precision("bfloat16")
+    export_encoder(model.encoder, directory / "encoder")
+    return directory / "encoder", export_serving(model, directory / "serving")
+
+
+REFUSING = {
+    "a check": lambda encoder, version: check_serving(version),
+    "a check of an encoder": lambda encoder, version: check_serving(encoder),
+    "the server": lambda encoder, version: Model(version),
+    "HubLayer": lambda encoder, version: HubLayer(encoder),
+}
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_without_bfloat16_an_export_in_it_is_refused(name, in_bfloat16, monkeypatch):
+    """Before its first product, which would end the process."""
+    monkeypatch.setattr(processors, "has_bfloat16", lambda: False)
+    with error_names((ValueError, ServingError), "bfloat16", "AVX-512", "int8 or float32"):
+        REFUSING[name](*in_bfloat16)
+
+
+@needs_int8
+@pytest.mark.parametrize("least_cosine", [0.0, 1.1], ids=["all blocks", "no block"])
+def test_int8_needs_no_bfloat16(least_cosine, monkeypatch, tmp_path):
+    """So any x86 processor can serve it, whichever exported it; nor do the blocks that are left out of int8."""
+    model = small.task(BertClassifier, labels=["blame", "praise"], config={"num_layers": 1})
+    monkeypatch.setattr(precision, "_MIN_CALIBRATION_COSINE", least_cosine)
+    model.set_precision("int8")
+    monkeypatch.setattr(processors, "has_bfloat16", lambda: False)
+    Model(export_serving(model, tmp_path)).close()
+
+
+OLD = """
+import sys
+from click.testing import CliRunner
+from keras_bert.cli.__main__ import main
+encoder, version = sys.argv[1:]
+for command in (["export", "--check", version], ["inspect", encoder], ["serve", str(version.rpartition("/")[0])]):
+    result = CliRunner().invoke(main, command)
+    print(result.exit_code, result.output.strip().replace(chr(10), " | "))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+def test_commands_refuse_bfloat16_on_an_old_processor(in_bfloat16):
+    """As oneDNN sees it: where it does not refuse, the process dies."""
+    lines = run_python(OLD, *in_bfloat16, ONEDNN_MAX_CPU_ISA="AVX2").splitlines()
+    assert [line[:1] for line in lines] == ["1", "2", "1"]
+    for line in lines:
+        assert_names(line, "bfloat16")
 
 
 @pytest.mark.slow
