@@ -84,7 +84,7 @@ class Parts:
         results = (
             in_processes(self._write_file, numbers, processes)
             if several
-            else (self._write_file(i, on_counts) for i in numbers)
+            else (result for number in numbers for result in self._write_file(number, on_counts))
         )
         with contextlib.closing(results):
             for name, counts in results:
@@ -117,7 +117,7 @@ class Parts:
             checked = beam.pvalue.AsList(spread_numbers | "check" >> beam.Map(check))
             _ = (
                 spread_numbers
-                | "write" >> beam.Map(lambda number, _: self._write_file(number), checked)  # after all checks
+                | "write" >> beam.FlatMap(lambda number, _: self._write_file(number), checked)  # after all checks
                 | "all of them" >> beam.combiners.ToList()
                 | "note" >> beam.Map(self._update_notes)
             )
@@ -136,13 +136,13 @@ class Parts:
 
     def _write_file(
         self, number: int, on_counts: Callable[[Counts], object] = lambda counts: None
-    ) -> tuple[str, Counts]:
+    ) -> Iterator[tuple[str, Counts]]:
         name, counts = self.names[number], Counter()
         with files.written_whole(self.directory / name) as unfinished:
             for each in self.write_file(number, unfinished):
                 counts.update(each)
                 on_counts(each)
-        return name, dict(counts)
+        yield name, dict(counts)
 
     def _update_notes(self, results: Iterable[tuple[str, Counts]]) -> None:
         counts_by_name = {name: self.notes.get(name) for name in self.names}

@@ -11,9 +11,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
+from multiprocessing.queues import SimpleQueue
 from typing import Any, BinaryIO, TypeVar
 
 from keras_bert import files
@@ -21,7 +22,10 @@ from keras_bert import files
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_function: Callable[[Any], Any]  # set in each started process
+_SECONDS_TO_WAIT = 0.1  # for results
+# set in each started process
+_function: Callable[[Any], Iterable[Any]]
+_results: SimpleQueue
 
 
 class KilledError(RuntimeError):
@@ -29,13 +33,13 @@ class KilledError(RuntimeError):
 
 
 def in_processes(
-    function: Callable[[Item], Result], items: Iterable[Item], processes: int
+    function: Callable[[Item], Iterable[Result]], items: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """Yields `function(item)` for each item, in order of completion. The function and its results must be picklable.
+    """Yields what `function(item)` yields, for each item, as it comes. The function and its results must be picklable.
 
     The processes end at once, and remove their temporary files (see `keras_bert.files`), when the generator is closed,
     fails or is interrupted, or when this process is killed. The processes see no GPU. Each item is pickled and sent
-    alone, so items should be small.
+    alone, so items should be small, and so should results: a few hundred bytes.
 
     Raises:
         KilledError: a process ended, by a signal for instance, or could not start.
@@ -43,15 +47,21 @@ def in_processes(
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     child_end, parent_end = context.Pipe(duplex=False)  # only this process holds `parent_end`
-    start = (child_end, pickle.dumps(function))
+    pickled = pickle.dumps(function)
     with tempfile.TemporaryFile() as output, contextlib.ExitStack() as stack:
         try:
-            with _process_environment(output):
+            with _process_environment(output):  # also of the process that watches over the queues
+                results = context.SimpleQueue()
+                start = (child_end, results, pickled)
                 pool = stack.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
                 stack.enter_context(parent_end)  # closes before the pool does, and so ends the processes
-                futures = [pool.submit(_call, item) for item in items]
-            for future in as_completed(futures):
-                yield future.result()
+                left = {pool.submit(_call, item) for item in items}
+            while left:
+                done, left = wait(left, _SECONDS_TO_WAIT, FIRST_COMPLETED)
+                while not results.empty():  # all results of the items that are done, and maybe others
+                    yield results.get()
+                for future in done:
+                    future.result()
         except BrokenProcessPool:
             raise KilledError(
                 "a process ended before its work was done; if memory is short, use fewer processes or smaller parts\n"
@@ -59,16 +69,17 @@ def in_processes(
             ) from None
 
 
-def _start(child_end: Connection, function: bytes) -> None:
-    global _function
+def _start(child_end: Connection, results: SimpleQueue, function: bytes) -> None:
+    global _function, _results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, but the parent ends them
     threading.Thread(target=_exit_with_parent, args=(child_end,), daemon=True).start()
     # Safe: `in_processes` pickled it. Unpickled after the thread's start, so that a hang here ends with the parent.
-    _function = pickle.loads(function)
+    _function, _results = pickle.loads(function), results
 
 
-def _call(item: Any) -> Any:
-    return _function(item)
+def _call(item: Any) -> None:
+    for result in _function(item):
+        _results.put(result)
 
 
 def _exit_with_parent(child_end: Connection) -> None:

@@ -26,6 +26,7 @@ ORDER = [
     "processors",
     "files",
     "processes",
+    "progress",
     "choices",
     "parts",
     "pipelines",

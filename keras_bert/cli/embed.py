@@ -33,7 +33,7 @@ from keras_bert.data.tables import check_corpus
 @preset_option
 @prompt_option
 @click.option(
-    "--processes", type=click.IntRange(1), default=1, help="The number of processes. Each embeds whole files."
+    "--processes", type=click.IntRange(1), default=1, help="The number of processes, which divide files and rows."
 )
 @click.option("--format", type=click.Choice(["parquet"]), help="Write Parquet, whatever the files are.")
 @skip_bad_option
@@ -55,7 +55,7 @@ def embed(
 
     Files may have any size. FILE is JSON lines, Parquet, CSV or TSV, or Excel; for Excel, choose --format parquet for
     the copy. The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are
-    checked before the first is embedded. After an interruption, the same command resumes with the incomplete files.
+    checked before the first is embedded. After an interruption, the same command resumes, also within a file.
 
     \b
     Example:

@@ -79,7 +79,8 @@ def predict(
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
             import tensorflow  # noqa: F401  here, so that its logs are silenced
-            from tqdm import tqdm
+
+            from keras_bert.progress import progress_bar
         task = load_in_precision(load_task, model, options["precision"], calibration)
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
@@ -89,7 +90,7 @@ def predict(
             count, shapes, chunks = _read_table(source, columns, writer, options)
         else:
             chunks = source.chunks(lambda line: _parse_line(line, columns, input_format == "jsonl"))
-        with tqdm(total=count, unit=" texts", delay=1, disable=None) as bar:
+        with progress_bar(count, "texts") as bar:
             for rows in chunks:
                 try:
                     texts = ([row[column] for row in rows] for column in columns.values())

@@ -51,11 +51,10 @@ class Lines:
     count: Callable[[], int | None] = lambda: None  # the number of lines; None if it is unknown
 
     def progress(self) -> tqdm:
-        """Makes a progress bar of texts, shown only on a terminal; with the time left if their number is known."""
-        from tqdm import tqdm
+        """Makes a progress bar of texts, with the time left if their number is known."""
+        from keras_bert.progress import progress_bar
 
-        total = self.count() if sys.stderr.isatty() else None
-        return tqdm(total=total, unit=" texts", delay=1, disable=None)  # None: only on a terminal
+        return progress_bar(self.count(), "texts")
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
         """Decodes and parses the lines. Raises Misuse, with the line's number, for bad UTF-8 or a ValueError."""

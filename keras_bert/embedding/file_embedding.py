@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
+import io
 import json
+import shutil
 import threading
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from tqdm import tqdm
 
+from keras_bert import files
 from keras_bert.embedding.vector_files import TableCopy, choose_copy, name_of_copy
 from keras_bert.parts import Parts, check_processes
+from keras_bert.processes import in_processes
+from keras_bert.progress import progress_bar
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -87,7 +97,8 @@ def embed_files(
 
     Use it for files that do not fit in memory, or whose vectors other programs read: files are read and written in
     parts, of any size. All rows are checked before the first is embedded.
-    After an interruption, the same call writes the missing files.
+    After an interruption, the same call goes on where the work ended, also within a file: vectors are on disk as soon
+    as some thousand of them are computed, in a hidden directory beside the copy, until the copy is complete.
 
     Args:
         files: JSON lines, Parquet, CSV or TSV, or, with `format`, Excel files; see `keras_bert.data.read_table`. A
@@ -96,13 +107,14 @@ def embed_files(
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
         text_column: the column to embed. Each row must have a text there.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-        processes: the number of processes. If there are several, each works on its own file, without a GPU, and a
-            script needs `if __name__ == "__main__":` around its code, as Python starts processes.
+        processes: the number of processes, among which files, and the rows of each, are divided. Several use no GPU,
+            and a script needs `if __name__ == "__main__":` around its code, as Python starts processes.
         precision: "float32", "bfloat16" or "int8"; see `BertSentenceEncoder.set_precision`.
         pipeline_options: if not None, an Apache Beam pipeline with these options does the work (`pip install
             'keras-bert-models[beam]'`). Its workers need this package, and must see files, directory and preset under
             the same paths.
-        progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
+        progress: whether to show a progress bar; by default on a terminal, and elsewhere a line a minute. A pipeline
+            has none.
         prompt: the name of the prompt to put before each text; by default the model's default prompt, see
             `BertSentenceEncoder.encode`.
         format: "parquet" to write Parquet, whatever the files are. In a CSV or TSV, a vector is a JSON list in a cell.
@@ -144,9 +156,10 @@ def embed_files(
     settings = {"precision": precision, "default_prompt": prompt}
     digest = load(preset, **settings)
     model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is less than 1
-    embedder = FileEmbedder(copies, preset, digest, batch_tokens, settings)
     notes = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
     notes |= {"skip_bad": True} if skip_bad else {}
+    stores = [VectorStore.of(directory / name, notes, path) for name, path in zip(names, sources, strict=True)]
+    embedder = FileEmbedder(copies, stores, preset, digest, batch_tokens, settings, _ROWS_AT_A_TIME)
     parts = Parts(directory, NOTES, "vectors", notes, names, embedder.write)
     for path, name in zip(sources, names, strict=True):
         notes = parts.notes.get(name)
@@ -154,16 +167,83 @@ def embed_files(
             raise ValueError(
                 f"{path} has changed since {directory / name} was written; remove it, or choose another directory"
             )
-    disable = None if progress is None else not progress
     with parts.lock() as left:
         if pipeline_options is not None:
             parts.write_with_beam(left, pipeline_options, embedder.count)
-        else:
-            checking = tqdm(left, "checking", leave=False, delay=1, unit=" files", disable=disable)
-            rows, done = sum(map(embedder.count, checking)), parts.totals("rows")["rows"]
-            with tqdm(total=done + rows, initial=done, unit=" rows", disable=disable) as bar:
-                parts.write(left, processes, lambda counts: bar.update(counts["rows"]))
+            return {"files": len(sources), **parts.totals("rows", "truncated")}
+        disable = None if progress is None else not progress
+        checking = tqdm(left, "checking", leave=False, delay=1, unit=" files", disable=disable)
+        rows, done = {number: embedder.count(number) for number in checking}, parts.totals("rows")["rows"]
+        for number in left:
+            stores[number].remove_older()
+        with progress_bar(done + sum(rows.values()), "rows", progress, done) as bar:
+            if processes == 1 or sum(rows.values()) <= embedder.rows_at_a_time:
+                parts.write(left, 1, lambda counts: bar.update(counts["rows"]))
+            else:
+                shares = [Share(number, first, processes) for number in left for first in range(processes)]
+                _write_in_processes(parts, embedder, rows, shares, bar.update)
     return {"files": len(sources), **parts.totals("rows", "truncated")}
+
+
+def _write_in_processes(
+    parts: Parts, embedder: FileEmbedder, rows: dict[int, int], shares: list[Share], on_rows: Callable[[int], object]
+) -> None:
+    """Encodes the rows of files in several processes, and writes each file when its vectors are there."""
+    left = dict(rows)  # rows to encode, by the number of the file
+    shares = [share for share in shares if share.first < left[share.number]]
+    with contextlib.closing(in_processes(embedder.encode, shares, shares[0].stride)) as encoded:
+        for number, count in encoded:
+            on_rows(count)
+            left[number] -= count
+            if not left[number]:
+                parts.write([number], 1, lambda counts: None)
+    # Files without rows, and those that have changed meanwhile, which is an error.
+    parts.write([number for number in rows if left[number] or not rows[number]], 1, lambda counts: None)
+
+
+class Share(NamedTuple):
+    """The parts of a file that a process encodes: `first`, `first + stride`, ..."""
+
+    number: int
+    first: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class VectorStore:
+    """The vectors of a file, until its copy is complete: in a hidden directory, with a file for each part."""
+
+    directory: Path
+
+    @classmethod
+    def of(cls, copy: Path, notes: Mapping[str, object], source: Path) -> VectorStore:
+        """Finds the store of a copy, for the settings and the state of the source that its vectors depend on."""
+        key = hashlib.sha256(json.dumps([notes, _read_stamp(source), _ROWS_AT_A_TIME], sort_keys=True).encode())
+        return cls(copy.with_name(f".{copy.name}.{key.hexdigest()[:16]}.vectors"))
+
+    def read(self, part: int, rows: int) -> tuple[np.ndarray, int] | None:
+        """Reads the vectors of a part, and the number of truncated texts; None if they are not there, or damaged."""
+        try:
+            with np.load(self.directory / f"{part}.npz", allow_pickle=False) as stored:
+                vectors, truncated = stored["vectors"], int(stored["truncated"])
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+            return None
+        return (vectors, truncated) if len(vectors) == rows else None
+
+    def write(self, part: int, vectors: np.ndarray, truncated: int) -> None:
+        content = io.BytesIO()  # not the file itself: NumPy's error for a full disk gives no reason
+        np.savez(content, vectors=vectors, truncated=truncated)
+        files.write_texts(self.directory, {f"{part}.npz": content.getvalue()})
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def remove_older(self) -> None:
+        """Removes the vectors of another model, or of an older version of the file."""
+        name, _, ending = self.directory.name.rsplit(".", 2)
+        for path in self.directory.parent.glob(f"{glob.escape(name)}.{'?' * 16}.{ending}"):
+            if path != self.directory:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -171,10 +251,12 @@ class FileEmbedder:
     """A writer of copies of files, with vectors; see `embed_files`. It can be pickled."""
 
     copies: list[TableCopy]
+    stores: list[VectorStore]
     preset: str | Path
     digest: str  # of the preset's model
     batch_tokens: int
-    settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of `from_preset`
+    settings: Mapping[str, Any]  # arguments of `from_preset`
+    rows_at_a_time: int  # in a part
 
     def count(self, number: int) -> int:
         """Counts the rows of a file. Raises ValueError if a row cannot be embedded."""
@@ -184,15 +266,30 @@ class FileEmbedder:
         """Writes the copy of a file. Yields the file's size and time first, then counts of `rows` and `truncated`."""
         copy = self.copies[number]
         stamp = _read_stamp(copy.source)
-        model = model_of(self.preset, self.digest, **self.settings)
+        width = model_of(self.preset, self.digest, **self.settings).vector_size
         yield {**stamp, "rows": 0, "truncated": 0}
-        with copy.writer(output, model.vector_size) as write:
-            for rows, texts in copy.parts(_ROWS_AT_A_TIME):
-                vectors, truncated = model.encode_counted(texts, self.batch_tokens)
+        with copy.writer(output, width) as write:
+            for rows, vectors, truncated in self._encode_parts(number):
                 write(rows, vectors)
-                yield {"rows": len(texts), "truncated": truncated}
+                yield {"rows": len(vectors), "truncated": truncated}
         if _read_stamp(copy.source) != stamp:
             raise ValueError(f"{copy.source} was changed while it was read; embed it again")
+        self.stores[number].remove()
+
+    def encode(self, share: Share) -> Iterator[tuple[int, int]]:
+        """Stores the vectors of a share. Yields the number of the file, and of rows that are done."""
+        for _, vectors, _ in self._encode_parts(share.number, share.first, share.stride):
+            yield share.number, len(vectors)
+
+    def _encode_parts(self, number: int, first: int = 0, stride: int = 1) -> Iterator[tuple[Any, np.ndarray, int]]:
+        """Yields rows, their vectors, which are then in the store, and the number of truncated texts."""
+        model, store = model_of(self.preset, self.digest, **self.settings), self.stores[number]
+        for part, (rows, texts) in enumerate(self.copies[number].parts(self.rows_at_a_time)):
+            if part % stride == first:
+                if (stored := store.read(part, len(texts))) is None:
+                    stored = model.encode_counted(texts, self.batch_tokens)
+                    store.write(part, *stored)
+                yield rows, *stored
 
 
 def _check_sources(sources: Sequence[Path]) -> Sequence[Path]:

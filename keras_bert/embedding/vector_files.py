@@ -74,7 +74,7 @@ class TableCopy:
 
             def write(rows: list[dict[str, Any]], vectors: np.ndarray) -> None:
                 for row, vector in zip(rows, vectors, strict=True):
-                    cells.writerow([*row.values(), _to_json(vector)])
+                    cells.writerow([*row.values(), f"[{', '.join(files.decimals(vector))}]"])
 
             yield write
 
@@ -225,13 +225,7 @@ def with_vector(line: str, vector: np.ndarray) -> str:
         >>> with_vector('{"id": 1.50, "text": "caf\\u00e9"}', np.float32([0.5, -1]))
         '{"id": 1.50, "text": "café", "vector": [0.5, -1]}'
     """
-    return f'{line[:-1].rstrip()}, "{VECTOR}": {_to_json(vector)}}}'
-
-
-def _to_json(vector: np.ndarray) -> str:
-    if not np.isfinite(vector).all():
-        return files.to_json_line(vector.tolist())
-    return f"[{', '.join(files.decimals(vector))}]"
+    return f'{line[:-1].rstrip()}, "{VECTOR}": [{", ".join(files.decimals(vector))}]}}'
 
 
 def _make_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -16,7 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tqdm import tqdm
 
 from keras_bert import undocumented
 from keras_bert.parts import Parts, check_processes
@@ -24,6 +23,7 @@ from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.pretraining.corpus import CorpusPart, check_documents, documents, parts_of
 from keras_bert.pretraining.examples import PretrainingExamples, group_into_sequences, join_rows, make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking
+from keras_bert.progress import progress_bar
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -422,8 +422,7 @@ def write_records(
         if pipeline_options is not None:
             parts.write_with_beam(left, pipeline_options)
         else:
-            disable = None if progress is None else not progress
-            with tqdm(total=count, initial=count - len(left), unit=" parts", disable=disable) as bar:
+            with progress_bar(count, "parts", progress, count - len(left)) as bar:
                 parts.write(left, processes, lambda counts: bar.update())
     counts = parts.totals(*COUNTS)
     if not counts["examples"]:

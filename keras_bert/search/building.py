@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.data.tables import read_corpus
+from keras_bert.progress import progress_bar
 from keras_bert.search import neighbours, search_model
 from keras_bert.search.index_files import IndexRecord, IndexRows, find_record, read_index, write_record, write_rows
 from keras_bert.search.neighbours import Neighbours
@@ -78,15 +78,15 @@ class EncodedTexts:
         Args:
             texts: key -> text.
             encode: texts -> their vectors, and the number of truncated texts.
-            progress: whether to show a progress bar; by default on a terminal.
+            progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
 
         Returns:
             Counts: `encoded`, the texts that this call encoded; and `truncated`, those of them that are too long.
         """
         new_keys = [key for key in texts if key not in self]
-        total_truncated, disable = 0, None if progress is None else not progress
+        total_truncated = 0
         done = len(texts) - len(new_keys)
-        with tqdm(total=len(texts), initial=done, unit=" texts", delay=1, disable=disable) as bar:
+        with progress_bar(len(texts), "texts", progress, done) as bar:
             for first in range(0, len(new_keys), TEXTS_AT_A_TIME):
                 keys = new_keys[first : first + TEXTS_AT_A_TIME]
                 vectors, truncated = encode([texts[key] for key in keys])
@@ -136,7 +136,7 @@ def build_index(
             similarities by less than 0.01. By default, as in the existing index, else "float32".
         add: whether to add the corpus to the rows of an existing index; else the corpus replaces them.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-        progress: whether to show a progress bar; by default on a terminal.
+        progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
         skip_bad: leave out rows without a text, with a warning that counts them, instead of raising.
 
     Warns:

@@ -67,14 +67,14 @@ def read_until(pattern: str, terminal: int) -> str:
     return shown
 
 
-def shout(text: str) -> str:
-    """Work for a process: `text` in capitals; "die" kills the process, and an empty text is an error."""
+def shout(text: str) -> Iterator[str]:
+    """Work for a process: yields `text` in capitals; "die" kills the process, and an empty text is an error."""
     if text == "die":
         os.write(2, b"the last words")
         os.kill(os.getpid(), signal.SIGKILL)
     if not text:
         raise ValueError("nothing to shout")
-    return text.upper()
+    yield text.upper()
 
 
 def run_python(code: str, *arguments: Any, **variables: str) -> str:

@@ -1,0 +1,36 @@
+"""Shows how far long work is: a bar on a terminal, a line a minute elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+_SECONDS = 60  # from one line to the next
+
+
+class _Lines(tqdm):
+    """A bar for a log, such as that of a scheduler, where a bar would be one endless line."""
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> bool:
+        if msg is None:  # else the bar is removed at its end
+            self.fp.write(f"{self}\n")
+            self.fp.flush()
+        return False
+
+
+def progress_bar(total: int | None, unit: str, progress: bool | None = None, initial: int = 0) -> tqdm:
+    """Makes a progress bar on standard error.
+
+    Args:
+        total: the amount of work; None if it is unknown.
+        unit: the plural of its unit.
+        progress: True: a bar. None: a bar on a terminal, elsewhere a line a minute. False: nothing.
+        initial: how much is done already.
+    """
+    settings: dict[str, Any] = {"total": total, "unit": f" {unit}", "initial": initial}
+    if progress is None and not sys.stderr.isatty():
+        line = "{n_fmt} of {total_fmt}{unit},{rate_fmt}, {elapsed} elapsed, {remaining} left"
+        return _Lines(**settings, delay=_SECONDS, mininterval=_SECONDS, miniters=1, leave=False, bar_format=line)
+    return tqdm(**settings, delay=1, disable=progress is False)
