@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import mmap
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -30,6 +32,7 @@ _SHAPE = {
     "bytes": {str: int},
     "checksums": {str: int},
 }
+_DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+")
 _READ_BYTES = 2**24  # bytes to read at a time
 
 
@@ -197,27 +200,53 @@ class IndexRows:
         Raises:
             ValueError: `where` is empty, or no row has one of the columns.
         """
-        wanted = {column: {_convert_cell(each) for each in _list_values(values)} for column, values in where.items()}
+        wanted = {column: _Values(values) for column, values in where.items()}
         if not wanted:
             raise ValueError("where is empty; expected a column and its value, such as {'id': '7'}")
         numbers, columns = [], set()
         for number, line in enumerate(self.lines()):
             row = json.loads(line)
             columns |= row.keys()
-            if all(column in row and _convert_cell(row[column]) in values for column, values in wanted.items()):
+            if all(column in row and row[column] in values for column, values in wanted.items()):
                 numbers.append(number)
         if missing := [column for column in wanted if column not in columns]:
             raise missing_column_error("the index", missing[0], sorted(columns))
         return np.array(numbers, np.int64)
 
 
-def _list_values(values: object) -> list[object]:
-    return list(values) if isinstance(values, list | tuple | set) else [values]
+class _Values:
+    """Values of a filter. Texts equal texts exactly; a value of another type also equals the text that means it."""
+
+    def __init__(self, values: object) -> None:
+        wanted = list_values(values)
+        self._texts = {each for each in wanted if isinstance(each, str)}
+        self._others = {_meaning(each) for each in wanted if not isinstance(each, str)}
+        self._all = self._others | set(map(_meaning, self._texts))
+
+    def __contains__(self, cell: object) -> bool:
+        if isinstance(cell, str):
+            return cell in self._texts or (bool(self._others) and _meaning(cell) in self._others)
+        return _meaning(cell) in self._all
 
 
-def _convert_cell(value: object) -> str:
-    """Converts a cell to a text, so that 7 in JSON lines equals "7" in CSV."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+def list_values(values: Any) -> list[object]:
+    """Lists the alternatives of a filter, a value or several, as Python's values."""
+    if isinstance(values, np.ndarray | np.generic):
+        values = values.tolist()
+    is_one = isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable)
+    return [each.item() if isinstance(each, np.generic) else each for each in ([values] if is_one else values)]
+
+
+def _meaning(value: object) -> str:
+    """Converts a cell to a text: 7, 7.0, "7" and "7.0" are one, True and "TRUE", a date and its text."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime.date | datetime.time):
+        return str(value)  # as in the index
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    return text.rstrip("0").rstrip(".") if _DECIMAL.fullmatch(text) else text
 
 
 def write_rows(lines: Iterable[bytes], rows: Path, starts: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.search import search_model
-from keras_bert.search.index_files import IndexRecord, IndexRows, find_record, read_index
+from keras_bert.search.index_files import IndexRecord, IndexRows, find_record, list_values, read_index
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
@@ -112,8 +112,9 @@ class TextIndex:
             top_k: the number of texts to find.
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
             where: a filter: search only rows with these values, by column, such as `{"language": "en", "year": [2025,
-                2026]}`, where a list holds alternatives. Numbers and texts are alike: 7 is "7". The rows that remain
-                are compared one by one, so use filters that leave up to some 100,000 rows.
+                2026]}`, where a list (or range, set, array) holds alternatives. A number, a date, True or False is
+                like its text: 7 is 7.0 and "7". The rows that remain are compared one by one, so use filters that leave
+                up to some 100,000 rows.
 
         Returns:
             A list of dicts, the best text first. Each has `similarity`, the model's similarity of query and text
@@ -153,9 +154,10 @@ class TextIndex:
 
     def _find_matching(self, where: Mapping[str, object]) -> np.ndarray:
         """Finds the rows that match a filter, and returns their numbers. The result for the last filter is cached."""
-        key = repr(sorted(where.items(), key=repr))
+        values = {column: list_values(each) for column, each in where.items()}
+        key = repr(sorted(values.items(), key=repr))
         if self._last_filter[0] != key:
-            self._last_filter = key, self._rows.matching(where)
+            self._last_filter = key, self._rows.matching(values)
         return self._last_filter[1]
 
     def _make_hits(self, products: np.ndarray, numbers: np.ndarray) -> list[Hit]:

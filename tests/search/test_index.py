@@ -1,6 +1,7 @@
 """Indexes: what a search finds, what is encoded anew, what an interruption leaves, what is refused."""
 
 import contextlib
+import datetime
 import itertools
 import json
 import random
@@ -14,7 +15,7 @@ import pytest
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.search import TextIndex, build_index, building, neighbours, remove_rows
 from keras_bert.search.building import EncodedTexts
-from keras_bert.search.index_files import RECORD, IndexRows, read_index
+from keras_bert.search.index_files import RECORD, IndexRows, read_index, write_rows
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -452,6 +453,30 @@ def test_a_filter_leaves_what_matches_in_the_order_of_the_search(films, where, k
         assert [hit["row"]["id"] for hit in found] == expected
         assert [hit["row"]["id"] for hit in index.search(query, 3, where=where)] == expected[:3]
     assert len(expected) == sum(map(keeps, rows))
+
+
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        ([2025, 2025.0, "2025", "2025.0", np.int64(2025), np.float32(2025)], [2025, 2025.0]),
+        ([2025, 2025.0, np.int64(2025)], ["2025", "2025.0"]),
+        ([True, "true", "True", "TRUE", np.True_], [True]),
+        ([True, np.True_], ["true", "True", "TRUE"]),
+        ([2.5, "2.5", np.float64(2.5)], [2.5]),
+        ([datetime.date(2025, 1, 2), "2025-01-02", np.datetime64("2025-01-02")], ["2025-01-02"]),
+        ([range(2024, 2026), {1, 2025}, np.arange(2020, 2030), (each for each in [2025])], [2025, "2025"]),
+    ],
+)
+def test_a_value_is_its_text_in_filters(tmp_path, values, cells):
+    others = ["2025a", "02025", "", None, 2024.5, False, "false", "2025-01-03", [2025], 7]
+    lines = [json.dumps({"cell": cell}).encode() + b"\n" for cell in [*cells, *others]]
+    write_rows(lines, tmp_path / "rows", tmp_path / "starts")
+    rows = IndexRows(tmp_path / "rows", tmp_path / "starts")
+    for value in values:
+        assert rows.matching({"cell": value}).tolist() == list(range(len(cells))), value
+    path = tmp_path / "versions"
+    write_rows([b'{"v": "1.1"}\n', b'{"v": "1.10"}\n'], path, tmp_path / "starts")
+    assert IndexRows(path, tmp_path / "starts").matching({"v": "1.1"}).tolist() == [0]  # texts are exact
 
 
 def test_filters_of_no_column_are_refused(films):
