@@ -27,6 +27,7 @@ from keras import ops
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.columns import columns_of
+from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tasks.training_step import Gradients, TrainingStep, weighted_mean
 from keras_bert.tensors import Tensor
 
@@ -71,8 +72,8 @@ class PairStep(TrainingStep):
         assert isinstance(model, BertClassifier)  # see `check`
         with tf.GradientTape() as tape:
             vectors = model.features(x, training=True)
-            losses, is_compared = pair_losses(vectors, model.similarities(y))
-            term = weighted_mean(losses, is_compared)
+            compared = pair_losses(all_gather(vectors), model.similarities(all_gather(y)))  # of the global batch
+            term = weighted_mean(*(local_rows(each, ops.shape(vectors)[0]) for each in compared))
             scaled = model.optimizer.scale_loss(term.mean)
         return Gradients(tape.gradient(scaled, model.trainable_weights), [term], model.head.logits(vectors))
 

@@ -1,6 +1,7 @@
-"""Trains models of every kind on replicas. Arguments: a strategy, a folder with `records`, a file for what came out.
+"""Trains models of every kind on replicas.
 
-For several processes, the variable TF_CONFIG is set. For "mirrored", this process has two CPUs.
+Arguments: a strategy, the number of replicas, a folder with `records`, a file for what came out. For several processes,
+the variable TF_CONFIG is set. For "mirrored", this process has as many CPUs as replicas.
 """
 
 import functools
@@ -22,10 +23,11 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.pretraining import BertPretrainer
+from keras_bert.tasks.few_shot import PairStep
 from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.ranking_losses import LambdaLoss
 from keras_bert.tasks.reranker import pack_lists
-from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.sentence_losses import AnglELoss, CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.tasks.training_step import WHOLE_BATCH
 from keras_bert.training import AdamW, Replicated, distribution, fine_tune, pretrain, strategy
 
@@ -37,13 +39,24 @@ _NUMBERED = re.compile(r"^bert_encoder(_\d+)?/")  # Keras counts the models of a
 ROWS = 37  # with 16 rows a batch, 5 are left over: for 3 replicas 2, 2 and 1
 EPOCHS = 2
 # Losses that compare the rows of a batch: gradients are those of one device with the whole batch.
-COMPARING = ("ranking", "ranking_by_two", "shorter_by_two", "cosent", "lists")
+COMPARING = {
+    "ranking": MultipleNegativesRankingLoss(symmetric=True),
+    "ranking_by_two": MultipleNegativesRankingLoss(),  # in mini-batches of two
+    "shorter_by_two": MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8]),
+    "cosent": CoSENTLoss(),
+    "angle": AnglELoss(),
+    "lists": LambdaLoss(),
+    "few_shot": None,  # the loss is that of the step
+    "few_shot_of_two": None,  # two rows: of three replicas, one has none
+}
 # A step on replicas takes many times as long to trace as on one: most jobs are done on one kind of them.
 JOBS = {
-    "mirrored": ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", *COMPARING),
-    "multi_worker": ("any_model", "classified", "pretrained"),
+    ("mirrored", 2): ("any_model", "tagged", "tagged_by_crf", "answered", "mixed", "few_shot_run", *COMPARING),
+    ("mirrored", 3): tuple(COMPARING),
+    ("multi_worker", 2): ("few_shot_run", *COMPARING),
+    ("multi_worker", 3): ("any_model", "classified", "pretrained"),
 }
-JOBS["one"] = tuple({*JOBS["mirrored"], *JOBS["multi_worker"]})
+JOBS["one", 1] = tuple(sorted({name for names in JOBS.values() for name in names}))
 
 
 def sentences() -> list[list[str]]:
@@ -141,27 +154,38 @@ def mixed():
     return None, [epoch["loss"] for epoch in fine_tune(model, reviews.examples(16), **settings)]
 
 
+def few_shot_run():
+    """fine_tune by few_shot, whose head is fitted in each process; its weights are not compared."""
+    model = reviews.classifier()
+    x, y = reviews.examples(10)
+    history = fine_tune(model, (x, y), few_shot=True, epochs=1, batch_size=6, learning_rate=1e-3, progress=False)
+    return None, [history[0]["loss"], *(answer["probability"] for answer in model.classify(x))]
+
+
 def compared(kind):
     """A step of gradient descent with one of the losses that compare rows; replicas may have mini-batches of two."""
     words = small.WORDS.split()
     columns = [[" ".join(words[i + 3 * j : i + 3 + i % 3 + 2 * j]) for i in range(7)] for j in range(2)]
     columns[1][5] = columns[1][0]  # of one replica, and of the other
+    loss, y, step = COMPARING[kind], np.arange(14).reshape(7, 2), WHOLE_BATCH
+    y[5, 1] = y[0, 1]
     if kind == "lists":
-        model, loss = small.task(BertReranker, config={"num_layers": 1}, scale=0.1), LambdaLoss()
+        model = small.task(BertReranker, config={"num_layers": 1}, scale=0.1)
         x = pack_lists(model.preprocessor, [*columns, columns[0][::-1]])
         y = np.array([[1, 0], [1, 1], [0, 2], [0, 0], [1, 0], [0, 0], [2, 2]])  # replicas have 3 pairs and 1
+    elif loss is None:
+        rows = 2 if kind.endswith("of_two") else 7
+        model, step = reviews.classifier(), PairStep()
+        x, y = model.preprocessor(columns[0][:rows]), np.array([0, 1, 1, 0, 1, 0, 0])[:rows]
+        loss = model.training_loss()
     else:
         model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
         x = tuple(model.preprocessor(column) for column in columns)
-        loss, y = MultipleNegativesRankingLoss(symmetric=True), np.arange(14).reshape(7, 2)
-        y[5, 1] = y[0, 1]
-        if kind == "shorter_by_two":
-            loss = MatryoshkaLoss(loss, [32, 8])
-        if kind == "cosent":
-            loss, y = CoSENTLoss(), np.linspace(0, 1, 7)
-    model.compile(keras.optimizers.SGD(1.0), loss)
-    is_whole = not kind.endswith("by_two") or model.distribute_strategy.num_replicas_in_sync == 1
-    with model.training_with(WHOLE_BATCH if is_whole else MiniBatches(2)):
+        y = np.linspace(0, 1, 7) if isinstance(loss, CoSENTLoss) else y
+    if kind.endswith("by_two") and model.distribute_strategy.num_replicas_in_sync > 1:
+        step = MiniBatches(2)
+    with model.training_with(step):
+        model.compile(keras.optimizers.SGD(1.0), loss)
         history = model.fit(tf.data.Dataset.from_tensors((x, tf.constant(y))), verbose=0)
     return model, history.history["loss"]
 
@@ -182,18 +206,19 @@ def rows_seen(devices: tf.distribute.Strategy) -> list[int]:
     return [int(row) for part in parts for each in part for row in each]
 
 
-def main(kind: str, folder: Path, result: Path) -> None:
+def main(kind: str, replicas: int, folder: Path, result: Path) -> None:
     if kind == "mirrored":
-        two = [tf.config.LogicalDeviceConfiguration()] * 2
-        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+        devices_of_cpu = [tf.config.LogicalDeviceConfiguration()] * replicas
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices_of_cpu)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     devices = strategy(kind)
     tf.config.run_functions_eagerly(kind == "one")  # to trace them takes longer
-    jobs = {each.__name__: each for each in (any_model, classified, tagged, tagged_by_crf, answered, mixed)}
+    plain = (any_model, classified, tagged, tagged_by_crf, answered, mixed, few_shot_run)
+    jobs = {each.__name__: each for each in plain}
     jobs |= {name: functools.partial(compared, name) for name in COMPARING}
     jobs["pretrained"] = functools.partial(pretrained, folder / "records", folder / f"run_{kind}")
     found = {}
-    for name in JOBS[kind]:
+    for name in JOBS[kind, replicas]:
         with devices.scope():
             model, numbers = jobs[name]()
         weights = model.weights if model else []
@@ -209,4 +234,4 @@ def main(kind: str, folder: Path, result: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))

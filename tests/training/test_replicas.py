@@ -11,12 +11,18 @@ import numpy as np
 import pytest
 
 from keras_bert.pretraining import write_records
+from keras_bert.tasks import ranking_losses, sentence_losses
+from keras_bert.tasks.sentence_losses import MatryoshkaLoss
 
 from ..support.data import ROOT
 from . import on_replicas
 from .on_replicas import ROWS, WORDS
 
-DEVICES = {"one": "one device", "mirrored": "2 devices of this machine", "multi_worker": "3 devices of 3 processes"}
+DEVICES = {
+    "one": "one device",
+    "mirrored": "{0} devices of this machine",
+    "multi_worker": "{0} devices of {0} processes",
+}
 # Of a question answerer: they add the same to the scores of all places, so that their gradients are but rounding.
 SAME_EVERYWHERE = ("spans_head/logits/bias", "block_0/output_norm/beta")
 
@@ -36,9 +42,10 @@ def folder(tmp_path_factory):
     return directory
 
 
-def train(kind, folder, processes=1):
-    """Runs the program in several processes. Returns what each says, and the arrays that it wrote."""
-    results = [folder / f"{kind}{processes}_{i}.npz" for i in range(processes)]
+def train(kind, replicas, folder):
+    """Runs the program, in several processes if need be. Returns what each says, and the arrays that it wrote."""
+    processes = replicas if kind == "multi_worker" else 1
+    results = [folder / f"{kind}{replicas}_{i}.npz" for i in range(processes)]
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in results]
         for each in sockets:
@@ -51,34 +58,34 @@ def train(kind, folder, processes=1):
             cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": i}}
             environment["TF_CONFIG"] = json.dumps(cluster)
         settings = {"env": environment, "cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        command = [sys.executable, "-m", on_replicas.__name__, kind, str(folder), str(result)]
+        command = [sys.executable, "-m", on_replicas.__name__, kind, str(replicas), str(folder), str(result)]
         started.append(subprocess.Popen(command, **settings))
     outputs = [process.communicate() for process in started]
     for process, (_, errors) in zip(started, outputs, strict=True):
         assert process.returncode == 0, errors[-3000:]
-        assert f"training on {DEVICES[kind]}\n" in errors
+        assert f"training on {DEVICES[kind].format(replicas)}\n" in errors
     return [json.loads(output) for output, _ in outputs], [dict(np.load(result)) for result in results]
 
 
 @pytest.fixture(scope="module")
 def alone(folder):
-    notes, [arrays] = train("one", folder)
+    notes, [arrays] = train("one", 1, folder)
     assert notes == [{"replicas": 1, "chief": True, "rows": list(range(ROWS))}]
     return arrays
 
 
 @pytest.mark.timing
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "processes"), [("mirrored", 1), ("multi_worker", 3)], ids=["mirrored", "three"])
-def test_the_same_as_one_replica(folder, alone, kind, processes):
-    notes, results = train(kind, folder, processes)
-    assert [each["replicas"] for each in notes] == [max(2, processes)] * processes
-    assert [each["chief"] for each in notes] == [True] + [False] * (processes - 1)
+@pytest.mark.parametrize(("kind", "replicas"), sorted(set(on_replicas.JOBS) - {("one", 1)}))
+def test_the_same_as_one_replica(folder, alone, kind, replicas):
+    notes, results = train(kind, replicas, folder)
+    assert [each["replicas"] for each in notes] == [replicas] * len(results)
+    assert [each["chief"] for each in notes] == [True] + [False] * (len(results) - 1)
     assert sorted(row for each in notes for row in each["rows"]) == list(range(ROWS))
     for arrays in results:
-        assert {name.split()[0] for name in arrays} == set(on_replicas.JOBS[kind])
+        assert {name.split()[0] for name in arrays} == set(on_replicas.JOBS[kind, replicas])
         same = [name for name in arrays if name.startswith("answered") and name.endswith(SAME_EVERYWHERE)]
-        assert len(same) == (2 if kind == "mirrored" else 0)
+        assert len(same) == (2 if "answered" in on_replicas.JOBS[kind, replicas] else 0)
         for name in arrays.keys() - same:
             job, what = name.split()
             tolerance = 1e-5 if what == "numbers" or job in on_replicas.COMPARING else 1e-4
@@ -92,3 +99,18 @@ def test_the_jobs_change_what_they_train(alone):
     assert len(set(alone["mixed numbers"])) == 4
     assert alone["any_model any/kernel"] > 1.1  # it was 1
     assert alone["any_model numbers"][-1] == 2  # updates of four batches
+
+
+def test_every_loss_that_compares_rows_is_tried_on_replicas():
+    """A loss compares rows if that of a batch is not the mean of its rows' losses."""
+    random, comparing = np.random.default_rng(0), set()
+    for kind in {*sentence_losses.LOSSES.values(), *ranking_losses.LOSSES.values(), sentence_losses.VectorMSELoss}:
+        loss, is_list = kind(), kind in ranking_losses.LOSSES.values() and kind is not sentence_losses.MarginMSELoss
+        columns = 3 if kind in (sentence_losses.TripletLoss, sentence_losses.MarginMSELoss) else 2
+        y_pred = random.normal(size=(6, 3) if is_list else (6, columns, 8)).astype("float32")
+        y_true = np.float32([[1, 0, 0], [0, 1, 1], [2, 1, 0]] * 2) if is_list else np.linspace(0, 1, 6, dtype="float32")
+        y_true = y_pred[::-1] if kind is sentence_losses.VectorMSELoss else y_true
+        rows = [float(loss(y_true[i : i + 1], y_pred[i : i + 1])) for i in range(6)]
+        if not np.isclose(float(loss(y_true, y_pred)), np.mean(rows)):
+            comparing.add(type(loss))
+    assert comparing == {type(loss) for loss in on_replicas.COMPARING.values() if loss} - {MatryoshkaLoss}
