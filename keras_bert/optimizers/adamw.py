@@ -85,8 +85,8 @@ class AdamW(undocumented.ReplicaOptimizer):
             2019, section 5.3.2: 0.95). The head and the pooler keep the full learning rate.
         num_layers: the number of layers of the encoder; `layer_decay` needs it.
         learning_rate_factors: by the path of a weight, a factor of its learning rate, but not of its decay: a number,
-            or a number for each index of the last dimension. With the labels' standard deviation as factor, a
-            regression head trains the same whatever the unit of its labels.
+            or a number for each index of the last dimension. A task model multiplies the weight's gradient by it, too.
+            With the labels' standard deviation as factor, a regression head trains the same whatever their unit.
         **kwargs: arguments of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
 
     Attributes:

@@ -16,7 +16,13 @@ from keras_bert.formats import hugging_face
 from keras_bert.formats.families import table_of
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.class_weights import ClassWeight
-from keras_bert.tasks.classifier_losses import PROBLEM_TYPES, ProblemType, SingleLabel, TextAnswer
+from keras_bert.tasks.classifier_losses import (
+    PROBLEM_TYPES,
+    ProblemType,
+    ScaledMeanSquaredError,
+    SingleLabel,
+    TextAnswer,
+)
 from keras_bert.tasks.columns import (
     Inputs,
     Labels,
@@ -159,8 +165,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self._problem.loss()
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        self._problem.check_loss_targets(examples.targets)
-        return self.training_loss()
+        return self._problem.loss_for(examples.targets)
 
     @overload
     def classify(
@@ -324,7 +329,9 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
         (label_term,) = terms
         teacher_logits = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
-        distances = self._problem.distance(teacher_logits, y_pred, temperature)
+        loss = getattr(self.loss, "loss", self.loss)  # on replicas, that of a `GlobalMean`
+        units = loss.deviations if isinstance(loss, ScaledMeanSquaredError) else 1.0
+        distances = self._problem.distance(teacher_logits / units, y_pred / units, temperature)
         if sample_weight is not None:
             distances = distances * ops.cast(_weights_of_texts(sample_weight), distances.dtype)
         teacher_term = weighted_mean(distances, ops.ones_like(distances))

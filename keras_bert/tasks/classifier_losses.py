@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
 
 import keras
 import numpy as np
@@ -24,6 +24,9 @@ from keras_bert.tasks.columns import (
 )
 from keras_bert.tasks.training_step import divergence
 from keras_bert.tensors import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class LabelAnswer(TypedDict):
@@ -67,8 +70,9 @@ class ProblemType(Generic[A]):
         """Makes the loss to compile with."""
         raise NotImplementedError
 
-    def check_loss_targets(self, targets: tf.Tensor) -> None:
-        """Raises ValueError if the loss cannot take these targets."""
+    def loss_for(self, targets: tf.Tensor) -> keras.losses.Loss:
+        """Makes the loss to train on these targets with. Raises ValueError if it cannot take them."""
+        return self.loss()
 
     def targets(self, y: Labels | None) -> Targets:
         """Turns labels, names or indices, into targets of the loss; see `BertClassifier.targets`."""
@@ -167,12 +171,13 @@ class SingleLabel(ProblemType[LabelAnswer]):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def check_loss_targets(self, targets: tf.Tensor) -> None:
+    def loss_for(self, targets: tf.Tensor) -> keras.losses.Loss:
         if len(targets.shape) > 1:
             raise ValueError(
                 f"labels are an array of shape {tuple(targets.shape)}; pass one label a text, such as "
                 "labels.argmax(axis=1), or a loss for such labels"
             )
+        return self.loss()
 
     def _targets(self, y: Labels) -> np.ndarray:
         if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # soft labels, for another loss
@@ -363,6 +368,30 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
         return [{"label": ", ".join(label), "answer": predicted}]
 
 
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ScaledMeanSquaredError(keras.losses.Loss):
+    """The mean squared error of numbers in units of their standard deviation: labels of any scale have the same loss.
+
+    `fine_tune` takes it for regression. A model that always predicts the mean of the labels has a loss of about 1.
+
+    Args:
+        deviations: the standard deviation of each number, `[labels]`.
+
+    Call arguments:
+        y_true, y_pred: float `[batch, labels]`, in the user's unit.
+    """
+
+    def __init__(self, deviations: ArrayLike, name: str = "scaled_mean_squared_error", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.deviations = np.asarray(deviations, np.float32)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return ops.mean(ops.square((y_pred - ops.cast(y_true, y_pred.dtype)) / self.deviations), axis=-1)
+
+    def get_config(self) -> dict[str, object]:
+        return {**super().get_config(), "deviations": self.deviations.tolist()}
+
+
 class Regression(ProblemType[dict[str, float]]):
     """One or more numbers per text. Their names are the labels."""
 
@@ -373,6 +402,9 @@ class Regression(ProblemType[dict[str, float]]):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.MeanSquaredError()
 
+    def loss_for(self, targets: tf.Tensor) -> keras.losses.Loss:
+        return ScaledMeanSquaredError(self.location_and_scale(targets)[1])
+
     def _targets(self, y: Labels) -> np.ndarray:
         numbers = np.reshape(as_float32(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
         if not_finite := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
@@ -382,7 +414,7 @@ class Regression(ProblemType[dict[str, float]]):
         _check_width(numbers, self.labels)
         return numbers
 
-    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
+    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
         """Computes the mean and the standard deviation of the targets, 1 for equal targets.
 
         A head that starts from them learns equally well in any unit.

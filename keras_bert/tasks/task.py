@@ -46,6 +46,7 @@ from keras_bert.tasks.training_step import (
     TrainingStep,
     build_accumulation,
     count_averaged,
+    gradients_in_units,
     steps_of,
     weight_gradients,
     weighted_sum,
@@ -478,6 +479,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         gradients, terms, y_pred = self._step.gradients(self, x, y, sample_weight)
+        gradients = gradients_in_units(self.optimizer, gradients, self.trainable_weights)
         if steps_of(self.optimizer) > 1 and self.accumulation_totals(x) is None:
             gradients = self._scale_for_accumulation(gradients, terms)
         undocumented.loss_tracker(self).update_state(terms)

@@ -187,6 +187,20 @@ class TrainingStep:
 WHOLE_BATCH = TrainingStep()
 
 
+def gradients_in_units(
+    optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor | None], variables: list[keras.Variable]
+) -> list[tf.Tensor | None]:
+    """Multiplies gradients by the weights' `learning_rate_factors`: those of the weights in units of their factors.
+
+    Clipping and the optimizer's epsilon then treat a weight the same, whatever its unit.
+    """
+    factors = getattr(_inner_optimizer(optimizer), "learning_rate_factors", {})
+    return [
+        gradient if gradient is None or variable.path not in factors else gradient * factors[variable.path]
+        for gradient, variable in zip(gradients, variables, strict=True)
+    ]
+
+
 def _update_loss(model: BertTask, terms: list[LossTerm], totals: dict[str, Tensor] | None) -> Tensor:
     """Computes the loss to differentiate: that of the batch, or its share of the loss of the whole update.
 

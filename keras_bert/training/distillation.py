@@ -78,7 +78,8 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
         `T^2 KL(softmax(teacher / T) || softmax(student / T))`
 
     with the temperature `T`. With several labels per text, each label is a binary decision of its own; for regression,
-    the loss is the squared difference. The weights are those of DistilBERT for a masked language model:
+    the loss is the squared difference, in `fine_tune` in units of the labels' deviation. The weights are those of
+    DistilBERT for a masked language model:
 
     =========================================================  ==========  ================  ========================
     loss                                                       classifier  token classifier  masked language model

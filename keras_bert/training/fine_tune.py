@@ -57,8 +57,8 @@ def fine_tune(
     and batches of similar length. By default, there are three epochs. With few examples, epochs are added until the run
     has 200 updates, at most 20 epochs. A new classifier of single texts with few texts per class learns from pairs of
     them, with a warning, unless `epochs` is set; see `tasks.few_shot`. For regression, the bias of a new head starts at
-    the mean of the labels, and its kernel starts and learns in units of their standard deviation, so that the scale of
-    the labels does not matter.
+    the mean of the labels, its kernel starts and learns in units of their standard deviation, and the loss is in these
+    units, too, so that the scale of the labels does not matter; answers are in the unit of the labels.
 
     Args:
         model: a task model. It is compiled here.

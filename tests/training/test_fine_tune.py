@@ -220,20 +220,26 @@ def test_regression_begins_at_the_mean():
         np.testing.assert_array_equal(model.head.logits.bias, first)
 
 
-def test_numbers_are_learned_alike_in_any_unit():
-    """Both columns, though the second is 1,000 times as large in its own unit, and lies elsewhere."""
+@pytest.mark.parametrize("from_teacher", [False, True])
+def test_numbers_are_learned_alike_in_any_unit(from_teacher):
+    """Both columns, though one is tiny and the other huge in its own unit: loss, encoder and answers are the same."""
     learned = []
-    for scale, shift in ((np.array([1.0, 1.0]), 0.0), (np.array([50.0, 0.02]), np.array([7.0, -3.0]))):
-        model, (x, _) = of_numbers(0, 0)
+    for scale, shift in (([1.0, 1.0], 0.0), ([1e18, 1e-9], 0.0), ([50.0, 0.02], np.array([7.0, -3.0]))):
+        (model, (x, _)), (teacher, _) = of_numbers(0, 0), of_numbers(*np.array(scale) + shift)
         model.head.dropout.rate = 0.0
-        model.encoder.trainable = False  # its gradient is that of a sum over both columns
+        teacher.head.logits.kernel.assign(teacher.head.logits.kernel * np.float32(scale))
         numbers = np.array([[len(text), text.count("o")] for text in x], np.float64)
-        fine_tune(model, (x, numbers * scale + shift), **{**SETTINGS, "clip_norm": None})
+        settings = {**SETTINGS, "accumulate": 2, "teacher": teacher if from_teacher else None}
+        history = fine_tune(model, (x, numbers * scale + shift), **settings)
         answers = np.array([list(answer.values()) for answer in model.classify(x)])
-        learned.append((answers - shift) / scale)
-    spread = learned[0].std(axis=0)
-    assert (spread > 0).all()
-    np.testing.assert_allclose(learned[1] / spread, learned[0] / spread, atol=0.01)
+        learned.append(
+            ((answers - shift) / scale / numbers.std(axis=0), history[-1]["loss"], model.encoder.get_weights())
+        )
+    for answers, loss, weights in learned[1:]:
+        np.testing.assert_allclose(answers, learned[0][0], atol=0.01)
+        assert loss == pytest.approx(learned[0][1], rel=0.01)
+        for weight, expected in zip(weights, learned[0][2], strict=True):
+            np.testing.assert_allclose(weight, expected, atol=1e-4)
 
 
 @pytest.mark.slow
