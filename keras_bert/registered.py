@@ -21,6 +21,7 @@ CLASSES = {
     "pretraining.pretrainer": ["BertPretrainer"],
     "saved_model.hub_layer": ["HubLayer"],
     "tasks.classifier": ["BertClassifier"],
+    "tasks.classifier_losses": ["ScaledMeanSquaredError"],
     "tasks.crf": ["CRF", "CRFLoss"],
     "tasks.masked_lm": ["BertMaskedLM"],
     "tasks.next_sentence": ["BertNextSentence"],
