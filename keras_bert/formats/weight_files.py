@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import pickle
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from keras_bert import files
 from keras_bert.formats import storage
@@ -102,6 +104,47 @@ def write_safetensors(
             if name != expected or value.shape != tuple(shape):
                 raise AssertionError(f"{name} of shape {value.shape} was written in place of {expected} of {shape}")
             file.write(np.ascontiguousarray(value, "<f4").data)
+
+
+# -- Small safetensors files with a checksum, which only this package reads.
+
+
+def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    """Writes arrays of any type and texts, with a checksum. The file gets its name when it is complete."""
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    with files.written_whole(path) as unfinished:
+        save_file(arrays, unfinished, {**metadata, "sha256": _checksum(arrays, metadata)})
+
+
+def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Reads the arrays and texts of `write_checked`. Files of earlier versions may have no "sha256" among the texts.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, even by a single bit.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = dict(file.metadata() or {})
+            arrays = {name: file.get_tensor(name) for name in sorted(file.keys(), key=_by_number)}
+    except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a dtype that NumPy lacks
+        raise ValueError(f"{path} is damaged ({error})") from None
+    texts = {name: text for name, text in metadata.items() if name != "sha256"}
+    if "sha256" in metadata and metadata["sha256"] != _checksum(arrays, texts):
+        raise ValueError(f"{path} is damaged: its checksum is wrong")
+    return arrays, metadata
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
+    digest = hashlib.sha256("".join(metadata[name] for name in sorted(metadata)).encode())
+    for name in sorted(arrays, key=_by_number):
+        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
+        digest.update(arrays[name].reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 # -- HDF5 files of weights, as Keras writes them.

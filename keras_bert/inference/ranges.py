@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from keras_bert import files
+from keras_bert.formats.weight_files import read_checked, write_checked
 
 FILE = "int8_ranges.safetensors"
 DENSE_LAYERS = ("qkv", "context", "intermediate", "output")  # of a block, in order
@@ -63,8 +61,7 @@ def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
             if scales is not None:
                 tensors[f"block_{i}/{name}/{_SCALES_KEY}"] = np.ascontiguousarray(scales, np.float32)
     metadata = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
-    with files.written_whole(Path(directory) / FILE) as unfinished:
-        save_file(tensors, unfinished, metadata)
+    write_checked(Path(directory) / FILE, tensors, metadata)
 
 
 def read_ranges(directory: str | Path) -> Int8Ranges | None:
@@ -77,13 +74,12 @@ def read_ranges(directory: str | Path) -> Int8Ranges | None:
     if not path.is_file():
         return None
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a dict)
+        tensors, metadata = read_checked(path)
         blocks = tuple(_block(tensors, f"block_{i}/") for i in range(int(metadata["blocks"])))
         return Int8Ranges(blocks, metadata["weights"], metadata["built_in"] == "True")
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}); remove it, and calibrate again") from None
+    except (KeyError, ValueError) as error:
+        problem = str(error) if str(path) in str(error) else f"{path} is damaged ({error})"
+        raise ValueError(f"{problem}; remove it, and calibrate again") from None
 
 
 def _block(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, InputRange] | None:

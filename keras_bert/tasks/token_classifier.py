@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
@@ -13,10 +12,11 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert import files
 from keras_bert.data import WordExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
-from keras_bert.formats.weight_files import open_safetensors, write_safetensors
+from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
@@ -497,22 +497,36 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        return {**preset.settings, **user_settings, "labels": preset.labels(user_settings.get("labels"))}
+        arguments = {**preset.settings, **user_settings}
+        if "crf" not in arguments and (preset.files.directory / _CRF_FILE).is_file():
+            raise ValueError(
+                f"{preset.files.directory / _CRF_FILE} holds the transitions of a CRF, but {preset.source} has no "
+                f"{hugging_face.SETTINGS}.model.crf: another program replaced it. Copy the old one back; or pass crf, "
+                "a scheme such as 'BIO' or True, or False to leave the CRF out"
+            )
+        return {**arguments, "labels": preset.labels(user_settings.get("labels"))}
 
     def _loads_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
 
     def _load_own_files(self, preset: TaskPreset) -> None:
-        if self.crf is not None and preset.settings.get("crf") and preset.saved_labels == self.labels:
-            with contextlib.closing(open_safetensors(preset.files.directory / _CRF_FILE)) as file:
-                self.crf.set_weights([file.read(each.name) for each in self.crf.weights])
+        path, is_saved = preset.files.directory / _CRF_FILE, preset.settings.get("crf")
+        is_same = preset.head_size == len(self.labels) and preset.saved_labels in (None, self.labels)
+        if self.crf is None or not is_same or not (is_saved or path.is_file()):
+            return
+        values, _ = read_checked(files.find(preset.files.directory, _CRF_FILE))
+        shapes = {each.name: tuple(each.shape) for each in self.crf.weights}
+        if {name: value.shape for name, value in values.items()} != shapes:
+            raise ValueError(
+                f"{path} does not hold the transitions of {len(self.labels)} labels; copy the right file there"
+            )
+        self.crf.set_weights([values[name] for name in shapes])
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes the CRF's scores of transitions to `_CRF_FILE`."""
         if self.crf is not None:
             values = {each.name: ops.convert_to_numpy(each) for each in self.crf.weights}
-            shapes = {name: value.shape for name, value in values.items()}
-            write_safetensors(directory / _CRF_FILE, shapes, values.items())
+            write_checked(directory / _CRF_FILE, values, {})
 
     @property
     def card_note(self) -> str:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from keras_bert import files
+from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.pretraining.records import Records
 from keras_bert.tasks.columns import columns_of, plain
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -52,10 +51,7 @@ def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) 
         notes: JSON values, for `read_notes`.
     """
     # The keys are numbers, because Keras numbers the names of layers anew in each process.
-    numbered = {str(i): np.asarray(value, order="C") for i, value in enumerate(values)}
-    text = json.dumps(notes)
-    with files.written_whole(path) as unfinished:
-        save_file(numbered, unfinished, metadata={"notes": text, "sha256": _checksum(text, numbered)})
+    write_checked(path, {str(i): value for i, value in enumerate(values)}, {"notes": json.dumps(notes)})
 
 
 def read_notes(path: Path) -> dict[str, Any]:
@@ -74,13 +70,11 @@ def load_state(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
         ValueError: the file is damaged, even by a single bit.
     """
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            numbered = {name: file.get_tensor(name) for name in sorted(file.keys(), key=int)}
-    except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a dtype that NumPy lacks
-        raise StateError(f"{path} is damaged ({error})") from None
-    if _checksum(metadata.get("notes", ""), numbered) != metadata.get("sha256"):
-        raise StateError(f"{path} is damaged: its checksum is wrong")
+        numbered, metadata = read_checked(path)
+    except ValueError as error:
+        raise StateError(str(error)) from None
+    if not {"notes", "sha256"} <= metadata.keys():
+        raise StateError(f"{path} is damaged: it has no checksum")
     return list(numbered.values()), json.loads(metadata["notes"])
 
 
@@ -94,14 +88,6 @@ def assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray], pa
             raise StateError(f"{path} belongs to another model: there {variable.path} has shape {shapes}")
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
-
-
-def _checksum(notes: str, values: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(notes.encode())
-    for name, value in values.items():
-        digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
-        digest.update(value.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 # -- Digests of a run's model, examples and teacher. A run is resumed only if all of them are the same.

@@ -75,8 +75,10 @@ def valid(kind, directory):
 
 def read(kind, directory):
     if kind == "int8-ranges":
-        int8_ranges.read_ranges(directory)
-        return {}
+        ranges = int8_ranges.read_ranges(directory)
+        rows = {(str(i), name): each for i, block in enumerate(ranges.blocks) for name, each in (block or {}).items()}
+        arrays = {key: np.array([limit, *scales], np.float32) for key, (limit, scales) in rows.items()}
+        return arrays | {("", "others"): np.array([ranges.weights == "digest", ranges.is_built_in], np.float32)}
     if kind == "sentences":
         sentence_transformers.read(Preset(directory))
         sentence_transformers.read_dense_weights(Preset(directory))

@@ -78,6 +78,9 @@ def test_a_damaged_file_is_refused(copied):
     (copied / FILE).write_bytes(whole[:200])
     with error_names(ValueError, copied / FILE, "damaged", "remove it", "calibrate again"):
         BertSentenceEncoder.from_preset(copied)
+    (copied / FILE).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with error_names(ValueError, copied / FILE, "damaged", "checksum", "calibrate again"):
+        BertSentenceEncoder.from_preset(copied)
     (copied / FILE).write_bytes(whole)
     tensors = load_file(copied / FILE)
     tensors["block_0/qkv/limit"][:] = np.nan

@@ -14,6 +14,7 @@ from keras import ops
 from scipy.special import log_softmax
 
 from keras_bert import CRF, BertTokenClassifier
+from keras_bert.formats.weight_files import write_checked
 from keras_bert.tasks.entities import allowed_transitions
 from keras_bert.training import fine_tune
 
@@ -324,6 +325,31 @@ def test_a_preset_keeps_the_crf_in_a_file_of_its_own(small_preset, tmp_path):
     assert plain.crf is None
     plain.save_preset(tmp_path, overwrite=True)
     assert not (tmp_path / "crf.safetensors").exists()
+
+
+def test_a_crf_and_a_configuration_that_lost_each_other(small_preset, tmp_path):
+    tagger_of(small_preset).save_preset(tmp_path)
+    crf, config = tmp_path / "crf.safetensors", tmp_path / "config.json"
+    written, settings = crf.read_bytes(), config.read_text()
+    transformers_config = json.loads(settings)
+    del transformers_config["keras_bert"]  # as a program writes it that does not know the section
+    config.write_text(json.dumps(transformers_config))
+    with error_names(ValueError, crf, config, "keras_bert.model.crf", "pass crf"):
+        BertTokenClassifier.from_preset(tmp_path)
+    for scheme in (True, "BIO"):
+        again = BertTokenClassifier.from_preset(tmp_path, crf=scheme)
+        assert all(map(np.array_equal, again.crf.get_weights(), layer().get_weights()))
+    assert BertTokenClassifier.from_preset(tmp_path, crf=False).crf is None
+    config.write_text(settings)
+    crf.write_bytes(written[:-9] + bytes([written[-9] ^ 1]) + written[-8:])
+    with error_names(ValueError, crf, "damaged", "checksum"):
+        BertTokenClassifier.from_preset(tmp_path)
+    write_checked(crf, {each.name: np.zeros(each.shape, np.float32) for each in layer(4).weights}, {})
+    with error_names(ValueError, crf, "5 labels"):
+        BertTokenClassifier.from_preset(tmp_path)
+    crf.unlink()
+    with error_names(FileNotFoundError, tmp_path, "no crf.safetensors"):
+        BertTokenClassifier.from_preset(tmp_path)
 
 
 def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
