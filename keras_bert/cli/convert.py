@@ -77,7 +77,11 @@ def convert(source: Path, destination: str, format: str) -> None:
         if is_cross_encoder and tokenizer is not None and scores.max_length:
             cross_encoder.write_length(unfinished, scores.max_length)
         elif sparse.is_declared and format == "hugging_face":
-            sparse_encoder.write(unfinished, sparse)
+            table = None
+            if sparse.query_table and tokenizer is not None:
+                table = sparse_encoder.read_query_weights(preset, tokenizer.vocabulary_size)
+                tokenizer.save_preset(unfinished / sparse_encoder.QUERIES)
+            sparse_encoder.write(unfinished, sparse, query_weights=table)
         elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings, dense = preset.sentence_settings, preset.dense_weights
             sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense_weights=dense)

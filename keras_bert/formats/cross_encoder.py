@@ -27,6 +27,7 @@ from keras_bert.formats.sentence_transformers import (
     check_default_prompt,
     find_max_length,
     fixed_transformer,
+    kind_of,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def write_length(directory: Path, length: int) -> None:
 
 def _check_modules(preset: Preset) -> None:
     modules = preset.json_if_there(MODULES, [{"type": str, "path": str}])
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    kinds = [kind_of(module["type"]) for module in modules]
     if kinds not in ([], ["Transformer"]) or any(module["path"] for module in modules):
         path = preset.directory / MODULES
         raise ValueError(f"{path} asks for {', '.join(kinds)}; only Transformer is supported, in the same directory")

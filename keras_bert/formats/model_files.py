@@ -34,6 +34,10 @@ SETTINGS = (
     "[0-9]_*/config.json",
     "[0-9]_*/model.safetensors",
     "[0-9]_*/pytorch_model.bin",
+    "router_config.json",
+    "query_0_SparseStaticEmbedding/*",
+    "document_1_SpladePooling/config.json",
+    "document_0_*Transformer/*",
     "int8_ranges.safetensors",
     "crf.safetensors",
 )

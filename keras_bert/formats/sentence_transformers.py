@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from keras_bert.formats.preset import Preset
 
 MODULES = "modules.json"
+ROUTER = "router_config.json"
 POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
@@ -35,7 +36,7 @@ _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]
 # Dropout has no effect in inference, so the module is skipped. Its rate is for training with sentence-transformers;
 # this package's losses take vectors without dropout.
 _DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")
-_WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
+WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
 # Names of the Transformer's file. The first one that exists is read.
 _LENGTH_FILES = [
     f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
@@ -129,6 +130,7 @@ def read(preset: Preset) -> SentenceSettings:
     length = _read_length(preset)
     modules = _read_modules(preset)
     if not modules:
+        refuse_without_modules(preset)
         return SentenceSettings("mean", length)
     if "Normalize" in modules:
         name = _config_path(modules["Normalize"])
@@ -152,7 +154,7 @@ def has_dense(preset: Preset) -> bool:
 
 
 def transformer_folder(preset: Preset) -> str:
-    """Finds the folder of a sentence encoder's Transformer, which older versions name `0_Transformer`.
+    """Finds the folder of a sentence encoder's Transformer, which older versions name `0_Transformer`, or a Router's.
 
     Returns:
         The folder; "" if it is the preset's own directory, or if the modules are damaged or not supported. `read`
@@ -160,10 +162,13 @@ def transformer_folder(preset: Preset) -> str:
     """
     try:
         modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
-    except ValueError:
+        kinds = [kind_of(module["type"]) for module in modules]
+        folder = modules[0]["path"] if kinds[:2] == ["Transformer", "Pooling"] else ""
+        if kinds == ["Router"]:
+            router = preset.json(ROUTER, {"structure": {"document": [str]}}, preset.home)
+            folder = "".join(router["structure"]["document"][:1])
+    except (OSError, ValueError):
         return ""
-    kinds = [_kind(module) for module in modules]
-    folder = modules[0]["path"] if kinds[:2] == ["Transformer", "Pooling"] else ""
     return folder if re.fullmatch(r"[\w-]+", folder) and (preset.home / folder).is_dir() else ""
 
 
@@ -181,11 +186,11 @@ def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
     if "Dense" not in modules:
         return {}
     config = preset.json(_config_path(modules["Dense"]), _DENSE_SHAPE, preset.home)
-    path = files.find(preset.home / modules["Dense"], *_WEIGHTS)
+    path = files.find(preset.home / modules["Dense"], *WEIGHTS)
     expected: dict[str, tuple[int, ...]] = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
         expected["linear.bias"] = (config["out_features"],)
-    with closing(_WEIGHTS[path.name](path)) as file:
+    with closing(WEIGHTS[path.name](path)) as file:
         shapes = {name: file.shape(name) for name in sorted(file.names)}
         if shapes != dict(sorted(expected.items())):
             raise ValueError(f"{path} has {shapes}; {path.parent / 'config.json'} says {expected}")
@@ -307,7 +312,7 @@ def _read_modules(preset: Preset) -> dict[str, str]:
     for module in modules:
         warn_of_unknown(module, KNOWN[MODULES], path)
     modules = [module for module in modules if not _DROPOUT.fullmatch(module["type"])]
-    kinds = [_kind(module) for module in modules]
+    kinds = [kind_of(module["type"]) for module in modules]
     if kinds not in _CHAINS:
         raise ValueError(
             f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, each once, in this "
@@ -322,9 +327,17 @@ def _read_modules(preset: Preset) -> dict[str, str]:
     return {kind: module["path"] for kind, module in zip(kinds, modules, strict=True)}
 
 
-def _kind(module: Mapping[str, Any]) -> str:
+def kind_of(name: str) -> str:
     """Shortens a module's class to its name in sentence-transformers: "Pooling". Other packages' names stay whole."""
-    return re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"])
+    return re.sub(r"^sentence_transformers\.(.*\.)?", "", name)
+
+
+def refuse_without_modules(preset: Preset) -> None:
+    """Raises ValueError if there are files of modules, but no `modules.json`, without which they would be ignored."""
+    patterns = (ROUTER, *(f"[0-9]_{kind}/config.json" for kind in ("Pooling", "Dense", "SpladePooling")))
+    names = [path for pattern in patterns for path in sorted(preset.home.glob(pattern))]
+    if names and not (preset.home / MODULES).is_file():
+        raise ValueError(f"{names[0]} needs a {MODULES} in {preset.home}, which says what it is for; copy it there")
 
 
 def _config_path(folder: str) -> str:

@@ -1,4 +1,9 @@
-"""The settings files of sentence-transformers' SparseEncoder: SPLADE's pooling, and the maximum length.
+"""The files of sentence-transformers' SparseEncoder: SPLADE's pooling, the maximum length, and a table for queries.
+
+`modules.json` names one of these chains of modules:
+
+    Transformer or MLMTransformer, SpladePooling    the network, for queries and documents
+    Router                                          these for documents; for queries SparseStaticEmbedding, a table
 
 An unsupported option that would change a term's weight raises ValueError.
 """
@@ -6,30 +11,49 @@ An unsupported option that would change a term's weight raises ValueError.
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from keras_bert import files
 from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, VOCABULARY
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.sentence_transformers import (
     KNOWN,
     LENGTH,
     MODULES,
     PROMPTS,
+    ROUTER,
+    WEIGHTS,
     check_default_prompt,
     find_max_length,
     fixed_transformer,
+    kind_of,
+    refuse_without_modules,
 )
+from keras_bert.formats.weight_files import write_safetensors
 
 if TYPE_CHECKING:
     from keras_bert.formats.preset import Preset
 
 _POOLING = "1_SpladePooling/config.json"
+QUERIES = "query_0_SparseStaticEmbedding"  # the folder of the table and its tokenizer
+_ROUTED_POOLING = "document_1_SpladePooling/config.json"
 FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
+ROUTER_FILES = (ROUTER, _ROUTED_POOLING, f"{QUERIES}/*")  # of a model with a table; patterns
 POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
 _PACKAGE = "sentence_transformers.sparse_encoder.models"
+_CHAINS = (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"])
+_ROUTER_SHAPE = {
+    "types": {str: str},
+    "structure": {"query": [str], "document": [str]},
+    "parameters": ({"default_route": (str, None), "route_mappings": (dict, None)}, None),
+}
+_FIXED_ROUTER = {"default_route": "document", "route_mappings": {}}
 
 KNOWN_POOLING = {  # keys of the pooling's file; the last three do not change a term's weight
     *("pooling_strategy", "activation_function"),
@@ -48,12 +72,14 @@ class SparseSettings:
         max_length: the maximum length of a text, in tokens; None: no limit.
         pooling: one of `POOLINGS`.
         activation: one of `ACTIVATIONS`.
+        query_table: whether queries have a table in place of the network.
     """
 
     is_declared: bool
     max_length: int | None
     pooling: str = "max"
     activation: str = "relu"
+    query_table: bool = False
 
 
 def read(preset: Preset) -> SparseSettings:
@@ -66,25 +92,21 @@ def read(preset: Preset) -> SparseSettings:
     length = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)})
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
     max_length = find_max_length(directory, length, tokenizer)
-    modules = preset.json_if_there(MODULES, [{"type": str, "path": str}])
-    kinds = [module["type"].rpartition(".")[2] for module in modules]
-    if "SpladePooling" not in kinds:
+    folders = _read_modules(preset)
+    if folders is None:
         return SparseSettings(False, max_length)
-    is_known = kinds in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"])
-    if not is_known or modules[0]["path"] or not re.fullmatch(r"[\w-]+", modules[1]["path"]):
-        raise ValueError(
-            f"{directory / MODULES} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the "
-            "same directory, and SpladePooling, in a directory there"
-        )
     check_fixed_values(length, _FIXED_TRANSFORMER, directory / LENGTH)
-    settings = preset.json_if_there(PROMPTS, {"default_prompt_name": (str, None)})
-    check_fixed_values(settings, _FIXED_SETTINGS, directory / PROMPTS)
-    check_default_prompt(settings, directory / PROMPTS)
-    warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
+    settings = preset.json_if_there(PROMPTS, {"default_prompt_name": (str, None)}, preset.home)
+    check_fixed_values(settings, _FIXED_SETTINGS, preset.home / PROMPTS)
+    check_default_prompt(settings, preset.home / PROMPTS)
+    warn_of_unknown(settings, KNOWN[PROMPTS], preset.home / PROMPTS)
     warn_of_unknown(length, KNOWN[LENGTH], directory / LENGTH)
-    name = f"{modules[1]['path']}/config.json"
-    path = directory / name
-    pooling_settings = preset.json(name, {"pooling_strategy": (str, None), "activation_function": (str, None)})
+    if "SparseStaticEmbedding" in folders:
+        _check_queries(preset, folders["SparseStaticEmbedding"])
+    name = f"{folders['SpladePooling']}/config.json"
+    path = preset.home / name
+    shape = {"pooling_strategy": (str, None), "activation_function": (str, None)}
+    pooling_settings = preset.json(name, shape, preset.home)
     warn_of_unknown(pooling_settings, KNOWN_POOLING, path)
     options = {}
     for field, key, known in (
@@ -94,23 +116,107 @@ def read(preset: Preset) -> SparseSettings:
         options[field] = pooling_settings.get(key) or known[0]
         if options[field] not in known:
             raise ValueError(f"{path}: {key} is {options[field]!r}; supported are {' and '.join(known)}")
-    return SparseSettings(True, max_length, **options)
+    return SparseSettings(True, max_length, **options, query_table="SparseStaticEmbedding" in folders)
 
 
-def write(directory: Path, settings: SparseSettings, overwrite: bool = False) -> None:
+def read_query_weights(preset: Preset, vocabulary_size: int) -> np.ndarray:
+    """Reads the table for queries, float32 `[vocabulary_size]`: the weight of each token.
+
+    Raises:
+        ValueError: there is no table, or it has another shape.
+    """
+    folder = preset.home / (_read_modules(preset) or {})["SparseStaticEmbedding"]
+    path = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
+    if path is None:
+        raise ValueError(f"{folder} has no {' or '.join(WEIGHTS)} with the weights of queries; copy the file there")
+    with closing(WEIGHTS[path.name](path)) as file:
+        shapes = {name: file.shape(name) for name in sorted(file.names)}
+        if shapes != {"weight": (vocabulary_size,)}:
+            raise ValueError(f"{path} has {shapes}; expected a weight for each of the {vocabulary_size} tokens")
+        return np.asarray(file.read("weight"), np.float32)
+
+
+def _read_modules(preset: Preset) -> dict[str, str] | None:
+    """Maps the kind of each module, but the Transformer, to its folder. None: the files declare no SparseEncoder."""
+    path = preset.home / MODULES
+    modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
+    kinds = [kind_of(module["type"]) for module in modules]
+    if kinds == ["Router"] and not modules[0]["path"]:
+        return _read_router(preset)
+    if kinds in _CHAINS and not modules[0]["path"] and re.fullmatch(r"[\w-]+", modules[1]["path"]):
+        return {"SpladePooling": modules[1]["path"]}
+    refuse_without_modules(preset)
+    if kinds in ([], ["Transformer"]) or kinds[:2] == ["Transformer", "Pooling"]:  # of another kind of model
+        return None
+    raise ValueError(
+        f"{path} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the same directory, and "
+        "SpladePooling, in a directory there; or a Router to these and, for queries, SparseStaticEmbedding"
+    )
+
+
+def _read_router(preset: Preset) -> dict[str, str]:
+    path = preset.home / ROUTER
+    values = preset.json(ROUTER, _ROUTER_SHAPE, preset.home)
+    warn_of_unknown(values, {*_ROUTER_SHAPE}, path)
+    parameters = values.get("parameters") or {}
+    check_fixed_values(parameters, _FIXED_ROUTER, path)
+    warn_of_unknown(parameters, {*_FIXED_ROUTER, "allow_empty_key"}, path)
+    routes = values["structure"]
+    kinds = {name: [kind_of(values["types"].get(each, "")) for each in routes[name]] for name in routes}
+    others = {name for route in routes.values() for name in route[1:]} | set(routes["query"])
+    is_known = kinds.keys() == {"query", "document"} and kinds["query"] == ["SparseStaticEmbedding"]
+    if not is_known or kinds["document"] not in _CHAINS or not all(re.fullmatch(r"[\w-]+", each) for each in others):
+        chains = "; ".join(f"{name}: {', '.join(route)}" for name, route in kinds.items())
+        raise ValueError(
+            f"{path} asks for {chains}; supported are query: SparseStaticEmbedding, and document: Transformer or "
+            "MLMTransformer, SpladePooling"
+        )
+    return {"SparseStaticEmbedding": routes["query"][0], "SpladePooling": routes["document"][1]}
+
+
+def _check_queries(preset: Preset, folder: str) -> None:
+    """Raises ValueError if queries have a prompt, a tokenizer of their own, or no weights."""
+    settings = preset.json_if_there(PROMPTS, {"prompts": ({str: (str, None)}, None)}, preset.home)
+    if prompt := (settings.get("prompts") or {}).get("query"):
+        raise ValueError(f"{preset.home / PROMPTS} puts {prompt!r} before queries; prompts are not supported")
+    name = f"{folder}/config.json"
+    values = preset.json_if_there(name, directory=preset.home)
+    check_fixed_values(values, {"path": None}, preset.home / name)
+    warn_of_unknown(values, {"frozen", "path"}, preset.home / name)
+    for name, read_file in ((ALL_IN_ONE, _without_lengths), (VOCABULARY, files.read_text)):
+        paths = [each / name for each in (preset.home / folder, preset.directory)]
+        if all(path.is_file() for path in paths) and read_file(paths[0]) != read_file(paths[1]):
+            raise ValueError(f"{paths[0]} differs from {paths[1]}; queries and documents must have the same tokens")
+    if not any((preset.home / folder / name).is_file() for name in WEIGHTS):
+        raise ValueError(
+            f"{preset.home / folder} has no {' or '.join(WEIGHTS)} with the weights of queries; copy the file there"
+        )
+
+
+def _without_lengths(path: Path) -> dict[str, Any]:
+    """Reads a `tokenizer.json` without what its last use left there."""
+    return {**files.read_json(path), "truncation": None, "padding": None}
+
+
+def write(
+    directory: Path, settings: SparseSettings, overwrite: bool = False, query_weights: np.ndarray | None = None
+) -> None:
     """Writes the settings files, so that `SparseEncoder(directory)` computes the same vectors.
+
+    Args:
+        directory: the directory of the model.
+        settings: the settings to write.
+        overwrite: whether to replace existing files.
+        query_weights: the table for queries, as `read_query_weights` returns it. The tokenizer must be in the folder
+            `QUERIES`, too.
 
     Raises:
         FileExistsError: one of the files exists, and `overwrite` is False.
     """
     files.refuse_to_overwrite(directory, FILES, overwrite)
-    modules = [
-        {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{kind}"}
-        for i, (kind, path) in enumerate({"MLMTransformer": "", "SpladePooling": "1_SpladePooling"}.items())
-    ]
+    pooling = {"pooling_strategy": settings.pooling, "activation_function": settings.activation}
+    kinds = {"": "MLMTransformer", "1_SpladePooling": "SpladePooling"}
     values: dict[str, object] = {
-        MODULES: modules,
-        _POOLING: {"pooling_strategy": settings.pooling, "activation_function": settings.activation},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
         PROMPTS: {
             "model_type": "SparseEncoder",
@@ -119,4 +225,20 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
             "similarity_fn_name": "dot",
         },
     }
+    if query_weights is None:
+        values[_POOLING] = pooling
+    else:
+        kinds = {"": "Router"}
+        routes = {"query": [QUERIES], "document": ["", "document_1_SpladePooling"]}
+        names = [name for route in routes.values() for name in route]
+        types = {name: f"{_PACKAGE}.{name.rpartition('_')[2] or 'MLMTransformer'}" for name in names}
+        parameters = {"default_route": "document", "allow_empty_key": True}
+        values[ROUTER] = {"types": types, "structure": routes, "parameters": parameters}
+        values |= {_ROUTED_POOLING: pooling, f"{QUERIES}/config.json": {"frozen": True}}
+        path = directory / QUERIES / "model.safetensors"
+        write_safetensors(path, {"weight": query_weights.shape}, [("weight", query_weights)])
+    values[MODULES] = [
+        {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, overload
@@ -13,6 +14,7 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sparse_encoder
+from keras_bert.formats.cross_encoder import write_length
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead, check_finite
@@ -21,6 +23,7 @@ from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.strings import as_strings
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -38,6 +41,10 @@ class BertSparseEncoder(BertTask):
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
         pooling: "max", or "sum" over the positions.
         activation: "relu"; or "log1p_relu", which takes the logarithm twice.
+        query_table: whether queries get their weights from a table, without the network: 0 for a token that is not in
+            the query, else the token's own weight, such as its rarity. The table comes from a preset; in a new model
+            all weights are 1. Geng et al. 2024, "Towards Competitive Search Relevance For Inference-Free Learned
+            Sparse Retrievers".
 
     Call arguments:
         inputs: texts, or packed inputs, see `BertTask`.
@@ -59,7 +66,7 @@ class BertSparseEncoder(BertTask):
     preprocessor: BertPreprocessor
 
     HEAD = "masked_lm"
-    SETTINGS_IN_OTHER_FILES = ("pooling", "activation")
+    SETTINGS_IN_OTHER_FILES = ("pooling", "activation", "query_table")
     FILES = sparse_encoder.FILES
     ANSWERS_PROGRAM = 'print(outputs["weights"] @ outputs["weights"].T)'
 
@@ -69,6 +76,7 @@ class BertSparseEncoder(BertTask):
         preprocessor: BertPreprocessor,
         pooling: str = "max",
         activation: str = "relu",
+        query_table: bool = False,
         **kwargs: Any,
     ) -> None:
         for name, value, choices in (
@@ -84,6 +92,12 @@ class BertSparseEncoder(BertTask):
         self._runners_by_top_k: dict[int | None, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
+        self.query_weights = None
+        if query_table:
+            shape = (preprocessor.tokenizer.vocabulary_size,)
+            self.query_weights = self.add_weight(
+                shape=shape, initializer="ones", dtype="float32", trainable=False, name="query_weights"
+            )
         self.built = True
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
@@ -140,12 +154,62 @@ class BertSparseEncoder(BertTask):
         is_one, texts = one_or_many(text)
         rows = [row for chunk in self._runner(top_k)(texts, batch_tokens, progress) for row in chunk]
         check_finite(np.array([row.sum() for row in rows]))
-        rows = [row[row[:, 1] > 0] for row in rows]
-        entries = np.concatenate([np.zeros((0, 2), np.float32), *rows])
-        tokens = self._token_texts.decode(Candidates(tf.cast(entries[:, 0], tf.int32), entries[:, 1])).numpy()
-        pairs = iter(zip((token.decode() for token in tokens), entries[:, 1].tolist(), strict=True))
-        weights = [dict(next(pairs) for _ in row) for row in rows]
+        weights = self._by_token([row[row[:, 1] > 0] for row in rows])
         return weights[0] if is_one else weights
+
+    @overload
+    def encode_query(self, text: str, top_k: int | None = None) -> dict[str, float]: ...
+    @overload
+    def encode_query(self, text: Iterable[str], top_k: int | None = None) -> list[dict[str, float]]: ...
+    def encode_query(
+        self, text: str | Iterable[str], top_k: int | None = None
+    ) -> dict[str, float] | list[dict[str, float]]:
+        """Computes the weights of tokens for a query, or for many: by the table, or as `encode` if there is none.
+
+        Args:
+            text, top_k: see `encode`.
+
+        Returns:
+            See `encode`. `[CLS]` and `[SEP]` are not among the tokens.
+
+        Raises:
+            TypeError, ValueError: see `encode`.
+
+        Warns:
+            UserWarning: the number of queries that were truncated to the model's maximum length.
+
+        Example:
+            >>> from keras_bert import BertConfig
+            >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
+            >>> model = BertSparseEncoder(BertEncoder(BertConfig.tiny()), preprocessor, query_table=True)
+            >>> model.encode_query("a film")
+            {'a': 1.0, 'film': 1.0}
+        """
+        if self.query_weights is None:
+            return self.encode(text, top_k)
+        if top_k is not None:
+            check_top_k(top_k)
+        is_one, texts = one_or_many(text)
+        table, longest = ops.convert_to_numpy(self.query_weights), self.preprocessor.longest
+        segments = self.preprocessor.tokenizer.tokenize(as_strings(list(texts))).numpy()
+        if truncated := sum(len(ids) > longest for ids in segments):
+            warnings.warn(f"queries truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=2)
+        rows = []
+        for ids in segments:
+            ids = np.unique(ids[:longest])
+            ids = ids[table[ids] != 0]
+            ids = ids[np.argsort(-table[ids], kind="stable")][:top_k]
+            rows.append(np.stack([ids.astype(np.float32), table[ids]], axis=-1))
+        weights = self._by_token(rows)
+        return weights[0] if is_one else weights
+
+    def _by_token(self, rows: list[np.ndarray]) -> list[dict[str, float]]:
+        """Converts ids and weights, float32 `[tokens, 2]` per text, to dicts from token to weight."""
+        entries = np.concatenate([np.zeros((0, 2), np.float32), *rows])
+        ids = tf.cast(entries[:, 0], tf.int32)
+        tokens = self._token_texts.decode(Candidates(ids, tf.ones_like(entries[:, 1]))).numpy()
+        pairs = iter(zip((token.decode() for token in tokens), entries[:, 1].tolist(), strict=True))
+        return [dict(next(pairs) for _ in row) for row in rows]
 
     def _runner(self, top_k: int | None) -> ByLength:
         """Returns the object that runs the model over texts: float32 `[tokens, 2]` per text, ids and weights.
@@ -211,10 +275,25 @@ class BertSparseEncoder(BertTask):
     def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         return preset.load_preprocessor_up_to(preset.files.sparse_settings.max_length, encoder, rows)
 
+    def _load_own_files(self, preset: TaskPreset) -> None:
+        if self.query_weights is not None and preset.files.sparse_settings.query_table:
+            self.query_weights.assign(sparse_encoder.read_query_weights(preset.files, self.query_weights.shape[0]))
+
+    @property
+    def _own_files(self) -> tuple[str, ...]:
+        return (*super()._own_files, *(() if self.query_weights is None else sparse_encoder.ROUTER_FILES))
+
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes the files that `SparseEncoder(directory)` reads."""
-        settings = sparse_encoder.SparseSettings(True, self.preprocessor.longest, self.pooling, self.activation)
-        sparse_encoder.write(directory, settings, overwrite)
+        settings = sparse_encoder.SparseSettings(True, self.preprocessor.longest, **self.settings())
+        table = None
+        if self.query_weights is not None:
+            table = ops.convert_to_numpy(self.query_weights)
+            queries = directory / sparse_encoder.QUERIES
+            self.preprocessor.save_preset(queries, overwrite)
+            write_length(queries, self.preprocessor.longest)
+        sparse_encoder.write(directory, settings, overwrite, table)
 
     def settings(self) -> Settings:
-        return {"pooling": self.pooling, "activation": self.activation}
+        has_table = self.query_weights is not None
+        return {"pooling": self.pooling, "activation": self.activation, "query_table": has_table}

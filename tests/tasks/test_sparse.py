@@ -2,12 +2,14 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertMaskedLM, BertSentenceEncoder, BertSparseEncoder
 from keras_bert.formats import Preset, sparse_encoder
+from keras_bert.formats.weight_files import write_safetensors
 from keras_bert.tasks.registry import load_task, task_of
 
 from ..support import small
@@ -86,7 +88,7 @@ def test_a_masked_language_model_is_read(model, tmp_path):
     masked = BertMaskedLM(model.encoder, small.preprocessor(tokenizer=small.tokenizer(special_tokens_in_text=True)))
     masked.save_preset(tmp_path / "masked")
     assert task_of(tmp_path / "masked") is BertSentenceEncoder  # nothing says that it was trained for this
-    assert BertSparseEncoder.from_preset(tmp_path / "masked").settings() == {"pooling": "max", "activation": "relu"}
+    assert BertSparseEncoder.from_preset(tmp_path / "masked").pooling == "max"
     BertSentenceEncoder(model.encoder, small.preprocessor()).save_preset(tmp_path / "vectors")
     with error_names(ValueError, "masked language modeling head"):
         BertSparseEncoder.from_preset(tmp_path / "vectors")
@@ -121,10 +123,78 @@ def test_other_modules_are_refused(saved):
         sparse_encoder.read(Preset(saved))
 
 
-def close(library, theirs, ours, texts):
-    expected = theirs.encode(texts, convert_to_sparse_tensor=False).numpy()
+@pytest.fixture
+def routed(tmp_path):
+    """A model whose queries have a table of different weights."""
+    as_theirs = {"tokenizer": small.tokenizer(max_chars_per_word=100)}
+    made = new(as_theirs, activation="log1p_relu", query_table=True)
+    made.query_weights.assign(np.arange(made.query_weights.shape[0]) % 7)
+    made.save_preset(tmp_path / "routed")
+    return tmp_path / "routed", made
+
+
+def test_queries_by_a_table(routed, tmp_path):
+    directory, made = routed
+    vocabulary, table = made.preprocessor.tokenizer.vocabulary, made.query_weights.numpy()
+    longest = made.preprocessor.longest
+    made.save(tmp_path / "model.keras")
+    for each in (BertSparseEncoder.from_preset(directory), keras.models.load_model(tmp_path / "model.keras")):
+        for text, found in zip(TEXTS, each.encode_query(TEXTS), strict=True):
+            ids = {*made.preprocessor.tokenizer.tokenize(text).numpy().tolist()[:longest]}
+            assert found == {vocabulary[i]: table[i] for i in ids if table[i]}
+            assert list(found.values()) == sorted(found.values(), reverse=True)
+        assert list(each.encode_query(TEXTS[0], top_k=1)) == list(each.encode_query(TEXTS[0]))[:1]
+        assert each.encode(TEXTS) == made.encode(TEXTS)
+        assert each.encode_query([]) == []
+    with warning_names("queries truncated", longest, 1):
+        made.encode_query("good " * (longest + 1))
+    without = BertSparseEncoder.from_preset(directory, query_table=False)
+    assert without.encode_query(TEXTS) == without.encode(TEXTS)
+    without.save_preset(directory, overwrite=True)
+    assert not (directory / "router_config.json").exists()
+    assert not (directory / sparse_encoder.QUERIES).exists()
+
+
+ROUTER, QUERIES = "router_config.json", sparse_encoder.QUERIES
+
+
+@pytest.mark.parametrize(("name", "values", "words"), [
+    (ROUTER, {"structure": {"query": [""], "document": ["", "document_1_SpladePooling"]}}, ("query: MLMTransformer",)),
+    (ROUTER, {"structure": {"query": [QUERIES], "document": [""]}}, ("document: MLMTransformer",)),
+    (ROUTER, {"parameters": {"default_route": "query"}}, ("default_route", "'query'")),
+    (ROUTER, {"parameters": {"route_mappings": {"('query', 'text')": "query"}}}, ("route_mappings",)),
+    (f"{QUERIES}/config.json", {"path": "idf.json"}, ("path", "idf.json")),
+    (f"{QUERIES}/vocab.txt", "[PAD]", ("vocab.txt", "differs")),
+    (f"{QUERIES}/model.safetensors", None, (QUERIES, "model.safetensors", "weights of queries")),
+    (THEIRS, {"prompts": {"query": "q: "}}, ("'q: '", "queries")),
+    ("modules.json", None, (ROUTER, "needs a modules.json")),
+    ("modules.json", [{"type": "own.Router", "path": ""}], ("own.Router",)),
+    ("modules.json", [{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": "1"}], ("a.Pooling",)),
+])  # fmt: skip
+def test_other_routers_and_modules_are_refused(routed, name, values, words):
+    directory, _ = routed
+    if isinstance(values, dict):
+        change(directory, name, **values)
+    else:
+        (directory / name).unlink()
+    if isinstance(values, list | str):
+        (directory / name).write_text(values if isinstance(values, str) else json.dumps(values))
+    with error_names(ValueError, *words):
+        BertSparseEncoder.from_preset(directory)
+
+
+def test_a_table_of_another_vocabulary(routed):
+    directory, made = routed
+    short = made.query_weights.numpy()[:-1]
+    write_safetensors(directory / QUERIES / "model.safetensors", {"weight": short.shape}, [("weight", short)])
+    with error_names(ValueError, QUERIES, len(short), len(short) + 1):
+        BertSparseEncoder.from_preset(directory)
+
+
+def close(library, theirs, ours, texts, encode="encode"):
+    expected = getattr(theirs, encode)(texts, convert_to_sparse_tensor=False).numpy()
     vocabulary = ours.preprocessor.tokenizer.vocabulary
-    for answer, row in zip(ours.encode(texts), expected, strict=True):
+    for answer, row in zip(getattr(ours, encode)(texts), expected, strict=True):
         found = np.array([answer.get(token, 0.0) for token in vocabulary])
         np.testing.assert_allclose(found, row, rtol=0, atol=1e-5)
     assert np.count_nonzero(expected) > 10
@@ -153,3 +223,28 @@ def test_other_poolings(model, tmp_path):
     ours = new(pooling="sum", activation="log1p_relu")
     ours.save_preset(tmp_path)
     close(library, library.SparseEncoder(str(tmp_path), device="cpu"), ours, TEXTS[:2])
+
+
+@pytest.mark.parity
+def test_a_router_both_ways(routed, tmp_path):
+    """Theirs keeps the network in a folder, ours in the directory itself, where transformers reads it."""
+    library = pytest.importorskip("sentence_transformers")
+    torch = pytest.importorskip("torch")
+    directory, ours = routed
+    theirs = library.SparseEncoder(str(directory), device="cpu")
+    texts = [*TEXTS, "", "good good film unknowable"]
+    for encode in ("encode", "encode_query"):
+        close(library, theirs, ours, texts, encode)
+    modules = library.sparse_encoder.modules
+    network = list(library.SparseEncoder(modules=[*theirs[0].sub_modules["document"]], device="cpu"))
+    weights = torch.linspace(0.0, 3.0, len(network[0].tokenizer))
+    table = modules.SparseStaticEmbedding(network[0].tokenizer, weights, frozen=True)
+    router = library.base.modules.Router.for_query_document([table], network)
+    another = library.SparseEncoder(modules=[router], device="cpu")
+    another.save_pretrained(str(tmp_path / "theirs"))
+    assert not (tmp_path / "theirs/config.json").is_file()
+    assert task_of(tmp_path / "theirs") is BertSparseEncoder
+    read = BertSparseEncoder.from_preset(tmp_path / "theirs")
+    assert read.activation == "log1p_relu"
+    for encode in ("encode", "encode_query"):
+        close(library, another, read, texts, encode)
