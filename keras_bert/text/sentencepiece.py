@@ -1,9 +1,7 @@
 """SentencePiece, the tokenizer of ALBERT, XLM-RoBERTa, CamemBERT and DeBERTa, in the TensorFlow graph."""
 
 import base64
-import functools
 import reprlib
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +16,11 @@ from keras_bert import undocumented
 from keras_bert.text.sentencepiece_files import (
     BYTE,
     FAMILIES,
+    NO_NUL,
+    ODD_SPACES,
     SPACE,
     USER_DEFINED,
+    combining_class,
     ends_in_comma,
     read_bytes,
     read_model,
@@ -262,11 +263,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 # -- ALBERT's normalization of text before SentencePiece: compatibility decomposition, accents, lower case.
 
-# White space in `str.split`, but not in SentencePiece's own normalization.
-_ODD_SPACES = r"\x0b\x1c-\x1f"
 _PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
-# Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
-_NO_NUL = "\ue000"
 # `` and '' become " and this character, a filler of one byte that keeps byte offsets. The filler is dropped later, as
 # by SentencePiece's usual normalization.
 _SECOND_QUOTE = "\x01"
@@ -297,7 +294,7 @@ class CompatibilityNormalizer(Normalizer):
         return normalize_unless(plain, lowered, rows, self._normalize)
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
-        strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)
+        strings = tf.strings.regex_replace(strings, r"\x00", NO_NUL)
         if self.as_transformers:
             strings = tf.strings.regex_replace(strings, _SECOND_QUOTE, "")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # two bytes, as before
@@ -306,10 +303,10 @@ class CompatibilityNormalizer(Normalizer):
                 strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFKD"), r"\pM+", "")
         elif self.strip_accents:
             # As many bytes as before, so that offsets stay. SentencePiece merges runs of spaces.
-            strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
+            strings = tf.strings.regex_replace(strings, f"[{ODD_SPACES}]", " ")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
             strings = tf_text.normalize_utf8(strings, "NFKD")
-            strings = tf.strings.regex_replace(strings, f"{_make_combining_class()}+", "")
+            strings = tf.strings.regex_replace(strings, f"{combining_class()}+", "")
         if self.lowercase:
             strings = tf.strings.lower(strings)  # first the ASCII that NFKD makes: ICU would follow the locale
             strings = tf.strings.lower(lower_dotted_capitals(strings), encoding="utf-8")
@@ -326,12 +323,3 @@ class CompatibilityNormalizer(Normalizer):
     def _normalize_characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         results = self._normalize(chars)
         return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
-
-
-@functools.cache
-def _make_combining_class() -> str:
-    """Makes RE2's character class of the characters with a nonzero canonical combining class."""
-    codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
-    begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
-    ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]
-    return "[" + "".join(f"\\x{{{begin:x}}}-\\x{{{end:x}}}" for begin, end in zip(begins, ends, strict=True)) + "]"

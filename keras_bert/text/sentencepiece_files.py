@@ -1,12 +1,14 @@
 """Reads and writes SentencePiece tokenizers: google/sentencepiece's model, and `tokenizer.json` with the same ids."""
 
 import base64
+import functools
 import itertools
 import math
 import os
 import re
 import reprlib
 import struct
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
@@ -155,6 +157,21 @@ def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> 
 # -- How each model family uses its SentencePiece model.
 
 SPACE = "▁"  # in SentencePiece's tokens
+
+
+# White space in `str.split`, but not in SentencePiece's own normalization.
+ODD_SPACES = r"\x0b\x1c-\x1f"
+# Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
+NO_NUL = "\ue000"
+
+
+@functools.cache
+def combining_class() -> str:
+    """Makes a regular expression's class of the characters with a nonzero canonical combining class."""
+    codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
+    begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
+    ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]
+    return "[" + "".join(f"\\x{{{begin:x}}}-\\x{{{end:x}}}" for begin, end in zip(begins, ends, strict=True)) + "]"
 
 
 def ends_in_comma(token: str) -> bool:
@@ -395,18 +412,19 @@ def _check_expressible(proto: Model, usage: SentencePieceFamily) -> None:
             raise ValueError(f"the SentencePiece model has {problem}: no {ALL_IN_ONE} gives the same ids")
 
 
+def _replace(pattern: str, content: str) -> dict[str, Any]:
+    """Makes a normalizer that replaces what a regular expression matches."""
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
 def _spaces_of(proto: Model) -> list[dict[str, Any]]:
     """Makes the normalizers for a model's options about white space, as `Normalizer::Normalize` applies them."""
     spec = proto.normalizer_spec
-
-    def replace(pattern: str, content: str) -> dict[str, Any]:
-        return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
-
-    steps = [replace(rf"\A +|[ {SPACE}]+\z", ""), replace(" {2,}", " ")] if spec.remove_extra_whitespaces else []
+    steps = [_replace(rf"\A +|[ {SPACE}]+\z", ""), _replace(" {2,}", " ")] if spec.remove_extra_whitespaces else []
     if spec.add_dummy_prefix:
         is_suffix = proto.trainer_spec.treat_whitespace_as_suffix
-        steps += [replace(r"(?<=[\s\S])\z", SPACE) if is_suffix else {"type": "Prepend", "prepend": SPACE}]
-    return [*steps, replace(" ", SPACE)]
+        steps += [_replace(r"(?<=[\s\S])\z", SPACE) if is_suffix else {"type": "Prepend", "prepend": SPACE}]
+    return [*steps, _replace(" ", SPACE)]
 
 
 def _merges_of(proto: Model) -> list[list[str]]:
@@ -444,6 +462,12 @@ def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> t
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
     model, pieces, vocabulary = read_pieces(arguments["model_file"], family)
     content = tokenizer_json(model, family, **settings, more_special_tokens=more)
+    steps = [{"type": "Replace", "pattern": {"String": "\0"}, "content": NO_NUL}, *content["normalizer"]["normalizers"]]
+    if settings["strip_accents"] and not usage.as_transformers:  # what transformers leaves out of ALBERT's preparation
+        steps.insert(0, _replace(rf"[{ODD_SPACES}\x{{85}}]", " "))
+        marks = _replace(combining_class(), "")
+        steps = [marks if step["type"] == "StripAccents" else step for step in steps]
+    content["normalizer"] = {"type": "Sequence", "normalizers": steps}
     pad_token = usage.special_tokens["pad_token"]
     if content["model"]["type"] == "Unigram":  # merges make none of these tokens
         # The model itself makes only these pieces of texts. No text has a space here, so it has no other token.
@@ -453,10 +477,11 @@ def json_for_texts(arguments: dict[str, Any], special_tokens_in_text: bool) -> t
         names = {token: token if token in of_texts else f" {token}" for token, _ in content["model"]["vocab"]}
         content["model"]["vocab"] = [(names[token], score) for token, score in content["model"]["vocab"]]
         pad_token = names[pad_token]
-        # The model splits words at no other white space.
+        # The model splits words at no other white space, and transformers at any.
         spaces = {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False}
         steps = steps_of(content["pre_tokenizer"], "pretokenizers")
-        steps = [spaces if step["type"] == "WhitespaceSplit" else step for step in steps]
+        is_other = not usage.as_transformers
+        steps = [spaces if is_other and step["type"] == "WhitespaceSplit" else step for step in steps]
         if any(each.type == BYTE for each in pieces):  # a text may spell the name of a byte's token
             pattern = {"Regex": "<(?=0x[0-9A-F]{2}>)"}
             steps += [{"type": "Split", "pattern": pattern, "behavior": "MergedWithPrevious", "invert": False}]

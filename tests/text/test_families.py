@@ -49,6 +49,22 @@ def test_pairs(any_tokenizer, untraced):
             strict.pack(([a], [b]))
 
 
+def test_graphs_have_no_operation_that_reads_outside_its_memory(any_tokenizer):
+    """Those that TensorFlow Text checks only since 2.21.1; see SECURITY.md."""
+    detokenize = tf.function(any_tokenizer.detokenize, input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)])
+    operations = set()
+    for function in (any_tokenizer._ids_and_offsets, detokenize):
+        graph = function.get_concrete_function().graph.as_graph_def()
+        nodes = [graph.node, *(each.node_def for each in graph.library.function)]
+        operations |= {node.op.lower() for each in nodes for node in each}
+    mended = ("detokenize", "fastbertnormalize", "fastsentencepiece", "phrase", "rouge")
+    assert [each for each in operations if any(name in each for name in mended)] == []
+    assert len(operations) > 10
+    for ids in ([[-1]], [[any_tokenizer.vocabulary_size]], [[2**31 - 1, -(2**31)]]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="outside the vocabulary"):
+            detokenize(tf.ragged.constant(ids, tf.int32))
+
+
 @pytest.mark.slow
 def test_exports_give_the_same_without_this_package(merges, albert, tmp_path, request):
     """Byte pairs with added tokens and two separators, as in RoBERTa's pairs. For WordPiece, see tests/saved_model."""
