@@ -177,13 +177,14 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-def is_size_of_bert(size: str) -> bool:
-    """Checks whether BERT was published in this size, such as "tiny". False: it is the path of a `config.json`.
+def published_size(size: str) -> str | None:
+    """Finds the key of `SIZES` that a name such as "tiny" or "albert-base" means. None: it is the path of a JSON file.
 
     Raises:
         ValueError: `size` is neither.
     """
-    names = [name.removeprefix(_BERT) for name in SIZES if name.startswith(_BERT)]
-    if size not in names and not size.endswith(".json"):
-        raise ValueError(f"there is no size {size!r}; the sizes are {', '.join(names)}; or give a config.json")
-    return size in names
+    name = next((each for each in (size, f"{_BERT}{size}") if each in SIZES), None)
+    if name is None and not size.endswith(".json"):
+        names = ", ".join(each.removeprefix(_BERT) for each in SIZES)
+        raise ValueError(f"there is no size {size!r}; the sizes are {names}; or give a config.json")
+    return name

@@ -27,7 +27,7 @@ def options(kind: type[PretrainingRecipe], **defaults: str) -> Callable[[Callabl
 
 @click.command()
 @click.option("--vocab", required=True, metavar="PATH", help="An uncased vocab.txt, or a directory with a tokenizer.")
-@click.option("--size", required=True, help="tiny, mini, small, medium, base, large, or a config.json.")
+@click.option("--size", required=True, help="A size: tiny to large, or another that `summary` knows; or a config.json.")
 @options(PretrainingRecipe)
 def pretrain(**options: Any) -> None:
     """Pre-train your own BERT on text.

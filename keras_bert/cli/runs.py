@@ -22,7 +22,7 @@ from keras_bert.cli.terminal import (
     quiet_imports,
     resumable,
 )
-from keras_bert.sizes import is_size_of_bert
+from keras_bert.sizes import published_size
 
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -98,7 +98,7 @@ def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
             files.text_files(Path(path))
         if vocab is not None:
             Path(vocab).stat()
-        if size is not None and not is_size_of_bert(size):
+        if size is not None and not published_size(size):
             from keras_bert.formats import read_config
 
             read_config(size)

@@ -16,7 +16,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
-from keras_bert.sizes import is_size_of_bert
+from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import RowSettings, TaskPreset
@@ -43,7 +43,7 @@ def read_vocabulary(path: str | Path) -> Tokenizer:
 
 
 def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
-    """Makes the configuration of a size ("tiny" to "large") or of a `config.json`, for a tokenizer.
+    """Makes the configuration of a size ("tiny", "albert-base") or of a `config.json`, for a tokenizer.
 
     A size has initial weights that suit its width. A model as narrow as BERT-Tiny has no dropout, because it is too
     small to overfit. For the figures, see "Rates" in docs/benchmarks.md.
@@ -53,18 +53,19 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
             `pairs` is True and the family has no head for pairs.
     """
     tokens, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
-    if is_size_of_bert(size):
-        named = BertConfig.named(f"bert-{size}", vocab_size=tokens, pad_token_id=padding)
+    if name := published_size(size):
+        named = BertConfig.named(name, vocab_size=tokens, pad_token_id=padding)
         # A layer's output has the variance hidden_size * range^2. This range gives every size that of BERT-Base.
         changes: dict[str, Any] = {"initializer_range": round(0.02 * (768 / named.hidden_size) ** 0.5, 2)}
         if named.hidden_size <= 128:
             changes |= {"hidden_dropout": 0.0, "attention_dropout": 0.0}
-        return dataclasses.replace(named, **changes)
-    config = read_config(size)
-    try:
-        config.check_vocabulary(tokens, tokenizer.is_whole)
-    except ValueError as error:
-        raise ValueError(f"{size}: {error}") from None
+        config = dataclasses.replace(named, **changes)
+    else:
+        config = read_config(size)
+        try:
+            config.check_vocabulary(tokens, tokenizer.is_whole)
+        except ValueError as error:
+            raise ValueError(f"{size}: {error}") from None
     if config.pad_token_id != padding:
         raise ValueError(f"{size}: pad_token_id is {config.pad_token_id}, but it is {padding} in the vocabulary")
     if pairs and "next_sentence" not in FAMILIES[config.family].heads:

@@ -487,6 +487,8 @@ def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Set
     """
     argument_names = _argument_names(task)
     if unknown := [name for name in user_settings if name not in {*argument_names, *_CONFIG_FIELDS, "name"}]:
+        if "num_labels" in unknown and "labels" in argument_names:
+            raise TypeError(f"{task.__name__}.from_preset takes the labels' names, not num_labels: labels=[...]")
         raise TypeError(
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
             f"stride, special_tokens_in_text, dtype, {', '.join(argument_names)}, and the fields of BertConfig"

@@ -268,7 +268,8 @@ def pretrain_files(
         output: the directory of the model, for `from_preset`. It must be new or empty, or hold this run.
         validation: text to measure the model on: a file or a directory.
         vocab: an uncased `vocab.txt`, or a directory with a tokenizer.
-        size: "tiny", "mini", "small", "medium", "base", "large", or a `config.json`.
+        size: "tiny", "mini", "small", "medium", "base", "large", another name of `BertConfig.named`, or a
+            `config.json`.
         teacher: a masked language model, in place of `vocab` and `size`. The new model learns from the teacher's
             predictions, and starts with some of the teacher's layers, see `student_of`.
         num_layers: the number of layers of the student.

@@ -38,6 +38,17 @@ def test_new_weights_of_all_sizes_keep_the_scale_of_a_vector(preprocessor, size)
     assert (config.hidden_dropout, config.attention_dropout) == (dropout, dropout)
 
 
+def test_every_published_size_can_be_pre_trained(preprocessor):
+    """What the paper of ALBERT says of its base, section 3.1 and table 1, for another vocabulary."""
+    config = config_of("albert-base", preprocessor.tokenizer, pairs=True)
+    assert (config.family, config.num_groups, config.embedding_size, config.num_layers) == ("albert", 1, 128, 12)
+    assert config.vocab_size == preprocessor.tokenizer.vocabulary_size
+    with error_names(ValueError, "roberta", "no head for pairs", "'sentences'"):
+        config_of("roberta-base", preprocessor.tokenizer, pairs=True)
+    with error_names(ValueError, "'huge'", "tiny", "albert-base", "config.json"):
+        config_of("huge", preprocessor.tokenizer, pairs=True)
+
+
 def test_the_loss_is_the_papers(model, batch):
     outputs = {name: np.array(value, np.float64) for name, value in model(inputs_of(batch)).items()}
     weights = batch["masked_lm_weights"]

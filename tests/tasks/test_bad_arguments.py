@@ -224,6 +224,7 @@ def vectors(models, **settings):
     (lambda models: vectors(models, prompts={"q": "a"}, column_prompts="q"), ("column_prompts", "'q'", "list")),
     (lambda models: vectors(models, dense="tanh"), ("dense", "'tanh'", "dict", "units, activation, use_bias")),
     (lambda models: vectors(models, truncate_dim="8"), ("truncate_dim", "'8'", "32")),
+    (lambda models: BertClassifier.from_preset("preset", num_labels=2), ("num_labels", "names", "labels=[...]")),
     (lambda models: vectors(models, prompts={1: "a"}).encode("good", prompt="q"), ("'q'", "1")),
     (lambda models: vectors(models, prompts={1: "a"}).encode("good", prompt=["q"]), ("['q'", "list", "name", "1")),
 ])  # fmt: skip
