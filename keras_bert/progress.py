@@ -19,6 +19,13 @@ class _Lines(tqdm):
             self.fp.flush()
         return False
 
+    def clear(self, nolock: bool = False) -> None:
+        """Does nothing: a line stays where other lines are written, as by `tqdm.external_write_mode`."""
+
+    def refresh(self, nolock: bool = False, lock_args: Any = None) -> None:
+        if not nolock:  # else other lines were written
+            super().refresh(nolock, lock_args)
+
 
 def progress_bar(total: int | None, unit: str, progress: bool | None = None, initial: int = 0) -> tqdm:
     """Makes a progress bar on standard error.

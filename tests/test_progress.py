@@ -16,6 +16,8 @@ def test_a_log_gets_a_line_a_minute(monkeypatch, seconds, progress, lines):
     with progress_bar(1000, "rows", progress, initial=200) as bar:
         for _ in range(8):
             bar.update(100)
+            with bar.external_write_mode():  # as for a warning
+                pass
     written = log.getvalue().splitlines(keepends=True)
     assert len(written) == lines
     assert all(line.endswith(" left\n") and " of 1000 rows, " in line for line in written)
