@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert.pipelines import UNTUNED, as_written
 
-_PARTS = ("x", "y", "sample_weight")
+PARTS = ("x", "y", "sample_weight")
 _BATCH_SIZE = 32  # Keras's default
 
 
@@ -21,28 +21,41 @@ def batch_arrays(arguments: dict[str, Any], shuffle: bool = False) -> dict[str, 
     Datasets and generators stay as they are, and so do arrays with a number of steps.
     """
     has_steps = any(arguments.get(name) is not None for name in ("steps", "steps_per_epoch"))
-    dataset = None if has_steps else _dataset_of(_parts(arguments), arguments.get("batch_size"), shuffle)
+    parts = _given(map(arguments.get, PARTS))
+    dataset = None if has_steps else _dataset_of(parts, arguments.get("batch_size"), shuffle)
     if dataset is None:
         return arguments
-    return {"x": dataset, **{name: each for name, each in arguments.items() if name not in (*_PARTS, "batch_size")}}
+    return {"x": dataset, **{name: each for name, each in arguments.items() if name not in (*PARTS, "batch_size")}}
+
+
+def split_validation(arguments: dict[str, Any]) -> None:
+    """Moves the share `validation_split` of arrays to `validation_data`: the end of the examples, as in Keras's `fit`.
+
+    Raises ValueError if one of the two parts would be empty.
+    """
+    parts, share = _given(map(arguments.get, PARTS)), arguments.get("validation_split") or 0.0
+    if not share or arguments.get("validation_data") is not None or not _are_arrays(parts):
+        return
+    count = len(tf.nest.flatten(parts)[0])
+    first = math.floor(count * (1 - share))
+    if not 0 < first < count:
+        raise ValueError(
+            f"validation_split is {share}, which leaves {min(max(first, 0), count):,} of {count:,} examples to train "
+            "on and the others to validate with; choose a share that leaves some of both"
+        )
+    training, arguments["validation_data"] = (
+        tf.nest.map_structure(lambda each, rows=rows: each[rows], parts) for rows in (slice(first), slice(first, None))
+    )
+    del arguments["validation_split"]
+    arguments |= dict(zip(PARTS, training, strict=False))
 
 
 def batch_arrays_for_fit(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Does the same for the validation data of `fit`, too, whose share Keras takes from the end of the examples."""
-    validation, share = arguments.get("validation_data"), arguments.get("validation_split") or 0.0
-    parts, sizes = _parts(arguments), [arguments.get(name) for name in ("validation_batch_size", "batch_size")]
-    if share and validation is None and _are_arrays(parts):
-        count = len(tf.nest.flatten(parts)[0])
-        first = math.floor(count * (1 - share))
-        if not 0 < first < count:
-            return arguments  # Keras raises
-        training, validation = (
-            tf.nest.map_structure(lambda each, rows=rows: each[rows], tuple(parts))
-            for rows in (slice(first), slice(first, None))
-        )
-        del arguments["validation_split"]
-        arguments |= dict(zip(_PARTS, training, strict=False))
+    """Does the same as `batch_arrays` for the validation data of `fit`, too."""
+    validation = arguments.get("validation_data")
+    sizes = [arguments.get(name) for name in ("validation_batch_size", "batch_size")]
     if isinstance(validation, tuple):
+        validation = _given(validation)
         has_steps = arguments.get("validation_steps") is not None
         dataset = None if has_steps else _dataset_of(validation, sizes[0] or sizes[1], shuffle=False)
         arguments["validation_data"] = validation if dataset is None else dataset
@@ -51,12 +64,12 @@ def batch_arrays_for_fit(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments if batched is arguments else {**batched, "shuffle": False}
 
 
-def _parts(arguments: dict[str, Any]) -> list[Any]:
-    """Lists the inputs, targets and weights without those that are missing at the end."""
-    parts = [arguments.get(name) for name in _PARTS]
+def _given(parts: Iterable[Any]) -> tuple[Any, ...]:
+    """Selects the inputs, targets and weights without those that are missing at the end."""
+    parts = list(parts)
     while parts and parts[-1] is None:
         parts.pop()
-    return parts
+    return tuple(parts)
 
 
 def _are_arrays(parts: Sequence[Any]) -> bool:

@@ -136,6 +136,10 @@ for values in outputs.get("probabilities", outputs.get("values")):
         features = text_features(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
         return ops.cast(features, "float32")
 
+    def check_head(self, targets: Targets, sample_weight: Targets | None) -> None:
+        """Raises the errors that `fit_head` would raise, whatever the features."""
+        self._problem.logistic_regression(np.ones([len(targets), 1], np.float32), targets, sample_weight)
+
     def fit_head(self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None = None) -> None:
         """Fits the head's last layer to features by logistic regression; see `few_shot`.
 
@@ -267,6 +271,10 @@ for values in outputs.get("probabilities", outputs.get("values")):
     @property
     def label_columns(self) -> Sequence[str]:
         return self.labels
+
+    def check_examples(self, x: Texts, y: Labels | None) -> None:
+        self._check_pairs(len(columns_of(x)) > 1)
+        super().check_examples(x, y)
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         self._check_pairs(len(columns_of(x)) > 1)

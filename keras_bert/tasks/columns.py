@@ -134,6 +134,27 @@ def check_counts(x: Texts | Inputs, y: Labels | None) -> int | None:
     return counts[0][0] if counts[0] else None
 
 
+def as_weights(sample_weight: Any, count: int | None) -> Any:
+    """Converts the weights of examples from lists and columns to arrays; arrays, tensors and dicts of them stay.
+
+    Args:
+        sample_weight: a weight for each example, or None.
+        count: the number of examples; None if it is unknown.
+
+    Raises:
+        ValueError: they are no numbers, or not as many as the examples.
+    """
+    if sample_weight is None or count is None:
+        return sample_weight  # Keras refuses weights beside a dataset
+    if not isinstance(sample_weight, dict | np.ndarray) and not tf.is_tensor(sample_weight):
+        sample_weight = as_float32(plain(sample_weight), "sample_weight")
+    for each in keras.tree.flatten(sample_weight):
+        found = len(each) if rank_of(each) else 1
+        if found != count:
+            raise ValueError(f"there are {count:,} examples, but {found:,} in sample_weight; give each example one")
+    return sample_weight
+
+
 def plain(x: Any) -> Any:
     """Converts a column of pandas, polars or PyArrow, or a sequence such as a deque, to a list.
 

@@ -18,7 +18,7 @@ from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import BALANCED, FineTuningRecipe
-from keras_bert.tasks.batching import batch_arrays, batch_arrays_for_fit
+from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation
 from keras_bert.tasks.by_length import ByLength, OneGraph
 from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import (
@@ -28,6 +28,7 @@ from keras_bert.tasks.columns import (
     Texts,
     as_arrays,
     as_tensors,
+    as_weights,
     check_counts,
     check_dataset,
     check_inputs,
@@ -227,13 +228,15 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         per text, the weight of a label counts for the texts that have it.
 
         Raises:
-            TypeError, ValueError: Keras could not read the examples; or `class_weight` is bad, or comes with
-                `sample_weight`, or the data are neither arrays nor a `tf.data.Dataset`.
+            TypeError, ValueError: Keras could not read the examples, or there are not as many weights; or
+                `class_weight` is bad, or comes with `sample_weight`, or the data are neither arrays nor a
+                `tf.data.Dataset`.
         """
         arguments = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
         if isinstance(data := arguments.get("validation_data"), tuple | list):
-            arguments["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
-        arguments["x"], arguments["y"] = self._examples_for_keras("train on", x, y)
+            arguments["validation_data"] = (*self._examples_for_keras("validate with", *data[:3]), *data[3:])
+        arguments |= zip(PARTS, self._examples_for_keras("train on", x, y, arguments.get("sample_weight")), strict=True)
+        split_validation(arguments)  # before the weights of classes, which are for training only
         if class_weight := FineTuningRecipe.of(class_weight=arguments.pop("class_weight", None)).class_weight:
             self._weight_examples(arguments, class_weight)
         return super().fit(**batch_arrays_for_fit(arguments))
@@ -260,13 +263,14 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Evaluates as Keras does, and also takes texts; see `fit`."""
         arguments = inspect.signature(super().evaluate).bind_partial(x, y, *args, **kwargs).arguments
         arguments |= arguments.pop("kwargs", {})  # Keras's own, in the validation of `fit`
-        arguments["x"], arguments["y"] = self._examples_for_keras("evaluate with", x, y)
+        weights = arguments.get("sample_weight")
+        arguments |= zip(PARTS, self._examples_for_keras("evaluate with", x, y, weights), strict=True)
         return super().evaluate(**batch_arrays(arguments))
 
     def _examples_for_keras(
-        self, purpose: str, x: Texts | Inputs | None, y: Labels | None = None
-    ) -> tuple[Inputs, Targets | None]:
-        """Converts examples and labels to arrays. Raises TypeError or ValueError if Keras could not read them."""
+        self, purpose: str, x: Texts | Inputs | None, y: Labels | None = None, sample_weight: Any = None
+    ) -> tuple[Inputs, Targets | None, Any]:
+        """Converts examples, labels and weights to arrays. Raises TypeError or ValueError if Keras cannot read them."""
         check_dataset(x)
         check_inputs(x)
         inputs, targets = self.arrays(plain(x), self._convert_labels(y))
@@ -275,7 +279,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             raise ValueError(f"there are no examples to {purpose}")
         if targets is None and count is not None and not isinstance(x, dict):
             raise ValueError(f"there are {count:,} examples to {purpose}, but no labels")
-        return inputs, targets
+        return inputs, targets, as_weights(sample_weight, count)
 
     def predict(self, x: Texts | Inputs, *args: Any, **kwargs: Any) -> Any:
         """Computes outputs as Keras's `predict` does; `x` may also be a list of str or a tuple of two lists."""

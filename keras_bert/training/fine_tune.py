@@ -21,6 +21,7 @@ from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
 from keras_bert.tensors import Tensor
+from keras_bert.text.strings import as_strings
 from keras_bert.training import distribution, report, run_files
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out
@@ -162,6 +163,9 @@ def train_on(
     if validation is not None:
         validation = checked_examples("validation", validation, model)
         model.check_examples(*validation)
+        for column in columns_of(validation[0], None):
+            if isinstance(column[0], str):  # words were checked
+                as_strings(column)  # raises if an item is no text
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
@@ -169,6 +173,11 @@ def train_on(
     if isinstance(recipe.class_weight, Mapping) and class_weights is not None:  # by name: JSON's keys are strings
         by_name = zip(model.labels, np.atleast_2d(class_weights)[-1].tolist(), strict=True)
         recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
+    weights = None
+    if class_weights is not None:
+        weights = model.sample_weights(getattr(examples.targets, "flat_values", examples.targets), class_weights)
+        if not np.any(weights):
+            raise ValueError("class_weight is 0 for all examples, so there is nothing to learn; raise one")
     lengths, pack = _count_tokens(model, examples), make_pack(model, examples, class_weights)
     for warning in model.target_warnings(examples.targets):
         warnings.warn(warning, stacklevel=3)
@@ -180,6 +189,7 @@ def train_on(
     if recipe.few_shot:
         step = few_shot.PairStep()
         few_shot.check(model, train[0], teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
+        model.check_head(examples.targets, weights)
         epoch_batches = few_shot.batches_of_run(model, examples.targets, recipe)
     else:
         sizes = (recipe.batch_size, recipe.batch_tokens)

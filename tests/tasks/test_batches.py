@@ -11,7 +11,7 @@ from keras_bert import BertClassifier
 from keras_bert.tasks.batching import array_batches
 
 from ..support import small
-from ..support.messages import error_names
+from ..support.messages import assert_names
 
 TEXTS = [*small.TEXTS, "one two", "good", "bad music", "she loved it", "dull"]
 LABELS = ["good", "bad"]
@@ -24,35 +24,141 @@ def model():
     return made
 
 
-def as_keras_does(method, made, x, y, **settings):
-    """The same call of Keras's own method, with tensors, whose batches Keras makes."""
-    arrays = tf.constant(x), made.targets(y)
-    return getattr(keras.Model, method)(made, *arrays[: 2 if y is not None else 1], verbose=0, **settings)
+N = len(TEXTS)
+WEIGHTS = np.linspace(0.5, 2, N)
+NUMBERS = np.array([LABELS.index(label) for label in Y])
+PART, PART_Y, PART_NUMBERS = TEXTS[5:], Y[5:], NUMBERS[5:]
 
 
-@pytest.mark.parametrize("settings", [
-    {"epochs": 2, "batch_size": 4, "validation_split": 0.3},
-    {"batch_size": 4, "validation_split": 0.3, "validation_batch_size": 2},
-    {"batch_size": 3, "sample_weight": np.linspace(0.5, 2, len(TEXTS))},
-], ids=" ".join)  # fmt: skip
-def test_fit_gives_the_weights_and_losses_that_keras_gives(settings):
-    ours, theirs = model(), model()
-    found = ours.fit(TEXTS, Y, shuffle=False, verbose=0, **settings).history
-    expected = as_keras_does("fit", theirs, TEXTS, Y, shuffle=False, **settings).history
+def batches(*parts, size=4):
+    return tf.data.Dataset.from_tensor_slices(parts).batch(size)
+
+
+def for_keras(value):
+    """The same argument for Keras's own methods: tensors of texts, and numbers of labels."""
+    if isinstance(value, dict):
+        return {LABELS.index(label): weight for label, weight in value.items()}
+    if isinstance(value, tuple):
+        return tuple(for_keras(each) for each in value)
+    if not isinstance(value, list) or not value:
+        return value
+    return np.array([LABELS.index(each) for each in value]) if value[0] in LABELS else tf.constant(value)
+
+
+# Calls that give what Keras gives, with `TEXTS` and `Y` unless they name `x`.
+SAME = {
+    "fit": [
+        {"epochs": 2, "batch_size": 4, "validation_split": 0.3},
+        {"batch_size": 4, "validation_split": 0.3, "class_weight": {"good": 3.0, "bad": 0.5}},
+        {"batch_size": 3, "sample_weight": WEIGHTS, "validation_split": 0.3},
+        {},
+        {"batch_size": 0},
+        {"batch_size": 100},
+        {"epochs": 0},
+        {"epochs": 3, "initial_epoch": 2},
+        {"steps_per_epoch": 2, "batch_size": 2},
+        {"steps_per_epoch": 99, "batch_size": 2},
+        {"shuffle": "batch"},
+        {"validation_steps": 1},
+        {"validation_split": 0.0},
+        {"validation_split": 0.01},
+        {"batch_size": 4, "validation_split": 0.3, "validation_batch_size": 2},
+        {"validation_split": 0.3, "validation_data": (PART, PART_Y)},
+        {"validation_split": 0.3, "validation_steps": 1, "validation_batch_size": 2},
+        {"validation_split": 0.3, "epochs": 2, "validation_freq": 2, "class_weight": {"good": 2.0}},
+        {"validation_data": (PART, PART_Y), "validation_batch_size": 0},
+        {"validation_data": (PART, PART_Y), "validation_steps": 1, "validation_batch_size": 2},
+        {"validation_data": (PART, PART_Y), "class_weight": {"good": 3.0}},
+        {"validation_data": (PART, PART_Y, WEIGHTS[5:]), "class_weight": {"good": 3.0}},
+        {"validation_data": (PART, PART_Y, WEIGHTS[5:]), "sample_weight": WEIGHTS},
+        {"validation_data": batches(TEXTS, NUMBERS)},
+        {"validation_data": batches(TEXTS, NUMBERS, WEIGHTS)},
+        {"sample_weight": WEIGHTS.astype("float32")},
+        {"sample_weight": WEIGHTS[:, None]},
+        {"sample_weight": tf.constant(WEIGHTS)},
+        {"sample_weight": np.zeros(N)},
+        {"class_weight": {"good": 3.0}},
+        {"class_weight": {"good": 3.0, "bad": 0.0}},
+        {"x": batches(TEXTS, NUMBERS)},
+        {"x": batches(TEXTS, NUMBERS, WEIGHTS)},
+        {"x": batches(TEXTS, NUMBERS), "validation_data": (PART, PART_Y)},
+    ],
+    "evaluate": [
+        {"batch_size": 3, "sample_weight": WEIGHTS},
+        {},
+        {"return_dict": True},
+        {"sample_weight": WEIGHTS[:, None]},
+        {"batch_size": 2, "steps": 1},
+        {"x": batches(TEXTS, NUMBERS, WEIGHTS)},
+    ],
+    "predict": [{"batch_size": 3}, {}, {"batch_size": 2, "steps": 1}, {"x": batches(TEXTS)}],
+}  # fmt: skip
+# Calls that are refused, as Keras refuses them, and words of the message.
+REFUSED = [
+    ("fit", {"sample_weight": WEIGHTS[:3]}, [f"{N} examples", "3 in sample_weight"]),
+    ("fit", {"sample_weight": np.zeros(N + 1)}, [f"{N} examples", f"{N + 1} in sample_weight"]),
+    ("fit", {"sample_weight": 2.0}, [f"{N} examples", "1 in sample_weight"]),
+    ("fit", {"sample_weight": WEIGHTS[:3], "validation_split": 0.3}, ["3 in sample_weight"]),
+    ("fit", {"validation_data": (PART, PART_Y, WEIGHTS)}, [f"{N} in sample_weight"]),
+    ("fit", {"validation_data": (PART, PART_Y, WEIGHTS), "class_weight": {"good": 3.0}}, ["in sample_weight"]),
+    ("fit", {"validation_data": (PART, PART_Y[1:])}, ["examples", "labels"]),
+    ("fit", {"validation_data": (PART, PART_Y, WEIGHTS[5:], 1)}, ["x, y, sample_weight"]),
+    ("fit", {"class_weight": {"good": 3.0}, "sample_weight": WEIGHTS}, ["class_weight", "sample_weight"]),
+    ("fit", {"validation_split": 1.0}, ["validation_split", 1.0, f"0 of {N}"]),
+    ("fit", {"validation_split": 0.99}, ["validation_split", 0.99, f"0 of {N}"]),
+    ("fit", {"validation_split": -0.5}, ["validation_split", -0.5]),
+    ("fit", {"batch_size": -2}, [-2]),
+    ("fit", {"x": batches(TEXTS, NUMBERS), "sample_weight": WEIGHTS}, ["sample_weights"]),
+    ("fit", {"x": batches(TEXTS, NUMBERS), "validation_split": 0.3}, ["validation_split"]),
+    ("fit", {"x": batches(TEXTS, NUMBERS, WEIGHTS), "class_weight": {"good": 3.0}}, ["class_weight"]),
+    ("evaluate", {"sample_weight": WEIGHTS[:3]}, [f"{N} examples", "3 in sample_weight"]),
+    ("evaluate", {"sample_weight": np.zeros(N + 1)}, [f"{N + 1} in sample_weight"]),
+    ("evaluate", {"x": batches(TEXTS, NUMBERS), "sample_weight": WEIGHTS}, ["sample_weights"]),
+]  # fmt: skip
+
+
+def called(method, settings, keras_itself):
+    """What a call gives, and the weights after it."""
+    made = model()
+    arguments = {"x": TEXTS, **({} if method == "predict" or "x" in settings else {"y": Y}), "verbose": 0, **settings}
+    if method == "fit":
+        arguments = {"shuffle": False, **arguments}
+    if keras_itself:
+        arguments = {name: for_keras(value) for name, value in arguments.items()}
+    found = (getattr(keras.Model, method) if keras_itself else getattr(type(made), method))(made, **arguments)
+    return getattr(found, "history", found), made.get_weights()
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        pytest.param(method, settings, marks=pytest.mark.slow if number > 1 else (), id=f"{method} {number}")
+        for method, calls in SAME.items()
+        for number, settings in enumerate(calls)
+    ],
+)
+def test_a_call_gives_what_keras_gives(method, settings):
+    (found, weights), (expected, keras_weights) = (called(method, settings, itself) for itself in (False, True))
+    found, expected = ({"": each} if not isinstance(each, dict) else each for each in (found, expected))
     assert found.keys() == expected.keys()
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-5, err_msg=name)
-    for one, other in zip(ours.get_weights(), theirs.get_weights(), strict=True):
+        np.testing.assert_allclose(found[name], values, atol=1e-5, rtol=1e-5, err_msg=name)
+    for one, other in zip(weights, keras_weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_evaluate_and_predict_give_what_keras_gives():
-    made = model()
-    weights = np.linspace(0.5, 2, len(TEXTS))
-    found = made.evaluate(TEXTS, Y, batch_size=3, sample_weight=weights, verbose=0)
-    assert found == pytest.approx(as_keras_does("evaluate", made, TEXTS, Y, batch_size=3, sample_weight=weights))
-    logits = made.predict(TEXTS, batch_size=3, verbose=0)
-    np.testing.assert_allclose(logits, as_keras_does("predict", made, TEXTS, None, batch_size=3), atol=1e-6)
+@pytest.mark.parametrize(("method", "settings", "words"), REFUSED)
+def test_a_call_is_refused_as_keras_refuses_it(method, settings, words):
+    with pytest.raises((ValueError, TypeError, tf.errors.InvalidArgumentError)):
+        called(method, settings, keras_itself=True)
+    with pytest.raises((ValueError, TypeError, tf.errors.InvalidArgumentError)) as refused:
+        called(method, settings, keras_itself=False)
+    assert_names(str(refused.value), *words)
+
+
+def test_weights_may_be_a_list():
+    found = [called("fit", {"sample_weight": each}, False)[0] for each in (WEIGHTS, WEIGHTS.tolist())]
+    assert found[0] == found[1]
 
 
 @pytest.fixture
@@ -93,11 +199,6 @@ def test_datasets_and_arrays_with_steps_stay_as_they_are(given):
 def test_the_shapes_have_the_size_of_full_batches_as_keras_has_it(batch_size, size):
     dataset = array_batches((np.zeros((20, 3)),), batch_size, shuffle=False)
     assert dataset.element_spec[0].shape.as_list() == [size, 3]
-
-
-def test_a_share_that_leaves_nothing_to_train_on_is_refused_by_keras():
-    with error_names(ValueError, "split", "0.99"):
-        model().fit(TEXTS[:2], Y[:2], validation_split=0.99, verbose=0)
 
 
 def test_each_pass_has_another_order_and_every_row_once():

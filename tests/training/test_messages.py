@@ -78,6 +78,19 @@ REFUSED = {
     "held-out examples lack labels": (
         lambda _: hold_out(columns(4, 3), 0.5, seed=0), ValueError, "examples", "labels", "3 and 4",
     ),
+    "all classes count for nothing": (
+        tuned(class_weight={"good": 0, "bad": 0.0}), ValueError, "class_weight", "0 for all", "nothing to learn",
+    ),
+    "all classes count for nothing in pairs": (
+        tuned(class_weight={"good": 0, "bad": 0.0}, few_shot=True), ValueError, "class_weight", "0 for all",
+    ),
+    "all texts are of one class": (
+        tuned((["one", "red"], ["good"] * 2), few_shot=True), ValueError, "few_shot", "two classes", "good",
+    ),
+    "a text for validation is None": (tuned(None, (["one", None], ["good", "bad"])), TypeError, "text 1", "None"),
+    "texts for validation are pairs": (
+        tuned(None, ((["one"], ["red"]), ["good"])), ValueError, "single texts", "pairs=True",
+    ),
     "a hyper-parameter is out of its limits": (tuned(epochs=0), ValueError, "epochs", 0, "1 or more"),
     "a callback monitors what is not computed": (
         tuned(None, examples(), callbacks=keras.callbacks.EarlyStopping()), ValueError, "EarlyStopping", "val_loss",

@@ -108,6 +108,12 @@ def another():
     return classifier(dropout=0.3)
 
 
+def test_numbers_of_numpy_are_saved_and_are_those_of_python(unbroken, tmp_path):
+    numbers = {"epochs": np.int64(2), "learning_rate": np.float64(1e-2), "batch_size": np.array(4), "seed": np.int32(0)}
+    assert_same(trained(tmp_path, **numbers, few_shot=np.bool_(False), mini_batch_size=None), unbroken)
+    assert_same(trained(tmp_path), unbroken)
+
+
 @pytest.mark.parametrize(("name", "value"), [("learning_rate", 1e-4), ("seed", 1), ("epochs", 4), ("frozen_layers", 0)])
 def test_another_run_is_refused(begun, another, name, value):
     with error_names(AnotherRunError, begun, "unfinished", name, value, "choose another directory"):
