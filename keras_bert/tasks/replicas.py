@@ -218,7 +218,7 @@ def all_gather(rows: Tensor) -> Tensor:
     context = tf.distribute.get_replica_context()
     if context is None or num_replicas() == 1:
         return rows
-    rows = tf.convert_to_tensor(rows)
+    rows = tf.identity(rows)  # with several processes, an argument of the step has no device to gather to
     return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
 
 
