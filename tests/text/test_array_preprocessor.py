@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from keras_bert import BertPreprocessor
-from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.text.array_preprocessor import _BYTE_PAIRS, _WORDPIECE, ArrayPreprocessor
 from keras_bert.text.pairs import TRUNCATIONS
 
 from ..support import small
 from ..support.messages import error_names
 from ..support.processes import run_python
+from ..support.tokenization import train_deberta
 
 TEXTS = [
     *small.TEXTS,
@@ -88,6 +89,18 @@ def byte_pair_preset(small_preset, byte_pairs, tmp_path_factory):
 
 def test_the_same_inputs_of_byte_pairs(byte_pair_preset, untraced):
     check_the_same_inputs(byte_pair_preset)
+
+
+@pytest.mark.parametrize("left_out", [(), ("tokenizer.json", "tokenizer_config.json")], ids=["saved", "model alone"])
+def test_the_same_inputs_of_deberta(left_out, small_preset, tmp_path, untraced):
+    """Its pad token is [PAD], and published directories have no `tokenizer.json`."""
+    tokenizer = SentencePieceTokenizer(train_deberta(), family="deberta-v2")
+    config = json.loads((small_preset / "config.json").read_text()) | {"vocab_size": tokenizer.vocabulary_size}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tokenizer.save_preset(tmp_path)
+    for name in left_out:
+        (tmp_path / name).unlink()
+    check_the_same_inputs(tmp_path)
 
 
 def test_a_damaged_vocabulary_is_refused_alike(byte_pair_preset, tmp_path):
