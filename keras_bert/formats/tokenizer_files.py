@@ -289,7 +289,8 @@ class TokenizerFiles:
         return arguments_of(self.tokenizer_json_path, self.tokenizer_json)
 
     def check_keys(self) -> None:
-        """Raises ValueError if `tokenizer.json` has an unknown key, or cuts off the beginning of long texts."""
+        """Raises ValueError if `tokenizer.json` has an unknown key or one that cuts off the beginning of texts."""
+        files.check_json(self.tokenizer_json, {**JSON_SHAPE, "model": dict}, self.tokenizer_json_path)
         check_keys(self.tokenizer_json_path, self.tokenizer_json)
         side = self.config.get("truncation_side") or (self.tokenizer_json.get("truncation") or {}).get("direction")
         if side not in (None, "right", "Right"):
@@ -367,13 +368,14 @@ class TokenizerFiles:
     def _ids_of_special_tokens(self) -> dict[str, int | None]:
         """Finds the special tokens of all files, and their ids; None if no file gives the id."""
         ids: dict[str, int | None] = {}
+        in_added = self.ids.get(_ADDED, {})  # first, because it finds damaged files
         if self.has_tokenizer_json:
             added = self.tokenizer_json.get("added_tokens") or []
             ids |= {each["content"]: each["id"] for each in added if each.get("special")}
         added = self.config.get("added_tokens_decoder") or {}
         ids |= {each["content"]: int(index) for index, each in added.items() if each.get("special")}
         names = [*self._names_of_special_tokens(), *(self._named(key) for key in ("bos_token", "eos_token"))]
-        return {token: self.ids.get(_ADDED, {}).get(token) for token in names if token} | ids
+        return {token: in_added.get(token) for token in names if token} | ids
 
     def _names_of_special_tokens(self) -> list[str]:
         """Lists the tokens in the lists of additional special tokens."""

@@ -253,6 +253,7 @@ FAMILIES = {
 
 # -- `tokenizer.json` of type Unigram, and the other files of transformers.
 
+_QUOTES = ("``", "''")  # which transformers replaces by " for ALBERT
 _SPECIAL = {token for usage in FAMILIES.values() for token in usage.special_tokens.values()}
 _UNUSED = {token for usage in FAMILIES.values() for token in usage.first} - _SPECIAL  # "added" in some files
 _SHAPE = {
@@ -329,7 +330,7 @@ def tokenizer_json(
         vocabulary = [(token, score - 100 * ends_in_comma(token)) for token, score in vocabulary]
     steps: list[dict[str, Any]] = []
     if usage.as_transformers:
-        steps += [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in ("``", "''")]
+        steps += [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in _QUOTES]
     if strip_accents:
         steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
     if lowercase:
@@ -528,9 +529,60 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{path} is damaged: {error}") from None
     if actual != expected:
         place, *values = _find_first_difference(actual, expected)
-        actual, expected = map(reprlib.repr, values)
-        raise ValueError(f"{path}: its {place} is {actual}, where {family} has {expected}: ids would differ")
+        found, wanted = map(reprlib.repr, values)
+        raise ValueError(f"{path}: its {place} is {found}, where {family} has {wanted}: ids would differ")
     return {"model_file": model, **arguments}
+
+
+def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Checks that a `tokenizer.json` gives the ids of the model beside it, and returns the arguments.
+
+    ALBERT's file by transformers gives others than Google's code, and is obeyed: it is read as if it were alone.
+    DeBERTa's does too, but is not followed in how it splits text, as `SentencePieceTokenizer` explains.
+
+    Raises:
+        ValueError: the file is damaged, or would give other ids; the message names the setting.
+    """
+    files.check_json(content, {**_SHAPE, "model": {"vocab": ([[str, float]], {str: int})}}, path)
+    family = arguments["family"]
+    usage = FAMILIES[family]
+    if usage.transformers_class == "AlbertTokenizer" and any(map(_is_of_quotes, read_normalizers(path, content))):
+        return read_tokenizer_json(path, content)
+    model, _, vocabulary = read_pieces(arguments["model_file"], family)
+    settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
+    is_usual = _has_usual_options(read_model(model))
+    expected = _pick_compared(tokenizer_json(model, family, **settings))
+    actual = _pick_compared(without_markers(content, {*vocabulary}))
+    for part in (actual, expected):
+        # White space before and after special tokens has no ids; `more_special_tokens` checks their ids.
+        part["added_tokens"] = [each for each in part["added_tokens"] if each["content"] not in _SPECIAL]
+        if is_usual:
+            part["normalizer"] = [step for step in part["normalizer"] if not _is_of_spaces(step)]
+            part["pre_tokenizer"] = [step for step in part["pre_tokenizer"] if step["type"] != "WhitespaceSplit"]
+        if usage.transformers_class == "DebertaV2Tokenizer":
+            part["normalizer"] = [step for step in part["normalizer"] if step["type"] not in ("Precompiled", "NFC")]
+            part["pre_tokenizer"] = [step["type"] for step in part["pre_tokenizer"]]
+            known = len(vocabulary) - len(usage.last)  # theirs has [MASK] among the added tokens alone
+            part["model"] = {"unk_id": part["model"].get("unk_id"), "vocab": part["model"]["vocab"][:known]}
+    if actual != expected:
+        place, *values = _find_first_difference(actual, expected)
+        found, wanted = map(reprlib.repr, values)
+        raise ValueError(
+            f"{path}: its {place} is {found}, but {usage.model} makes it {wanted}: these files contradict each other; "
+            "keep the files of the tokenizer that the model was trained with"
+        )
+    return arguments
+
+
+def _is_of_quotes(step: dict[str, Any]) -> bool:
+    """Whether a normalizer is one of those that only transformers has for ALBERT."""
+    return step.get("pattern") in [{"String": quote} for quote in _QUOTES]
+
+
+def _is_of_spaces(step: dict[str, Any]) -> bool:
+    """Whether a normalizer only removes white space that SentencePiece removes by itself."""
+    patterns = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}|[\n\r\t]"})
+    return step["type"] == "Strip" or (step["type"] == "Replace" and step.get("pattern") in patterns)
 
 
 def without_markers(content: dict[str, Any], vocabulary: Container[str]) -> dict[str, Any]:
@@ -588,17 +640,15 @@ def _pick_compared(content: dict[str, Any]) -> dict[str, Any]:
         "pre_tokenizer": [_update_metaspace(step) for step in steps_of(content.get("pre_tokenizer"), "pretokenizers")],
         "post_processor": content.get("post_processor"),
         "added_tokens": [_pick_token_fields(token) for token in added],
-        "model": {
-            "byte_fallback": False,
-            **content["model"],
-            "vocab": [[token, _round_to_float32(score)] for token, score in content["model"]["vocab"]],
-        },
+        "model": {"byte_fallback": False, **content["model"], "vocab": _round_scores(content["model"]["vocab"])},
     }
 
 
-def _round_to_float32(score: float) -> float:
-    """Rounds to float32."""
-    return struct.unpack("<f", struct.pack("<f", score))[0]
+def _round_scores(vocabulary: Any) -> Any:
+    """Rounds the scores of a Unigram vocabulary to float32; another vocabulary stays as it is."""
+    if isinstance(vocabulary, dict):
+        return vocabulary
+    return [[token, struct.unpack("<f", struct.pack("<f", score))[0]] for token, score in vocabulary]
 
 
 def _update_metaspace(step: dict[str, object]) -> dict[str, object]:
@@ -674,6 +724,15 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
                 step["type"] for step in read_normalizers(preset_files.tokenizer_json_path, preset_files.tokenizer_json)
             }
             _check_normalization(preset_files.tokenizer_json_path, types, {**vars(usage), **arguments})
+    if preset_files.has_tokenizer_json:
+        preset_files.check_keys()
+        json_path, content = preset_files.tokenizer_json_path, preset_files.tokenizer_json
+        pad_token = (content.get("padding") or {}).get("pad_token")
+        check_fixed_values(
+            {"padding": {"pad_token": pad_token}}, {"padding.pad_token": usage.special_tokens["pad_token"]}, json_path
+        )
+        if path.name != ALL_IN_ONE:
+            arguments = _obey_beside(json_path, content, arguments)
 
     def read_vocabulary() -> list[str]:
         return read_pieces(arguments["model_file"], arguments["family"])[-1]

@@ -17,12 +17,13 @@ from keras_bert import BertPreprocessor
 from keras_bert.formats import write_config
 from keras_bert.formats.hugging_face_byte_pairs import pre_tokenizer_of
 from keras_bert.formats.hugging_face_tokenizers import _KEYS, template
-from keras_bert.text import BytePairTokenizer, WordPieceTokenizer, load_tokenizer
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
 from keras_bert.text.vocabulary import byte_symbols
 
 from ..support import small
 from ..support.messages import error_names, warning_names
+from ..support.tokenization import train_xlm_roberta
 
 library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
 pytestmark = pytest.mark.usefixtures("untraced")
@@ -48,6 +49,10 @@ def content_of(kind):
         return WordPieceTokenizer(WORDS, **MORE, max_chars_per_word=100).tokenizer_json(), {
             "vocab.txt": "\n".join(WORDS[:-2])
         }
+    if kind == "Unigram":
+        model = train_xlm_roberta()
+        tokenizer = SentencePieceTokenizer(model, "xlm-roberta")
+        return json.loads(json.dumps(tokenizer.tokenizer_json())), {"sentencepiece.bpe.model": model}
     names = {f"{token[1:-1].lower()}_token": token for token in small.SPECIAL}
     content = BytePairTokenizer(PAIRS, MERGES, **MORE, **names).tokenizer_json()
     ids = json.dumps({token: index for index, token in enumerate(PAIRS)})
@@ -175,6 +180,32 @@ ROWS = {
         ),
         ("pre_tokenizer", {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}, ["Metaspace"]),
     ],
+    # XLM-RoBERTa's: the SentencePiece model decides, and the file must say the same.
+    "Unigram": [
+        *[row for row in ANY_MODEL if row[0] in ("version", "decoder", "truncation", "new_key", "truncation.new_key")],
+        ("padding", {**PADDING, "pad_token": "<pad>"}, WITHOUT_EFFECT),
+        ("padding", {**PADDING, "pad_token": "<mask>"}, ["padding.pad_token", "<mask>"]),
+        ("model.type", "WordLevel", ["WordLevel"]),
+        ("model.unk_id", 0, ["unk_id"]),
+        ("model.byte_fallback", True, ["byte_fallback"]),
+        ("model.new_key", 1, ["new_key"]),
+        ("post_processor", template(("<s>", 0), ("</s>", 2), 1, 0), ["post_processor"]),
+        ("post_processor", None, ["post_processor"]),
+        ("normalizer", None, ["normalizer"]),
+        ("normalizer", {"type": "NFKC"}, ["normalizer"]),
+        ("normalizer.normalizers", lambda steps: [*steps, {"type": "Lowercase"}], ["normalizer"]),
+        ("normalizer.normalizers", lambda steps: [{**steps[0], "new_key": 1}], ["new_key"]),
+        ("pre_tokenizer", None, ["pre_tokenizer"]),
+        (
+            "pre_tokenizer.pretokenizers",
+            lambda steps: [steps[0], {**steps[1], "prepend_scheme": "never"}],
+            ["prepend_scheme"],
+        ),
+        ("pre_tokenizer.pretokenizers", lambda steps: [steps[0], {**steps[1], "split": False}], ["split"]),
+        ("pre_tokenizer.pretokenizers", lambda steps: [steps[0], {**steps[1], "replacement": "_"}], ["replacement"]),
+        ("pre_tokenizer.pretokenizers", lambda steps: [steps[0], {**steps[1], "str_rep": "▁"}], WITHOUT_EFFECT),
+        ("added_tokens", lambda tokens: [*tokens, {**tokens[0], "content": "▁", "special": False}], ["added_tokens"]),
+    ],
 }
 
 
@@ -184,29 +215,35 @@ def changed(kind, place, value):
     part = content
     for key in keys:
         part[key] = part = part.get(key) or {}
-    part[last] = value
+    part[last] = value(part.get(last)) if callable(value) else value
     return content
 
 
 def write(directory, kind, content):
     """Writes a `tokenizer.json` alone, and beside vocabulary files."""
     config = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    size = len(WORDS if kind == "WordPiece" else PAIRS)
+    ids = [each["id"] for each in content_of(kind)[0]["added_tokens"]]
     for name, others in {"alone": {}, "beside": content_of(kind)[1]}.items():
         (directory / name).mkdir()
         texts = {"tokenizer.json": json.dumps(content), "tokenizer_config.json": json.dumps(config), **others}
         for file, text in texts.items():
-            (directory / name / file).write_text(text, "utf-8")
+            (directory / name / file).write_bytes(text if isinstance(text, bytes) else text.encode())
         write_config(
-            directory / name / "config.json", dataclasses.replace(small.CONFIG, vocab_size=size, max_positions=512)
+            directory / name / "config.json",
+            dataclasses.replace(small.CONFIG, vocab_size=max(ids) + 1, max_positions=512),
         )
     return directory / "alone", directory / "beside"
+
+
+def config_of(directory):
+    """A tokenizer's configuration without a SentencePiece model, which is rebuilt from `tokenizer.json`."""
+    return load_tokenizer(directory).get_config() | {"model_file": None}
 
 
 @functools.cache
 def unchanged_config(kind):
     with tempfile.TemporaryDirectory() as directory:
-        return load_tokenizer(write(Path(directory), kind, content_of(kind)[0])[1]).get_config()
+        return config_of(write(Path(directory), kind, content_of(kind)[0])[1])
 
 
 def ids_and_types(preprocessor):
@@ -233,11 +270,11 @@ def test_every_setting(kind, place, value, verdict, tmp_path):
         for directory in directories:
             with error_names(ValueError, directory, *verdict):
                 load_tokenizer(directory, special_tokens_in_text=flag)
-            if not flag:
+            if not flag:  # it follows the flags of special tokens
                 with error_names(ValueError, directory, *verdict):
                     ArrayPreprocessor.from_preset(directory)
         return
-    configs = [load_tokenizer(directory).get_config() for directory in directories]
+    configs = [config_of(directory) for directory in directories]
     assert configs[0] == configs[1]
     assert (configs[0] == unchanged_config(kind)) == (verdict == WITHOUT_EFFECT)
     for flag in (False, True) if place == "added_tokens" else (False,):
@@ -251,9 +288,9 @@ def test_every_setting(kind, place, value, verdict, tmp_path):
         assert ids_and_types(without_tensorflow) == expected
 
 
-# The keys of Unigram models and of steps that only these have: `test_unigram_json.py`.
-OF_UNIGRAM = {"unk_id", "precompiled_charsmap", "pattern", "content", "strip_left", "strip_right"}
-OF_UNIGRAM |= {"replacement", "prepend_scheme", "split", "str_rep"}
+# Of steps that must be as the model says: they are compared whole.
+COMPARED = {"precompiled_charsmap", "pattern", "content", "strip_left", "strip_right", "replacement", "prepend_scheme"}
+COMPARED |= {"split", "str_rep"}
 
 
 def keys_in(value):
@@ -268,7 +305,7 @@ def test_the_table_has_every_key():
     for part, keys in _KEYS.items():
         named = {place.removeprefix(f"{part}.") for place, _, _ in rows}
         in_values = set().union(*(keys_in(value) for place, value, _ in rows if place.split(".")[0] == part))
-        assert {*keys.split()} <= named | in_values | OF_UNIGRAM | {place.split(".")[0] for place, _, _ in rows}
+        assert {*keys.split()} <= named | in_values | COMPARED | {place.split(".")[0] for place, _, _ in rows}
 
 
 # -- transformers 5 makes some classes of the vocabulary alone. Of RoBERTa, so do we, with a warning; of BERT, where
