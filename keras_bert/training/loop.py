@@ -225,7 +225,8 @@ class TensorBoardLog:
     def __init__(self, model: keras.Model, run: Run) -> None:
         self._writer = None
         if run.directory and run.is_chief and importlib.util.find_spec("tensorboard"):
-            self._writer = tf.summary.create_file_writer(str(run.directory / "logs"))
+            with _os_errors():
+                self._writer = tf.summary.create_file_writer(str(run.directory / "logs"))
         self._model = model
 
     def end_batch(self, loss: float) -> None:
@@ -235,14 +236,25 @@ class TensorBoardLog:
     def end_epoch(self, logs: Mapping[str, float]) -> None:
         if self._writer is not None:
             self._write({name: value for name, value in logs.items() if name != "loss"})
-            self._writer.flush()
+            with _os_errors():
+                self._writer.flush()
 
     def _write(self, values: Mapping[str, float | Tensor]) -> None:
         """Writes values; their step is the number of updates so far."""
         assert self._writer is not None  # the callers have checked it
-        with self._writer.as_default(int(self._model.optimizer.iterations.numpy())):
+        with _os_errors(), self._writer.as_default(int(self._model.optimizer.iterations.numpy())):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
+
+
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    """Turns TensorFlow's error about a file, in this block, into an OSError of one line."""
+    try:
+        yield
+    except tf.errors.OpError as error:  # "{{...}} /path/of/events; No space left on device [Op:...]", and more lines
+        path, _, reason = error.message.splitlines()[0].rpartition("}} ")[2].partition("; ")
+        raise OSError(f"{path}: {reason.partition(' [')[0]}; the logs for TensorBoard cannot be written") from None
 
 
 class ProgressBar:

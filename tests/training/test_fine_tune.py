@@ -2,6 +2,8 @@
 
 import csv
 import gc
+import re
+import resource
 import warnings
 
 import keras
@@ -13,7 +15,8 @@ from scipy.special import log_softmax
 from keras_bert import BertClassifier, BertTokenClassifier, undocumented
 from keras_bert.training import fine_tune
 from keras_bert.training.batches import batches_of_epoch
-from keras_bert.training.run_files import AnotherRunError
+from keras_bert.training.loop import TensorBoardLog
+from keras_bert.training.run_files import AnotherRunError, Run
 
 from ..support import small
 from ..support.messages import assert_names, error_names
@@ -200,6 +203,29 @@ def test_accumulated_batches_train_as_the_large_batch_and_the_last_ones_count_to
         if value.shape == (3 * size,):  # softmax ignores the biases of keys, whose gradients are rounding errors
             value[size : 2 * size] = expected[size : 2 * size]
         np.testing.assert_allclose(value, expected, atol=1e-4)
+
+
+def test_a_log_that_cannot_be_written_says_so_in_one_line(tmp_path):
+    pytest.importorskip("tensorboard")
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+    def write_log(directory):
+        log = TensorBoardLog(model, Run(model, directory, {}))
+        for _ in range(100):
+            log.end_epoch({"val_accuracy": 0.5})
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # bytes: as a disk that fills
+    try:
+        with pytest.raises(OSError, match=rf"^{re.escape(str(tmp_path))}/logs/events.*: File too large; [^\n]*$"):
+            write_log(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/logs").touch()
+    with pytest.raises(OSError, match=r"logs[^\n]*TensorBoard[^\n]*$"):
+        write_log(tmp_path / "other")
 
 
 def of_numbers(*bias):
