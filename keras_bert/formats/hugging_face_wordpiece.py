@@ -63,6 +63,8 @@ def read_wordpiece_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     )
     tokenizer_class = config.pop("tokenizer_class", "").removesuffix("Fast")
     if tokenizer_files.has_tokenizer_json:
+        if arguments["max_chars_per_word"] == _OF_CLASSES["max_chars_per_word"]:
+            config.pop("max_chars_per_word", None)  # an older key of this package; transformers does not read it
         _check_class(tokenizer_files, arguments, config)
     elif not arguments:
         arguments = dict(_CLASSES.get(tokenizer_class, {}))

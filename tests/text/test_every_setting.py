@@ -356,6 +356,8 @@ def test_a_file_that_berts_class_contradicts_is_refused(place, value, words, tmp
     for directory in write(tmp_path / "base", "WordPiece", base):
         rewrite(directory, tokenizer_class="BertTokenizer")
         assert load_tokenizer(directory).max_chars_per_word == 100
+        rewrite(directory, max_input_chars_per_word=200)  # as this package wrote it once: transformers does not read it
+        assert load_tokenizer(directory).max_chars_per_word == 100
     content = base | {"post_processor": value} if place == "post_processor" else changed("WordPiece", place, value)
     content["post_processor"] = value if place == "post_processor" else base["post_processor"]
     for directory in write(tmp_path, "WordPiece", content):
