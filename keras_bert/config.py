@@ -64,7 +64,7 @@ class BertConfig:
             of the "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
         local_rope_theta: the base in layers with local attention. None: `rope_theta`.
         global_every: every n-th layer, from the first, attends to the whole text; other layers have local attention
-            (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
+            (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text; 0: none.
         local_window: the width of local attention: a token attends to tokens at most half of it away (Beltagy et al.
             2020, Longformer, section 3.1).
         relative_buckets: the number of buckets of distances between tokens, each with a learned attention bias, shared
@@ -173,15 +173,15 @@ class BertConfig:
                 raise ValueError(f"{name} must be one of {names}, not {getattr(self, name)!r}")
         if self.pad_token_id >= self.vocab_size:
             raise ValueError(f"pad_token_id {self.pad_token_id} is not an id below vocab_size {self.vocab_size}")
-        if self.num_layers % self.groups:
-            raise ValueError(f"num_layers {self.num_layers} is not a multiple of num_groups {self.num_groups}")
+        if self.groups > self.num_layers:
+            raise ValueError(f"num_groups {self.num_groups} are more than num_layers {self.num_layers}")
         if self.rope_theta is not None and self.head_size % 2:
             raise ValueError(f"rotary embeddings (rope_theta) need an even head size, not {self.head_size}")
-        if self.global_every > 1 and self.groups < self.num_layers:
+        if self.global_every != 1 and self.groups < self.num_layers:
             raise ValueError("layers that share weights (num_groups) cannot be local and global (global_every)")
-        if self.global_every > 1 and self.relative_buckets is not None:
+        if self.global_every != 1 and self.relative_buckets is not None:
             raise ValueError("local attention (global_every) cannot have a relative bias (relative_buckets)")
-        if self.disentangled_buckets is not None and (self.global_every > 1 or self.rope_theta is not None):
+        if self.disentangled_buckets is not None and (self.global_every != 1 or self.rope_theta is not None):
             raise ValueError(
                 "disentangled attention (disentangled_buckets) can have neither rotary embeddings (rope_theta) nor "
                 "local layers (global_every)"
@@ -191,6 +191,17 @@ class BertConfig:
     def groups(self) -> int:
         """The number of groups of layers that share weights."""
         return self.num_layers if self.num_groups is None else self.num_groups
+
+    def group_of(self, layer: int) -> int:
+        """Finds the group of a layer, both counted from 0. Where groups cannot be equal, the first ones are larger.
+
+        Example:
+            >>> from keras_bert import BertConfig
+            >>> config = BertConfig.named("albert-base", num_layers=5, num_groups=2)
+            >>> [config.group_of(layer) for layer in range(5)]
+            [0, 0, 0, 1, 1]
+        """
+        return int(layer / (self.num_layers / self.groups))  # rounded as transformers' code rounds
 
     @property
     def embedding_width(self) -> int:
@@ -215,7 +226,7 @@ class BertConfig:
 
     def is_local(self, layer: int) -> bool:
         """Checks whether a layer, counted from 0, has local attention."""
-        return layer % self.global_every > 0
+        return self.global_every == 0 or layer % self.global_every > 0
 
     def theta(self, layer: int) -> float | None:
         """Finds the base of rotary embeddings in a layer, counted from 0; None: no rotary embeddings."""
@@ -361,7 +372,7 @@ def check_field(name: str, value: Any, label: str | None = None) -> None:
         if fits and value < _MIN_FLOAT:
             expected, fits = f"a number of at least {_MIN_FLOAT}", False
     else:
-        minimum = 0 if name in ("type_vocab_size", "pad_token_id") else 1
+        minimum = 0 if name in ("type_vocab_size", "pad_token_id", "global_every") else 1
         maximum = _MAX_VALUES.get(name, _MAX_INTEGER)
         expected, fits = f"a whole number of at least {minimum}", fits and value >= minimum
     if fits and maximum is not None and value > maximum:

@@ -114,8 +114,7 @@ def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:
 
 
 def _layers(config: BertConfig, ranges: Int8Ranges) -> str:
-    shared_by = config.num_layers // config.groups
-    left_out = [layer for layer in range(config.num_layers) if layer // shared_by in ranges.float_blocks]
+    left_out = [layer for layer in range(config.num_layers) if config.group_of(layer) in ranges.float_blocks]
     if not left_out:
         return f"all {config.num_layers} layers"
     numbers = ", ".join(str(layer + 1) for layer in left_out)

@@ -267,8 +267,7 @@ class BertEncoder(keras.Model):
 
     def _layers_in_order(self, blocks: Sequence[BlockT]) -> list[BlockT]:
         """Lists `num_layers` blocks, in which the layers of a group share a block."""
-        layers_per_group = self.config.num_layers // self.config.groups
-        return [block for block in blocks for _ in range(layers_per_group)]
+        return [blocks[self.config.group_of(layer)] for layer in range(self.config.num_layers)]
 
     def attention_scores(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Computes the attention weights of every layer, for the inputs of a call.

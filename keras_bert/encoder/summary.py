@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -127,21 +128,27 @@ def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tupl
     for head, weights in heads.items():
         for name, shape in weights.items():
             shapes_of_part.setdefault(f"{head}/{name}".rpartition("/")[0], []).append(shape)
-    layers_per_group = config.num_layers // config.groups
+    uses = _uses(config)
 
     def counts(part: str) -> tuple[int, int]:
-        copies = len(blocks.get(part, [part]))
-        return copies, copies * (layers_per_group if part.startswith(f"{_LAYER}/") else 1)
+        with_part = blocks.get(part, {part})
+        return len(with_part), sum(uses[block] for block in with_part)
 
     return tuple(PartSummary(name, tuple(part_shapes), *counts(name)) for name, part_shapes in shapes_of_part.items())
+
+
+def _uses(config: BertConfig) -> Mapping[str, int]:
+    """Counts the layers that use a block, such as "block_0"; 1 for other parts."""
+    layers = Counter(f"block_{config.group_of(layer)}" for layer in range(config.num_layers))
+    return defaultdict(lambda: 1, layers)
 
 
 def _flops_per_token(config: BertConfig, length: int) -> float:
     layers = encoder_layers(config).items()
     dense = {name: 2 * layer.inputs * layer.units for name, layer in layers if isinstance(layer, Dense)}
     pooler = dense.pop("pooler", 0) / length
-    layers_per_group = config.num_layers // config.groups
-    flops = sum(each * (layers_per_group if name.startswith("block_") else 1) for name, each in dense.items())
+    uses = _uses(config)
+    flops = sum(each * uses[name.partition("/")[0]] for name, each in dense.items())
     flops += 4 * config.hidden_size * sum(_keys(config, length))
     if config.disentangled_buckets is not None:
         flops += config.num_layers * 4 * config.hidden_size * (2 * length - 1)

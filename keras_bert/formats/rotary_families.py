@@ -31,25 +31,28 @@ _LAYER_TYPES, _LAYERS, _GLOBAL_EVERY = "layer_types", "num_hidden_layers", "glob
 
 
 def _layer_types(layers: int, every: int) -> list[str]:
-    return ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
+    return ["full_attention" if every and i % every == 0 else "sliding_attention" for i in range(layers)]
 
 
 def _read_layer_types(values: dict[str, Any]) -> dict[str, Any]:
     """Replaces a list of all layers' types by `global_attn_every_n_layers`. Raises ValueError if no period fits."""
     types = values.pop(_LAYER_TYPES, None)
+    if types is not None:
+        files.check_json(types, [str], _LAYER_TYPES)
+    layers, every = values.get(_LAYERS), values.get(_GLOBAL_EVERY)
+    if every == 0 and (types is None or {*types} != {"sliding_attention"}):
+        raise ValueError(f"{_GLOBAL_EVERY} must be a whole number of at least 1, not 0")
     if types is None:
         return values
-    layers, every = values.get(_LAYERS), values.get(_GLOBAL_EVERY)
     every = 1 if every is None else every
-    files.check_json(types, [str], _LAYER_TYPES)
     check_field("num_layers", layers, _LAYERS)
     check_field("global_every", every, _GLOBAL_EVERY)
-    for n in (every, *range(2, len(types) + 1)):
+    for n in (every, *range(2, len(types) + 1), 0):
         if len(types) == layers and types == _layer_types(len(types), n):
             return {**values, _GLOBAL_EVERY: n}
     raise ValueError(
         f"{_LAYER_TYPES} is {', '.join(types)}; only full_attention in every n-th of {layers} layers, from the first, "
-        "is supported"
+        "or in none, is supported"
     )
 
 

@@ -84,13 +84,14 @@ def _lowest_blocks(encoder: BertEncoder, layers: int) -> int:
     config = encoder.config
     if not 0 <= layers <= config.num_layers:
         raise ValueError(f"frozen_layers is {layers}, but this model has {config.num_layers} layers; 0 freezes nothing")
-    shared_by = config.num_layers // config.groups
-    if layers % shared_by:
+    groups = [config.group_of(layer) for layer in range(config.num_layers)]
+    if groups[layers - 1 : layers] == groups[layers : layers + 1]:
+        allowed = ", ".join(str(groups.index(group)) for group in range(config.groups))
         raise ValueError(
-            f"frozen_layers is {layers}, but in this model, groups of {shared_by} layers share weights; expected a "
-            f"multiple of {shared_by}"
+            f"frozen_layers is {layers}, but in this model, layers {layers} and {layers + 1} share weights; expected "
+            f"{allowed} or {config.num_layers}"
         )
-    return layers // shared_by
+    return len({*groups[:layers]})
 
 
 def _check_lora(rank: int, adapted: list[keras.layers.Dense]) -> None:

@@ -68,6 +68,9 @@ def test_layers_that_share_their_weights():
     (part,) = (part for part in parts if part.name == "layer/intermediate")
     assert (part.shapes, part.copies, part.uses) == (((12, 20), (20,)), 2, 4)
     assert part.parameters == 2 * (12 * 20 + 20)
+    uneven = summarize(dataclasses.replace(CONFIGS["albert"], num_layers=5), sequence_length=16)  # 3 and 2
+    (part,) = (part for part in uneven.parts if part.name == "layer/intermediate")
+    assert (part.copies, part.uses) == (2, 5)
 
 
 @pytest.mark.parametrize(

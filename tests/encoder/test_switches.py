@@ -231,7 +231,8 @@ def test_the_mean_of_all_tokens_is_pooled(pooling):
         ({"norm": "batch"}, ["norm", "'batch'", "layer_norm, rms_norm"]),
         ({"pooling": "max"}, ["pooling", "'max'", "first, mean, unit_mean, late"]),
         ({"rope_theta": 0}, ["rope_theta", 0, "above 0"]),
-        ({"global_every": 0}, ["global_every", 0, "at least 1"]),
+        ({"global_every": -1}, ["global_every", -1, "at least 0"]),
+        ({"num_groups": 99}, ["num_groups 99", "num_layers"]),
         ({"head_activation": "mish"}, ["head_activation", "'mish'", "gelu", None]),
     ],
 )

@@ -202,7 +202,7 @@ SCALED = {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"layer_types": ["sliding_attention"]}, [*WHOLE, "sliding_attention"]),
+        ({"layer_types": ["chunked_attention"]}, [*WHOLE, "chunked_attention"]),
         ({"layer_types": ["full_attention"] * 2}, [*WHOLE, "full_attention, full_attention"]),
         (SCALED, ["rope_parameters.full_attention.rope_type", "'yarn'", "'default'"]),
         ({"rope_parameters": {"sliding_attention": {"rope_theta": "1"}}}, ["'1'", THETA, "number"]),
