@@ -231,6 +231,16 @@ class BuiltFromOneReplica:
             self._symbolic_build(data_batch=first)
 
 
+def build_any_model_from_one_replica() -> None:
+    """Makes `fit` build the models of all classes as `BuiltFromOneReplica` does, in the rest of this process.
+
+    Public way: the mixin. A functional `keras.Model` has no class of the user's to add it to.
+    """
+    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+    TensorFlowTrainer._maybe_symbolic_build = BuiltFromOneReplica._maybe_symbolic_build
+
+
 # -- Keras: optimizers
 
 

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from keras_bert import undocumented
 from keras_bert.inference import onednn
@@ -242,6 +243,18 @@ def test_built_from_one_replica():
     model.fit(np.ones([4, 2]), np.zeros([4, 1]), batch_size=4, verbose=0)
     assert model.built_from == ((4, 2), (4, 1))
     assert model.layers[0].kernel.shape == (2, 1)
+
+
+@stands_on("build_any_model_from_one_replica", "keras.src.backend.tensorflow.trainer.TensorFlowTrainer")
+def test_build_any_model_from_one_replica(monkeypatch):
+    """On two replicas, whose batches of strings Keras would add up."""
+    monkeypatch.setattr(TensorFlowTrainer, "_maybe_symbolic_build", TensorFlowTrainer._maybe_symbolic_build)
+    undocumented.build_any_model_from_one_replica()
+    model, built_from = keras.Sequential([keras.layers.Dense(1)]), []
+    model._distribute_strategy = tf.distribute.MirroredStrategy(["cpu:0"])
+    model._symbolic_build = lambda data_batch: built_from.append(data_batch)
+    model._maybe_symbolic_build(data_batch=tf.constant(["a", "b"]))
+    assert [each.numpy().tolist() for each in built_from] == [[b"a", b"b"]]
 
 
 # -- Keras: optimizers

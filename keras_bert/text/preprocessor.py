@@ -228,6 +228,8 @@ class BertPreprocessor(keras.layers.Layer):
     def compute_output_spec(
         self, texts: keras.KerasTensor | list[keras.KerasTensor] | tuple[keras.KerasTensor, ...]
     ) -> dict[str, keras.KerasTensor]:
+        if tf.distribute.get_strategy().num_replicas_in_sync > 1:  # of a functional model, which `fit` could not build
+            undocumented.build_any_model_from_one_replica()
         first = texts[0] if isinstance(texts, list | tuple) else texts
         names = ("input_word_ids", "input_mask", "input_type_ids")
         return {name: keras.KerasTensor(self._output_shape(first.shape), "int32", name=name) for name in names}
