@@ -238,7 +238,8 @@ def build_any_model_from_one_replica() -> None:
     """
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-    TensorFlowTrainer._maybe_symbolic_build = BuiltFromOneReplica._maybe_symbolic_build
+    model_base: Any = TensorFlowTrainer
+    model_base._maybe_symbolic_build = BuiltFromOneReplica._maybe_symbolic_build
 
 
 # -- Keras: optimizers
