@@ -26,7 +26,7 @@ from keras_bert.training import distribution, report, run_files
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out
 from keras_bert.training.distillation import Distillation, teacher_settings
-from keras_bert.training.loop import Epoch, compile_model, train_epochs
+from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
 from keras_bert.training.run_files import Run
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def fine_tune(
         mini_batch_size: for sentence vectors, the number of texts that are computed at a time, such as 64: a batch of
             thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default, the whole batch.
         callbacks: further Keras callbacks. They get the values of the history, and do what they do in Keras's `fit`. If
-            one sets the learning rate, the rest of the schedule is scaled to it. A resumed run begins them anew.
+            one sets the learning rate, the rest of the schedule is scaled to it. A resumed run begins them anew. If one
+            monitors `val_loss`, that is computed, too.
         progress: whether to show a progress bar; by default only on a terminal.
         checkpoint_seconds: seconds between saves of the state, which is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
@@ -196,9 +197,16 @@ def train_on(
         epoch_batches = [ordinary_batches(number, *sizes) for number in range(recipe.epochs)]
         _check_contrast(compiled_loss, examples.targets, epoch_batches, recipe)
 
+    needs_loss = monitors_loss(callbacks)
+
     def measure() -> dict[str, float]:
         step.end_epoch(model, lambda: dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
-        return {} if validation is None else report.evaluate(model, *validation)
+        if validation is None:
+            return {}
+        measures = report.evaluate(model, *validation)
+        if needs_loss:
+            measures["loss"] = model.evaluate(*validation, recipe.batch_size, verbose=0, return_dict=True)["loss"]
+        return measures
 
     def epoch(batches: list[np.ndarray]) -> Epoch:
         return Epoch(len(batches), lambda start: dataset_of(pack, batches[start:]), measure)

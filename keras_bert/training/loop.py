@@ -198,6 +198,11 @@ def train_epochs(
         run.finish()
 
 
+def monitors_loss(callbacks: Sequence[keras.callbacks.Callback]) -> bool:
+    """Checks whether a callback monitors `val_loss`, which is computed for it alone."""
+    return any(getattr(each, "monitor", None) == "val_loss" for each in keras.tree.flatten(callbacks or []))
+
+
 def _check_monitored(callbacks: Sequence[keras.callbacks.Callback], has_validation: bool) -> None:
     """Raises ValueError if a callback monitors what is not measured; sets the `mode` that Keras could not guess."""
     for each in callbacks:
@@ -205,10 +210,11 @@ def _check_monitored(callbacks: Sequence[keras.callbacks.Callback], has_validati
             continue
         if not getattr(each, "save_best_only", True):  # a `ModelCheckpoint` that monitors nothing
             continue
-        if each.monitor == "val_loss" or (each.monitor.startswith("val_") and not has_validation):
-            reason = "is not computed; monitor loss, or a measure such as val_accuracy"
-            reason = reason if has_validation else "needs validation examples; pass some, or monitor loss"
-            raise ValueError(f"{type(each).__name__} monitors {each.monitor}, which {reason}")
+        if each.monitor.startswith("val_") and not has_validation:
+            raise ValueError(
+                f"{type(each).__name__} monitors {each.monitor}, which needs validation examples; pass some, or "
+                "monitor loss"
+            )
         if each.mode == "auto":
             each.mode = "min" if each.monitor.endswith(_LOWER_IS_BETTER) else "max"
 

@@ -19,7 +19,7 @@ from keras_bert.pretraining.records import Records, baselines
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes_recipe
 from keras_bert.training import distribution, run_files
 from keras_bert.training.distillation import learning_from, teacher_settings
-from keras_bert.training.loop import Epoch, compile_model, train_epochs
+from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
 from keras_bert.training.report import BASELINE
 from keras_bert.training.run_files import Run
 
@@ -115,6 +115,8 @@ def pretrain(
     for each in filter(None, (*training_records, *validation_records)):
         _check_records(model, each)
 
+    needs_loss = monitors_loss(callbacks)
+
     def epoch(i: int, first: int) -> Epoch:
         batches = min(chosen.measure_every, phases[i].steps - first)
 
@@ -125,7 +127,7 @@ def pretrain(
         return Epoch(
             batches,
             dataset,
-            lambda: _measure(model, validation_records[i], phases[i].batch_size, is_last),
+            lambda: _measure(model, validation_records[i], phases[i].batch_size, is_last, needs_loss),
             is_last,
         )
 
@@ -194,20 +196,25 @@ def _split_batch(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...
 
 
 def _measure(
-    model: BertPretrainer, records: Records | None, batch_size: int, with_baselines: bool = False
+    model: BertPretrainer,
+    records: Records | None,
+    batch_size: int,
+    with_baselines: bool = False,
+    with_loss: bool = False,
 ) -> dict[str, float]:
     """Measures a model on the validation records; `{}` if there are none."""
     if records is None:
         return {}
     measures = model.evaluate(_batches_in_order(records, batch_size), verbose=0, return_dict=True)
+    loss = measures["loss"]  # of pairs, the sum of both losses
     if model.pairs:
-        del measures["loss"]  # the sum of both losses
+        del measures["loss"]
     else:  # with one objective, Keras leaves its name out
         measures = {f"{MASKED_LM}_{name}": value for name, value in measures.items()}
     measures[f"{MASKED_LM}_perplexity"] = math.exp(measures[f"{MASKED_LM}_loss"])
     if with_baselines:
         measures |= {f"{name}{BASELINE}": value for name, value in baselines(records).items()}
-    return measures
+    return {**measures, "loss": loss} if with_loss else measures
 
 
 def _check_records(model: BertPretrainer, records: Records) -> None:

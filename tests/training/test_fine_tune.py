@@ -116,6 +116,20 @@ def test_a_callback_ends_a_run(tmp_path, callback, epochs, batches):
     assert tuned_with(directory=tmp_path) == history  # it is over
 
 
+def test_the_validation_loss_is_computed_for_a_callback_that_monitors_it():
+    """It ends the run of a model that learns wrong labels."""
+    model, (x, y), watch = classifier(), examples(8), Watch()
+    wrong = [{"good": "bad", "bad": "good"}.get(label, label) for label in y]
+    callbacks = [keras.callbacks.EarlyStopping(patience=1), watch]
+    history = fine_tune(model, (x, wrong), (x, y), callbacks=callbacks, **{**SETTINGS, "epochs": 9, "warmup": 0.0})
+    losses = [entry["val_loss"] for entry in history]
+    assert losses == [entry["val_loss"] for entry in watch.logs]
+    assert np.diff(losses)[:-1].max(initial=-1) < 0 <= np.diff(losses)[-1]  # better, until the last epoch
+    compiled = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    best = history.index(max(history, key=lambda entry: entry["val_accuracy"]))  # whose weights are kept
+    assert float(compiled(model.targets(y), model(x))) == pytest.approx(losses[best], rel=1e-5)
+
+
 def test_a_callback_that_sets_the_learning_rate_scales_the_rest_of_the_schedule(tmp_path):
     """Also that of a run that resumes."""
     plateau = keras.callbacks.ReduceLROnPlateau("val_accuracy", factor=0.5, patience=1, cooldown=9)
