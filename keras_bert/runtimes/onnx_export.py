@@ -81,7 +81,7 @@ def export_onnx(
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
     onnx = import_extra("onnx", "onnx", "runtimes")
     import_extra("tf2onnx", "tf2onnx", "runtimes")
-    _add_erfc()
+    _add_operations()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
     model = onnx.load(path)
     _name_axes_and_outputs(model, packed)
@@ -95,8 +95,8 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
 
 
 @functools.cache
-def _add_erfc() -> None:
-    """Registers erfc, which TensorFlow's GELU uses, with tf2onnx, because ONNX has only erf."""
+def _add_operations() -> None:
+    """Registers operations that ONNX lacks with tf2onnx: erfc, which TensorFlow's GELU uses, and log1p."""
     from tf2onnx import utils
     from tf2onnx.handler import tf_op
 
@@ -116,6 +116,17 @@ def _add_erfc() -> None:
             graph.remove_node(node.name)
             inputs = [erf, one] if operation == "Add" else [one, erf]
             graph.make_node(operation, inputs, outputs=[name], dtypes=[dtype], shapes=[shape])
+
+    @tf_op("Log1p")
+    class Log1p:
+        @classmethod
+        def version_7(cls, graph: tf2onnx.graph.Graph, node: tf2onnx.graph.Node, **kwargs: Any) -> None:
+            """Replaces `log1p(x)` by `log(x + 1)`."""
+            name, dtype, shape = node.output[0], graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
+            one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
+            total = graph.make_node("Add", [node.input[0], one], dtypes=[dtype], shapes=[shape]).output[0]
+            graph.remove_node(node.name)
+            graph.make_node("Log", [total], outputs=[name], dtypes=[dtype], shapes=[shape])
 
 
 def _name_axes_and_outputs(model: onnx.ModelProto, packed: PackedModel) -> None:

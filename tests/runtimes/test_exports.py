@@ -22,6 +22,7 @@ from keras_bert.runtimes import export_litert, export_onnx, export_openvino
 from keras_bert.runtimes.litert_export import _RUNTIME as LITERT
 from keras_bert.runtimes.onnx_export import _RUNTIME as ONNX
 from keras_bert.runtimes.openvino_export import _RUNTIME as OPENVINO
+from keras_bert.tasks import BertSparseEncoder
 
 from ..support import small
 from ..support.encoders import SMALL, random_encoder
@@ -45,6 +46,7 @@ TASKS = {
     "words": (BertTokenClassifier, {"labels": ["O", "B-PER", "I-PER"]}, ("probabilities",)),
     "answers": (BertQuestionAnswerer, {"text": {"stride": 8}}, ("start_logits", "end_logits")),
     "ranks": (BertReranker, {}, ("score",)),
+    "sparse": (BertSparseEncoder, {}, ("weights",)),
 }
 # An export compares itself with Keras. What differs by runtime are operations and shapes, so only families and tasks
 # with operations of their own go into each.
@@ -64,6 +66,8 @@ def made(task):
     kind, settings, _ = TASKS[task]
     if kind is BertSentenceEncoder:
         return vectors(num_layers=2, max_positions=512)
+    if kind is BertSparseEncoder:
+        return small.shaken(kind(small.encoder(num_layers=1), small.preprocessor()))
     return small.task(kind, **settings, config={"num_layers": 1})
 
 
