@@ -31,7 +31,7 @@ class BertConfig:
         vocab_size: tokens in the vocabulary, V.
         hidden_size: width of a hidden state, H.
         num_layers: Transformer blocks, L.
-        num_heads: self-attention heads, A; each is `hidden_size / num_heads` wide.
+        num_heads: self-attention heads, A.
         intermediate_size: width of the feed-forward layer, 4H in the paper.
         activation: the feed-forward layer's activation: "gelu" (exact), "gelu_tanh" (Google's approximation), "relu" or
             "silu".
@@ -57,6 +57,7 @@ class BertConfig:
             `pad_token_id` (RoBERTa). False: positions count from 0.
         num_key_value_heads: key/value heads, each shared by several query heads (Ainslie et al. 2023, GQA). None: one
             per query head.
+        head_dim: width of an attention head. None: `hidden_size / num_heads`, which becomes None if it is given.
         rope_theta: the base of rotary position embeddings, which rotate queries and keys (Su et al. 2021, RoFormer) and
             replace the position embedding table. None: no rotary embeddings.
         rope_factor: slows the rotation down, for texts longer than in training: dimension pair i (from 0) of a head of
@@ -128,6 +129,7 @@ class BertConfig:
     num_groups: int | None = None
     positions_after_padding: bool = False
     num_key_value_heads: int | None = None
+    head_dim: int | None = None
     rope_theta: float | None = None
     rope_factor: float = 1.0
     local_rope_theta: float | None = None
@@ -164,6 +166,8 @@ class BertConfig:
             check_field(field.name, value)
         if self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not a multiple of num_heads {self.num_heads}")
+        if self.head_dim == self.hidden_size // self.num_heads:
+            object.__setattr__(self, "head_dim", None)  # one form, so that equal architectures are equal
         if self.num_heads % self.key_value_heads:
             heads = f"num_key_value_heads {self.num_key_value_heads}"
             raise ValueError(f"num_heads {self.num_heads} is not a multiple of {heads}")
@@ -211,7 +215,7 @@ class BertConfig:
     @property
     def head_size(self) -> int:
         """The width of an attention head."""
-        return self.hidden_size // self.num_heads
+        return self.hidden_size // self.num_heads if self.head_dim is None else self.head_dim
 
     @property
     def key_value_heads(self) -> int:
@@ -222,7 +226,7 @@ class BertConfig:
     def qkv_sizes(self) -> tuple[int, int, int]:
         """The widths of Q, K and V, over all heads."""
         keys = self.key_value_heads * self.head_size
-        return self.hidden_size, keys, keys
+        return self.num_heads * self.head_size, keys, keys
 
     def is_local(self, layer: int) -> bool:
         """Checks whether a layer, counted from 0, has local attention."""
@@ -332,7 +336,10 @@ class BertConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Lists the fields and values by name; `BertConfig(**config.to_dict())` equals the config."""
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        if self.head_dim is None:
+            del values["head_dim"]  # a newer field: files and runs of other models stay as they are
+        return values
 
 
 # Field -> its possible values.

@@ -88,7 +88,7 @@ def block_layers(config: BertConfig, index: int) -> Layers:
     hidden, size, bias = config.hidden_size, config.intermediate_size, config.feed_forward_bias
     layers: Layers = {
         "attention/qkv": Dense(hidden, sum(config.qkv_sizes), config.attention_bias),  # one product for Q, K and V
-        "attention/output": Dense(hidden, hidden, config.attention_bias),
+        "attention/output": Dense(config.qkv_sizes[0], hidden, config.attention_bias),
         "attention_norm": _norm(config, hidden),
         "intermediate": Dense(hidden, size * (2 if config.gated else 1), bias and config.intermediate_bias),
         "output": Dense(size, hidden, bias),

@@ -111,7 +111,7 @@ class AttentionHeads:
             may_split: whether attention over long texts may run in chunks, see `attend_chunked_if_long`.
 
         Returns:
-            float `[rows, hidden]`: the concatenated heads.
+            float `[rows, num_heads * head_size]`: the concatenated heads.
         """
         qkv = self._split_and_rotate(qkv, layout)
         if self.is_local:
@@ -129,7 +129,7 @@ class AttentionHeads:
             else:
                 context = attend(query, key, value)
             context = layout.rows(ops.transpose(context, (0, 2, 1, 3)))
-        return ops.reshape(context, (-1, self.config.hidden_size))
+        return ops.reshape(context, (-1, self.config.qkv_sizes[0]))
 
     def split_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         """Splits `[rows, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`; rotates Q and K."""

@@ -78,7 +78,8 @@ def summarize(
     pooler                       2 H H / N, if there is one
     ===========================  ==================================================================
 
-    Key and value layers are narrower with fewer key/value heads. Elementwise operations and heads are not counted.
+    Key and value layers are narrower with fewer key/value heads. With `head_dim`, heads are A `head_dim` wide together,
+    in place of H. Elementwise operations and heads are not counted.
 
     Memory of a training step: weights, gradients and AdamW's two moments, all of the same size, and activations. The
     activations are L R (16 H + 5 I + 2 A K) numbers, with a gate 7 I in place of 5 I. This is an estimate: the factors
@@ -149,9 +150,9 @@ def _flops_per_token(config: BertConfig, length: int) -> float:
     pooler = dense.pop("pooler", 0) / length
     uses = _uses(config)
     flops = sum(each * uses[name.partition("/")[0]] for name, each in dense.items())
-    flops += 4 * config.hidden_size * sum(_keys(config, length))
+    flops += 4 * config.qkv_sizes[0] * sum(_keys(config, length))
     if config.disentangled_buckets is not None:
-        flops += config.num_layers * 4 * config.hidden_size * (2 * length - 1)
+        flops += config.num_layers * 4 * config.qkv_sizes[0] * (2 * length - 1)
     return flops + pooler
 
 

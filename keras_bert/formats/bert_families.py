@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from keras_bert.config import check_field
 from keras_bert.formats import without_effect
 from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import Storage
@@ -226,6 +228,19 @@ ELECTRA = replace(
         **_TAGS_AND_SPANS,
     },
 )
+_BUCKETS = "relative_attention_num_buckets"
+
+
+def _read_buckets(values: dict[str, Any]) -> dict[str, Any]:
+    """Replaces the number of buckets by 32: transformers has a row for each, but uses the first 32 rows."""
+    check_field("relative_buckets", buckets := values.get(_BUCKETS), _BUCKETS)
+    if buckets is not None and buckets < 32:
+        raise ValueError(
+            f"{_BUCKETS} is {buckets}; supported are 32 and more, as transformers uses 32 whatever it says"
+        )
+    return values if buckets is None else {**values, _BUCKETS: 32}
+
+
 # MPNet: RoBERTa with a relative position bias and without segments (Song et al. 2020).
 MPNET = replace(
     ROBERTA,
@@ -233,10 +248,12 @@ MPNET = replace(
     prefix="mpnet.",
     config={
         **{field: key for field, key in BERT.config.items() if field != "type_vocab_size"},
-        "relative_buckets": "relative_attention_num_buckets",
+        "relative_buckets": _BUCKETS,
     },
     values={**ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},
-    fixed_values={**FIXED_VALUES, "relative_attention_num_buckets": 32},
+    fixed_values={**FIXED_VALUES, _BUCKETS: 32},
+    dialect=Dialect(_read_buckets),
+    storage=replace(BERT.storage, cut_tables=("embeddings/relative/embeddings",)),
     embeddings={
         **{path: file_name for path, file_name in BERT.embeddings.items() if path != "embeddings/type"},
         "embeddings/relative": "encoder.relative_attention_bias",

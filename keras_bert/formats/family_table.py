@@ -283,12 +283,11 @@ class FamilyTable:
 
     def _check_expressible(self, config: BertConfig) -> None:
         """Raises ValueError for fields that the file cannot express."""
+        varying = (name for name, keys in self._keys if not self.fixed_values.keys() & {*keys})
+        expressible = {*varying, *_WITHOUT_KEY, *_HEAD_FIELDS}
         for each in fields(BertConfig):
             name, implied = each.name, {each.name: self.values.get(each.name, each.default)}
-            if (
-                name not in (*self.config, *self.written_if_changed, *_WITHOUT_KEY, *_HEAD_FIELDS)
-                and getattr(config, name) != implied[name]
-            ):
+            if name not in expressible and getattr(config, name) != implied[name]:
                 raise self._inexpressible(config, name, implied)
         for name, names in self.choices.items():
             if getattr(config, name) not in (None, *names.values()):

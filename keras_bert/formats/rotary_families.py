@@ -25,7 +25,8 @@ def _without_prefix(prefix: str) -> Callable[[str], str]:
     return lambda name: name.removeprefix(prefix)
 
 
-# Some files repeat the width of a head, which follows from the hidden size.
+# Some files have the width of a head. In some of these families, it must be `hidden_size / num_heads`.
+_HEAD_DIM = {"head_dim": "head_dim"}
 _HEAD_SIZE = {"head_dim": lambda config: config.head_size}
 _LAYER_TYPES, _LAYERS, _GLOBAL_EVERY = "layer_types", "num_hidden_layers", "global_attn_every_n_layers"
 
@@ -150,7 +151,7 @@ NOMIC_BERT = replace(
         "activation": {"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"},
         "pooling": CLASSIFIER_POOLINGS,
     },
-    implied=_HEAD_SIZE,
+    written_if_changed={**BERT.written_if_changed, **_HEAD_DIM},
     without_effect=without_effect.NOMIC_BERT,
     fixed_values={
         **NO_DECODER,
@@ -198,7 +199,7 @@ GTE = replace(
     dialect=Dialect(name=_without_prefix("new.")),
     config={**BERT.config, "rope_theta": ("rope_parameters.rope_theta", "rope_theta")},
     values={**defaults_of(sizes.GTE), "rope_factor": 1.0, **HEADS["gte"]},
-    implied=_HEAD_SIZE,
+    written_if_changed={**BERT.written_if_changed, **_HEAD_DIM},
     without_effect=without_effect.EVERYWHERE,
     fixed_values={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     storage=replace(BERT.storage, orders={"intermediate": gate_last}),
@@ -234,6 +235,8 @@ NEW = replace(
     dialect=Dialect(write=_write_new),
     config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
     values={**defaults_of(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
+    written_if_changed=BERT.written_if_changed,
+    implied=_HEAD_SIZE,
     without_effect=without_effect.NEW,
     fixed_values={
         **NO_DECODER,
@@ -275,7 +278,7 @@ EUROBERT = FamilyTable(
         "pooling": {"bos": "first", "mean": "mean", "late": "late"},
     },
     dialect=Dialect(read=newer_keys({"clf_pooling": "classifier_pooling"})),  # a key of the models' own code
-    implied=_HEAD_SIZE,
+    written_if_changed=_HEAD_DIM,
     without_effect=without_effect.EUROBERT,
     fixed_values={
         **NO_DECODER,
@@ -333,6 +336,7 @@ NEOBERT = replace(
         "layer_norm_epsilon": "norm_eps",
         "pad_token_id": "pad_token_id",
     },
+    written_if_changed={},
     choices={},
     dialect=Dialect(_read_two_thirds, _write_two_thirds),
     values={**defaults_of(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024, **HEADS["neobert"]},
@@ -359,7 +363,7 @@ JINA = replace(
     classes="JinaEmbeddingsV3",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
     values={**defaults_of(sizes.JINA), **HEADS["jina_embeddings_v3"]},
-    implied=_HEAD_SIZE,
+    written_if_changed={**BERT.written_if_changed, **_HEAD_DIM},
     fixed_values={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     embeddings={
         "embeddings/word": "embeddings.word_embeddings",

@@ -25,11 +25,17 @@ class Storage:
     splits_heads: bool = False
     # Whether the file's position table lacks RoBERTa's first rows, which are for padding. They are read as zeros.
     lacks_padding_positions: bool = False
+    cut_tables: tuple[str, ...] = ()  # weights of which a file may have more rows; only the first ones are read
     # This package's name of a layer in a block -> for each of its outputs, the index of that output in the file.
     orders: Mapping[str, Callable[[BertConfig], np.ndarray]] = field(default_factory=dict)
 
     def is_transposed(self, weight_name: str) -> bool:
         return weight_name.endswith(self.transposed)
+
+    def fits(self, weight_name: str, stored: Shape, expected: Shape) -> bool:
+        """Checks whether an array of the shape `stored` can be read where `stored_shapes` says `expected`."""
+        can_be_cut = weight_name in self.cut_tables and stored[1:] == expected[1:] and stored > expected
+        return stored == expected or can_be_cut
 
     def stored_shapes(self, weight_name: str, shape: Shape, parts: int, config: BertConfig) -> list[Shape]:
         """Computes the file's shapes of the `parts` arrays that a weight concatenates on its last axis."""
@@ -55,6 +61,8 @@ class Storage:
         if self.lacks_padding_positions and weight_name == _POSITIONS:
             (value,) = values
             return np.concatenate([np.zeros((shape[0] - len(value), shape[1]), value.dtype), value])
+        if weight_name in self.cut_tables:
+            values = [value[: shape[0]] for value in values]
         widths = _widths(weight_name, shape, len(values), config)
         if len(values) == 1 and not self.is_transposed(weight_name):
             weight = values[0].reshape(shape)

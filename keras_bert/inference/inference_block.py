@@ -265,7 +265,7 @@ def _dense_weights(config: BertConfig, weights: ArraysByName) -> dict[str, np.nd
         dense[f"{name}/kernel"] = kernel
         dense[f"{name}/bias"] = np.asarray(weights.get(f"{path}/bias", np.zeros(kernel.shape[1], np.float32)))
     scale = np.ones(sum(config.qkv_sizes), np.float32)
-    scale[: config.hidden_size] = 1 / math.sqrt(config.head_size)
+    scale[: config.qkv_sizes[0]] = 1 / math.sqrt(config.head_size)
     for part in ("kernel", "bias"):
         dense[f"qkv/{part}"] = dense[f"qkv/{part}"] * scale
         if config.gated:

@@ -22,7 +22,7 @@ FAMILIES = {
     "nomic_bert": {"rope_theta": 100.0, "attention_bias": False, "feed_forward_bias": False, "gated": True},
     "mpnet": {"relative_buckets": 32, "type_vocab_size": 0, "pad_token_id": 1, "positions_after_padding": True},
     "deberta-v2": {"disentangled_buckets": 4, "type_vocab_size": 0, "pooler": False},
-    "eurobert": {**LLAMA, "rope_theta": 50.0, "num_key_value_heads": 2},
+    "eurobert": {**LLAMA, "rope_theta": 50.0, "num_key_value_heads": 2, "head_dim": 12},
     "new": {"rope_theta": 50.0, "rope_factor": 4.0, "gated": True, "intermediate_bias": False},
     "neobert": {**LLAMA, "rope_theta": 10_000.0},
 }

@@ -67,6 +67,7 @@ CONFIGS = {
     "modernbert-local": ("ModernBert", {**MODERNBERT, "layer_types": ["sliding_attention"] * 2}),
     "nomic_bert": ("NomicBert", {"pad_token_id": 0}),
     "nomic_bert-gelu": ("NomicBert", {"hidden_act": "gelu", **ROPE}),
+    "nomic_bert-wide": ("NomicBert", {"pad_token_id": 0, "head_dim": 24}),
     "mpnet": ("MPNet", {}),
     "deberta-v2": ("DebertaV2", DEBERTA),
     "deberta-v2-types": ("DebertaV2", {
@@ -74,9 +75,12 @@ CONFIGS = {
     }),
     "gte": ("Gte", {"pad_token_id": 0, "type_vocab_size": 2}),
     "gte-no-types": ("Gte", {"type_vocab_size": 0, "hidden_act": "silu", **ROPE}),
+    "gte-wide": ("Gte", {"pad_token_id": 0, "type_vocab_size": 2, "head_dim": 24}),
     "jina_embeddings_v3": ("JinaEmbeddingsV3", {}),
+    "jina_embeddings_v3-narrow": ("JinaEmbeddingsV3", {"head_dim": 8}),
     "eurobert": ("EuroBert", EUROBERT),
     "eurobert-late": ("EuroBert", {**EUROBERT, "classifier_pooling": "late"}),
+    "eurobert-wide": ("EuroBert", {**EUROBERT, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12}),
     "eurobert-shared": ("EuroBert", {
         **EUROBERT, "num_attention_heads": 4, "num_key_value_heads": 2, "classifier_pooling": "mean",
         "attention_bias": True, "hidden_act": "gelu", **ROPE,
@@ -180,6 +184,19 @@ def test_encoders(name, tmp_path):
     compare_encoder(encoder, model)
     assert encoder.count_params() == sum(parameter.numel() for parameter in model.parameters())
     check_written(model, "AutoModel", tmp_path)
+
+
+def test_buckets_of_mpnet_that_transformers_does_not_use(tmp_path):
+    """It computes 32 buckets whatever the configuration says, so that it cannot run with fewer."""
+    model = their_model("mpnet", "AutoModel", relative_attention_num_buckets=40)
+    model.save_pretrained(tmp_path / "theirs")
+    encoder = BertEncoder.from_preset(tmp_path / "theirs")
+    compare_encoder(encoder, model)
+    encoder.save_preset(tmp_path / "ours")
+    compare_encoder(encoder, transformers.AutoModel.from_pretrained(tmp_path / "ours").eval())
+    model = their_model("mpnet", "AutoModel", relative_attention_num_buckets=24)
+    with pytest.raises(IndexError):
+        run(model, batch(model)[1])
 
 
 @pytest.mark.slow

@@ -74,11 +74,18 @@ def test_layers_that_share_their_weights():
 
 
 @pytest.mark.parametrize(
-    ("size", "length"), [("bert-base", 512), ("albert-base", 512), ("electra-small", 64), ("distilbert-base", 64)]
+    ("size", "length", "changes"),
+    [
+        ("bert-base", 512, {}),
+        ("bert-base", 256, {"head_dim": 100}),
+        ("albert-base", 512, {}),
+        ("electra-small", 64, {}),
+        ("distilbert-base", 64, {}),
+    ],
 )
-def test_operations_are_those_that_tensorflow_counts(size, length):
+def test_operations_are_those_that_tensorflow_counts(size, length, changes):
     narrow = {"hidden_size": 240, "num_heads": 4, "intermediate_size": 1000, "num_layers": 2, "vocab_size": 100}
-    config = BertConfig.named(size, **narrow)
+    config = BertConfig.named(size, **narrow, **changes)
     ids = tf.TensorSpec([3, length], tf.int32)
     graph = tf.function(BertEncoder(config)).get_concrete_function({"input_word_ids": ids}).graph
     options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()

@@ -228,6 +228,8 @@ def test_the_mean_of_all_tokens_is_pooled(pooling):
         ({"global_every": 2, "relative_buckets": 8}, ["global_every", "relative_buckets"]),
         ({"disentangled_buckets": 8, "rope_theta": 9.0}, ["disentangled", "rotary embeddings"]),
         ({"num_key_value_heads": 3}, ["num_heads 4", "multiple", "num_key_value_heads 3"]),
+        ({"head_dim": 0}, ["head_dim", 0, "at least 1"]),
+        ({"rope_theta": 9.0, "head_dim": 7}, ["rope_theta", "even head size", 7]),
         ({"norm": "batch"}, ["norm", "'batch'", "layer_norm, rms_norm"]),
         ({"pooling": "max"}, ["pooling", "'max'", "first, mean, unit_mean, late"]),
         ({"rope_theta": 0}, ["rope_theta", 0, "above 0"]),

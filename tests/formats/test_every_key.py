@@ -74,7 +74,7 @@ BY_TASKS = {
     "sbert_ce_default_activation_function",
 }
 ROPE = {"rope_parameters": {"rope_parameters": {"rope_theta": 7.0}, "rope_theta": None}}
-ROPE_ONLY = {"head_dim": (4, 8), "rope_scaling": (None, {"type": "linear"})}
+ROPE_ONLY = {"rope_scaling": (None, {"type": "linear"})}
 
 
 def without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
@@ -85,6 +85,7 @@ EUROBERT_OBEYED = {
     **without(BERT_OBEYED, "hidden_dropout_prob", "attention_probs_dropout_prob", "type_vocab_size", "layer_norm_eps"),
     **ROPE,
     "rope_theta": {"rope_theta": 7.0, "rope_parameters": None},
+    "head_dim": 8,
     "num_key_value_heads": 3,
     "hidden_dropout": 0.3,
     "attention_dropout": 0.3,
@@ -145,14 +146,15 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         },
         {
             **EVERYWHERE_ONLY,
-            **ROPE_ONLY,
+            **{"rope_scaling": (None, {"type": "linear"}), "head_dim": (4, 8)},
             **{"sliding_window": (3, 4), "classifier_bias": (False, True), "decoder_bias": (True, False)},
         },
     ),
     "nomic_bert": (
         {
             **BERT_OBEYED,
-            **without(ROPE, "rope_theta"),
+            **ROPE,
+            "head_dim": 8,
             "n_embd": {"n_embd": 24, "hidden_size": None},
             "n_layer": {"n_layer": 8, "num_hidden_layers": None},
             "n_head": {"n_head": 2, "num_attention_heads": None},
@@ -166,7 +168,6 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         },
         {
             **EVERYWHERE_ONLY,
-            **without(ROPE_ONLY, "rope_scaling"),
             **{"moe_every_n_layers": (0, 2), "num_experts": (0, 8), "prenorm": (False, True), "causal": (False, True)},
             **{"qkv_proj_bias": (False, True), "mlp_fc1_bias": (False, True), "mlp_fc2_bias": (False, True)},
             **{"rotary_emb_fraction": (1.0, 0.5), "rotary_emb_interleaved": (False, True)},
@@ -175,7 +176,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
             "scale_attn_by_inverse_layer_idx": (False, True),
         },
     ),
-    "mpnet": (without(BERT_OBEYED, "type_vocab_size"), {**BERT_ONLY, "relative_attention_num_buckets": (32, 64)}),
+    "mpnet": (without(BERT_OBEYED, "type_vocab_size"), {**BERT_ONLY, "relative_attention_num_buckets": (64, 16)}),
     "deberta-v2": (
         {**BERT_OBEYED, "position_buckets": 5},
         {
@@ -188,7 +189,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "gte": (
-        {**BERT_OBEYED, **ROPE, "rope_theta": {"rope_theta": 7.0, "rope_parameters": None}},
+        {**BERT_OBEYED, **ROPE, "rope_theta": {"rope_theta": 7.0, "rope_parameters": None}, "head_dim": 8},
         {**EVERYWHERE_ONLY, **ROPE_ONLY},
     ),
     "new": (
@@ -216,7 +217,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
             "ngpt": (False, True),
         },
     ),
-    "jina_embeddings_v3": ({**BERT_OBEYED, **without(ROPE, "rope_theta")}, {**EVERYWHERE_ONLY, **ROPE_ONLY}),
+    "jina_embeddings_v3": ({**BERT_OBEYED, **ROPE, "head_dim": 8}, {**EVERYWHERE_ONLY, **ROPE_ONLY}),
 }
 
 

@@ -53,10 +53,10 @@ TASKS = {
 FAMILIES = {
     "roberta-base": {},
     "modernbert-base": {"local_window": 6, "num_layers": 2},
-    "mpnet-base": {"relative_buckets": 8},
+    "mpnet-base": {},
     "deberta-v3-base": {"disentangled_buckets": 4},
     "gte-large-en-v1.5": {},
-    "eurobert-610m": {"num_key_value_heads": 2},
+    "eurobert-610m": {"num_key_value_heads": 2, "head_dim": 12},
 }
 OTHERS = itertools.product(("openvino", "litert"), ("vectors", "words", "answers"))
 CASES = [*(("onnx", task) for task in TASKS), *OTHERS]

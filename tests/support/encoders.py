@@ -48,7 +48,7 @@ LLAMA = {
 # Fields of every switch.
 SWITCHES = {
     "modern": MODERN,
-    "llama": {**LLAMA, "rope_theta": 50.0, "num_key_value_heads": 2},
+    "llama": {**LLAMA, "rope_theta": 50.0, "num_key_value_heads": 2, "head_dim": 8},
     "relative": {"relative_buckets": 8, "type_vocab_size": 0},
     "disentangled": {"disentangled_buckets": 4, "type_vocab_size": 0},
     "scaled": {"rope_theta": 50.0, "rope_factor": 4.0, "gated": True, "intermediate_bias": False},

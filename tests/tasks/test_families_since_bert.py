@@ -29,7 +29,7 @@ CHANGES = {
     "mpnet": {**SWITCHES["relative"], "relative_buckets": 32, "positions_after_padding": True, "pooler": False},
     "deberta-v2": {**SWITCHES["disentangled"], "pooler": False},
     "new": SWITCHES["scaled"],
-    "eurobert": {**LLAMA, "rope_theta": 50.0, "num_key_value_heads": 2},
+    "eurobert": {**LLAMA, "rope_theta": 50.0, "num_key_value_heads": 2, "head_dim": 12},
     "neobert": {**LLAMA, "rope_theta": 10_000.0},
     "jina_embeddings_v3": {"rope_theta": 50.0, "type_vocab_size": 1, "pooler": False},
 }

@@ -1,5 +1,6 @@
 """A model saved where another one was: files that only the other one has do not stay; the user's own files do."""
 
+import dataclasses
 import json
 
 import pytest
@@ -157,7 +158,10 @@ def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path):
     model.save_preset(tmp_path)
     fill(tmp_path, ["modules.json"])
     before = {name: (tmp_path / name).read_bytes() for name in names_in(tmp_path)}
-    odd = small.encoder(relative_buckets=8)  # no BERT in a file has a relative bias
-    with error_names(ValueError, "relative_buckets=8", "None"):
-        odd.save_preset(tmp_path, overwrite=True)
+    bias = {"relative_buckets": 8}  # no BERT in a file has a relative bias, and MPNet's has 32 buckets
+    odd = {"bert": (bias, "None"), "mpnet": (bias, "32"), "modernbert": ({"head_dim": 12}, "None")}
+    for family, (changes, only) in odd.items():
+        encoder = BertEncoder(dataclasses.replace(CONFIGS[family], **changes))
+        with error_names(ValueError, *(f"{field}={value}" for field, value in changes.items()), f"only be {only}"):
+            encoder.save_preset(tmp_path, overwrite=True)
     assert {name: (tmp_path / name).read_bytes() for name in names_in(tmp_path)} == before
