@@ -140,7 +140,7 @@ CLASS_WEIGHTS = {
     "no number": ({0: float("nan")}, ValueError, "of 0", "nan", "0 or more"),
     "a word": ({"bad": "high"}, TypeError, "bad", "'high'", "number"),
     "of a name that is no label": ({"odd": 1.0}, ValueError, "odd", "labels", "good, bad"),
-    "of too large an index": ({2: 1.0, "odd": 2.0}, ValueError, "names 2", "labels", "good, bad"),
+    "of too large an index": ({2: 1.0, "odd": 2.0}, ValueError, "class_weight: 2", "labels", "good, bad"),
     "of an index from the end": ({-1: 1.0}, ValueError, -1, "labels", "good, bad"),
     "of half an index": ({0.5: 1.0}, ValueError, 0.5, "labels", "good, bad"),
     "of None": ({None: 1.0}, ValueError, None, "labels", "good, bad"),
