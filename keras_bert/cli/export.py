@@ -113,7 +113,7 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
     with quiet_imports():
         from keras_bert import BertPreprocessor
         from keras_bert.saved_model import export_preprocessor
-    length = {} if sequence_length is None else {"sequence_length": sequence_length or None}
+    length: dict[str, Any] = {} if sequence_length is None else {"sequence_length": sequence_length or None}
     _export(lambda: export_preprocessor(BertPreprocessor.from_preset(preset, **length), output, overwrite), output)
 
 
