@@ -378,7 +378,7 @@ def pretrain_files(
 def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
     """Selects the loss and the validation measures of an entry of the history, named as `evaluate` names them."""
     measures = {name.removeprefix("val_"): value for name, value in entry.items() if name.startswith("val_")}
-    return {**measures, "loss": entry["loss"]}
+    return {"loss": entry["loss"], **{name: value for name, value in measures.items() if name != "loss"}}
 
 
 class _Start(NamedTuple):
