@@ -47,8 +47,8 @@ OUTPUT = Path(__file__).parents[1] / "saved_models/pretrained_from_scratch"
 HELD_OUT = "The-Adventures-of-Sherlock-Holmes_1661.txt"
 LENGTH, BATCH, PREDICTIONS = 128, 32, 20
 PANELS = {
-    "loss of the held-out book": ["masked_lm_loss", "next_sentence_loss"],
-    "accuracy on the held-out book": ["masked_lm_accuracy", "next_sentence_accuracy"],
+    "loss of the held-out book": ["val_masked_lm_loss", "val_next_sentence_loss"],
+    "accuracy on the held-out book": ["val_masked_lm_accuracy", "val_next_sentence_accuracy"],
 }
 
 # -- text
@@ -129,12 +129,12 @@ def learn(arguments: argparse.Namespace) -> None:
     directory = folder / arguments.run / "model"
     model.save_preset(directory, overwrite=True)
     report.write_report(directory, {"steps": arguments.steps, **recipe}, by_step, by_step[-1], panels=PANELS)
-    names = ["step", "loss", "masked_lm_accuracy", "next_sentence_accuracy"]
+    names = ["step", "loss", "val_masked_lm_accuracy", "val_next_sentence_accuracy"]
     table(
         names,
         ([f"{each[name]:.4}" if isinstance(each[name], float) else each[name] for name in names] for each in by_step),
     )
-    shares = {"masked tokens": by_step[-1]["masked_lm_accuracy"]}
+    shares = {"masked tokens": by_step[-1]["val_masked_lm_accuracy"]}
     shares |= frequencies(preprocessor, Records(records["learned"]), Records(records["book"]))
     for name, others in (("book", "elsewhere in it"), ("texts", "of it or of any of 50 texts of Brown's")):
         right, always = next_sentence(model, Records(records[name]))

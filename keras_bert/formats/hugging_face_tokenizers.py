@@ -68,7 +68,7 @@ _KEYS = {
     "padding": "strategy direction pad_to_multiple_of pad_id pad_type_id pad_token",
     "added_tokens": "id content single_word lstrip rstrip normalized special",
     "normalizer": "type normalizers clean_text handle_chinese_chars strip_accents lowercase precompiled_charsmap "
-    "pattern content strip_left strip_right",
+    "pattern content prepend strip_left strip_right",
     "pre_tokenizer": "type pretokenizers add_prefix_space trim_offsets use_regex pattern behavior invert replacement "
     "prepend_scheme split str_rep",
     "post_processor": "type processors sep cls trim_offsets add_prefix_space use_regex single pair special_tokens",

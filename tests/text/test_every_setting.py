@@ -124,6 +124,7 @@ ROWS = {
         ("model.dropout", 0.1, WITHOUT_EFFECT),  # this and the next keys are of other models
         ("normalizer", None, ["normalizes with None"]),
         ("normalizer", {"type": "NFKC"}, ["NFKC"]),
+        ("normalizer", {"type": "Prepend", "prepend": "▁"}, ["Prepend"]),
         ("normalizer", {**BERT, "new_key": 1}, ["normalizer.new_key", "unknown"]),
         ("normalizer", {"type": "Sequence", "normalizers": [BERT]}, WITHOUT_EFFECT),
         ("normalizer", {"type": "Sequence", "normalizers": [BERT, {"type": "Strip"}]}, ["Strip"]),
@@ -290,7 +291,7 @@ def test_every_setting(kind, place, value, verdict, tmp_path):
 
 # Of steps that must be as the model says: they are compared whole.
 COMPARED = {"precompiled_charsmap", "pattern", "content", "strip_left", "strip_right", "replacement", "prepend_scheme"}
-COMPARED |= {"split", "str_rep"}
+COMPARED |= {"split", "str_rep", "prepend"}
 
 
 def keys_in(value):
