@@ -51,9 +51,8 @@ def main() -> None:
     model = BertClassifier.from_preset(PRESET, labels=["score"], problem_type="regression", pairs=True)
     batch_size = 32 if len(train[1]) > 100 else 2
     history = fine_tune(model, train, dev, epochs=epochs, batch_size=batch_size, learning_rate=1e-4)
-    print(
-        f"squared error, by the variance of the scores: {history[0]['loss']:.2f} in the first epoch, {history[-1]['loss']:.2f} in the last"
-    )
+    losses = [each["loss"] for each in history]  # squared errors, divided by the variance of the scores
+    print(f"loss: {losses[0]:.2f} in the first epoch, {losses[-1]:.2f} in the last")
     if dev:
         print(evaluate(model, *dev))
     shown = (["A man is playing a flute.", "A dog runs on the beach."], ["A man plays the flute.", "Oil is cheap."])

@@ -83,8 +83,8 @@ class ClassifierHead(keras.layers.Layer):
     def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         shape = ops.shape(hidden)
         if len(shape) > 3:
-            # [batch, windows, seq_length, hidden] as rows of windows: with one window, TensorFlow 2.20 writes outside of
-            # the product's memory, in bfloat16 on processors with AMX.
+            # [batch, windows, seq_length, hidden] as rows of windows: with one window, in bfloat16 on processors with
+            # AMX, TensorFlow 2.20 computes the product wrongly, and writes outside of its memory.
             logits = self.call(ops.reshape(hidden, (-1, *shape[2:])), training)
             return ops.reshape(logits, (*shape[:3], logits.shape[-1]))
         return self.logits(self.dropout(self.features(hidden, training), training=training))
