@@ -10,7 +10,6 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.processors import has_bfloat16  # noqa: F401  to stand beside has_int8
 from keras_bert.undocumented import add_private_operation
 
 # Operations that `tf.raw_ops` lacks.

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert import processors
 from keras_bert.choices import PRECISIONS
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
@@ -167,7 +168,7 @@ def _check(config: BertConfig, precision: str) -> None:
         )
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"precision={precision!r} needs Keras's TensorFlow backend, not {keras.backend.backend()}")
-    if precision == "bfloat16" and not onednn.has_bfloat16():
+    if precision == "bfloat16" and not processors.has_bfloat16():
         raise ValueError('precision="bfloat16" needs a processor with AVX-512, and this one has none; use "float32"')
     if precision == "int8" and not onednn.has_int8():
         raise ValueError(

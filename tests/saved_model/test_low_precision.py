@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertMaskedLM, BertSentenceEncoder, HubLayer, processors
-from keras_bert.inference import onednn, precision
+from keras_bert.inference import precision
 from keras_bert.saved_model import export_encoder, export_serving
 from keras_bert.saved_model.check import check_serving
 from keras_bert.server.errors import ServingError
@@ -96,7 +96,7 @@ def in_bfloat16(tmp_path_factory):
     directory = tmp_path_factory.mktemp("in_bfloat16")
     model = small.task(BertClassifier, labels=["blame", "praise"], config={"num_layers": 1})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onednn, "has_bfloat16", lambda: True)
+        patch.setattr(processors, "has_bfloat16", lambda: True)
         model.set_precision("bfloat16")
     export_encoder(model.encoder, directory / "encoder")
     return directory / "encoder", export_serving(model, directory / "serving")
