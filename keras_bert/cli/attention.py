@@ -1,4 +1,15 @@
-"""keras-bert attention: draws a page or a picture of the attention between the tokens of a text."""
+"""Show how much the tokens of a text attend to each other.
+
+TEXT and SECOND, if given, are a pair. Layers and heads are numbered from 0.
+
+Writes a page of all layers and heads that works offline in any browser, with lines between the tokens, a heat map
+of each head, and an overview; or a picture of all heads, or of the chosen ones.
+
+\b
+Example:
+  $ keras-bert attention "the cat sat on the mat" "it was asleep" --output attention.html
+  attention.html: 6 layers of 12 heads, 12 tokens
+"""
 
 from __future__ import annotations
 
@@ -11,7 +22,7 @@ from keras_bert.cli.options import load_model, overwrite_option, preset_option
 from keras_bert.cli.terminal import echo, misuse, quiet_imports
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("text")
 @click.argument("second", required=False)
 @preset_option
@@ -22,18 +33,6 @@ from keras_bert.cli.terminal import echo, misuse, quiet_imports
 def attention(
     text: str, second: str | None, preset: Path, output: str, overwrite: bool, layer: int | None, head: int | None
 ) -> None:
-    """Show how much the tokens of a text attend to each other.
-
-    TEXT and SECOND, if given, are a pair. Layers and heads are numbered from 0.
-
-    Writes a page of all layers and heads that works offline in any browser, with lines between the tokens, a heat map
-    of each head, and an overview; or a picture of all heads, or of the chosen ones.
-
-    \b
-    Example:
-      $ keras-bert attention "the cat sat on the mat" "it was asleep" --output attention.html
-      attention.html: 6 layers of 12 heads, 12 tokens
-    """
     texts = list(streams.open_texts((text,) if second is None else (text, second), None).parsed())
     streams.format_of(output, ("html", "png"), must_be_known=True)
     with streams.open_output(output, overwrite) as results:

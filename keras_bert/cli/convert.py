@@ -1,4 +1,14 @@
-"""keras-bert convert: writes a checkpoint in another format."""
+"""Write a checkpoint in another format.
+
+DST is a new directory for the encoder, all heads and the vocabulary of SRC. SRC is the name of a preset,
+hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are copied one by one. After an
+error, there is no DST.
+
+\b
+Examples:
+  $ keras-bert convert uncased_L-12_H-768_A-12 bert-base      # Google's files, for transformers
+  $ keras-bert convert bert-base bert-base-tf1 --to tf1       # and back
+"""
 
 from __future__ import annotations
 
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
     from keras_bert.formats.checkpoint import LazyWeights
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("source", metavar="SRC", callback=find_preset)
 @click.argument("destination", metavar="DST")
 @click.option(
@@ -31,17 +41,6 @@ if TYPE_CHECKING:
     help="The format to write: hugging_face, tf1 (Google's first code) or garden (TF Model Garden).",
 )
 def convert(source: Path, destination: str, format: str) -> None:
-    """Write a checkpoint in another format.
-
-    DST is a new directory for the encoder, all heads and the vocabulary of SRC. SRC is the name of a preset,
-    hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are copied one by one. After an
-    error, there is no DST.
-
-    \b
-    Examples:
-      $ keras-bert convert uncased_L-12_H-768_A-12 bert-base      # Google's files, for transformers
-      $ keras-bert convert bert-base bert-base-tf1 --to tf1       # and back
-    """
     path = Path(destination)
     if path.exists() and not files.is_empty_directory(path):
         raise Misuse(f"{destination} exists; choose another name")

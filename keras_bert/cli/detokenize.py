@@ -1,4 +1,16 @@
-"""keras-bert detokenize: turns token ids back into text."""
+"""Turn token ids back into text.
+
+Spaces are put where a person would write them; capitals and accents that the model drops are lost. All arguments
+together are one text. Each line of --file or of a pipe is a text: ids separated by spaces, or a JSON object with
+"ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
+
+\b
+Examples:
+  $ keras-bert detokenize 14477 20961 3468 15743 2618 999
+  unaffable naivete!
+  $ keras-bert tokenize --format ids "Don't panic, it's 3.5 km." | keras-bert detokenize
+  don't panic, it's 3.5 km.
+"""
 
 import functools
 import json
@@ -16,7 +28,7 @@ def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str,
     return (" ".join(ids),) if ids else ()
 
 
-@click.command()
+@click.command(help=__doc__)
 @texts_to(
     "text",
     "jsonl",
@@ -24,19 +36,6 @@ def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str,
     texts=click.argument("text", metavar="[IDS]...", nargs=-1, callback=_as_one_text),
 )
 def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str) -> None:
-    """Turn token ids back into text.
-
-    Spaces are put where a person would write them; capitals and accents that the model drops are lost. All arguments
-    together are one text. Each line of --file or of a pipe is a text: ids separated by spaces, or a JSON object with
-    "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
-
-    \b
-    Examples:
-      $ keras-bert detokenize 14477 20961 3468 15743 2618 999
-      unaffable naivete!
-      $ keras-bert tokenize --format ids "Don't panic, it's 3.5 km." | keras-bert detokenize
-      don't panic, it's 3.5 km.
-    """
     with quiet_imports():
         from keras_bert.text import load_tokenizer
     tokenizer = load_model(load_tokenizer, preset)

@@ -1,4 +1,14 @@
-"""keras-bert duplicates: finds the pairs of texts in a corpus that say almost the same."""
+"""Find pairs of texts that say almost the same.
+
+CORPUS is that of `index`. Writes text, a line for each pair, separated by tabs: the similarity, 1 for equal texts,
+both line numbers, and both texts; or JSON lines {"similarity", "first_line", "second_line", "first", "second"},
+with whole rows; or CSV or TSV, with JSON in the cells of rows. A repeated text makes one pair, with its first
+occurrence.
+
+\b
+Example:
+  $ keras-bert duplicates reviews.txt --threshold 0.95
+"""
 
 from __future__ import annotations
 
@@ -15,7 +25,7 @@ if TYPE_CHECKING:
     from keras_bert.search.near_duplicates import DuplicatePair
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("corpus")
 @click.option("--threshold", type=float, metavar="X", help="The lowest similarity; by default a cosine of 0.9.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
@@ -34,17 +44,6 @@ def duplicates(
     skip_bad: bool,
     batch_tokens: int,
 ) -> None:
-    """Find pairs of texts that say almost the same.
-
-    CORPUS is that of `index`. Writes text, a line for each pair, separated by tabs: the similarity, 1 for equal texts,
-    both line numbers, and both texts; or JSON lines {"similarity", "first_line", "second_line", "first", "second"},
-    with whole rows; or CSV or TSV, with JSON in the cells of rows. A repeated text makes one pair, with its first
-    occurrence.
-
-    \b
-    Example:
-      $ keras-bert duplicates reviews.txt --threshold 0.95
-    """
     from keras_bert.search import near_duplicates
 
     with (

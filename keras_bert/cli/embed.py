@@ -1,4 +1,13 @@
-"""keras-bert embed: copies files of texts, with a vector in each row."""
+"""Copy files with a vector in each row.
+
+Files may have any size. FILE is JSON lines, Parquet, CSV or TSV, or Excel; for Excel, choose --format parquet for
+the copy. The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are
+checked before the first is embedded. After an interruption, the same command resumes, also within a file.
+
+\b
+Example:
+  $ keras-bert embed reviews-*.jsonl --text-column review --output vectors
+"""
 
 from __future__ import annotations
 
@@ -26,7 +35,7 @@ from keras_bert.cli.terminal import (
 from keras_bert.data.tables import check_corpus
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
@@ -51,16 +60,6 @@ def embed(
     batch_tokens: int,
     precision: str,
 ) -> None:
-    """Copy files with a vector in each row.
-
-    Files may have any size. FILE is JSON lines, Parquet, CSV or TSV, or Excel; for Excel, choose --format parquet for
-    the copy. The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are
-    checked before the first is embedded. After an interruption, the same command resumes, also within a file.
-
-    \b
-    Example:
-      $ keras-bert embed reviews-*.jsonl --text-column review --output vectors
-    """
     from keras_bert.embedding.file_embedding import embed_files, names_of_copies
 
     check_prompts(preset, prompt)

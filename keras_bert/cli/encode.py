@@ -1,4 +1,14 @@
-"""keras-bert encode: computes a sentence vector for each text."""
+"""Turn each text into one vector that represents its meaning.
+
+Vectors have length 1, except in models without normalization. Writes JSON lines {"text": ..., "vector": [...]};
+npy, a float32 array with a row for each text; or text, one vector per line. Inputs of any size are read and written
+in chunks.
+
+\b
+Examples:
+  $ keras-bert encode --file reviews.txt --output reviews.npy
+  $ cat reviews.txt | keras-bert encode --output reviews.jsonl
+"""
 
 from __future__ import annotations
 
@@ -25,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@click.command()
+@click.command(help=__doc__)
 @texts_to("jsonl", "npy", "text")
 @prompt_option
 @batch_tokens_option
@@ -39,17 +49,6 @@ def encode(
     batch_tokens: int,
     **numeric: Any,
 ) -> None:
-    """Turn each text into one vector that represents its meaning.
-
-    Vectors have length 1, except in models without normalization. Writes JSON lines {"text": ..., "vector": [...]};
-    npy, a float32 array with a row for each text; or text, one vector per line. Inputs of any size are read and written
-    in chunks.
-
-    \b
-    Examples:
-      $ keras-bert encode --file reviews.txt --output reviews.npy
-      $ cat reviews.txt | keras-bert encode --output reviews.jsonl
-    """
     check_prompts(preset, prompt)
     with quiet_imports():
         from keras_bert import BertSentenceEncoder

@@ -1,4 +1,13 @@
-"""keras-bert export: writes SavedModels for TF Hub and TF Serving, and models for other runtimes."""
+"""Export a model to TF Hub, TF Serving or another runtime.
+
+\b
+Examples:
+  $ keras-bert export preprocessor --output saved_models/preprocessor
+  $ keras-bert export encoder --preset my-bert --output saved_models/encoder
+  $ keras-bert export serving --output saved_models/minilm
+  $ keras-bert export onnx --precision int8 --output minilm-onnx
+  $ keras-bert export --check saved_models/minilm
+"""
 
 from __future__ import annotations
 
@@ -69,20 +78,10 @@ _dtype = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, help=__doc__)
 @click.option("--check", metavar="DIR", help="Check that TF Serving can serve DIR, an export.")
 @click.pass_context
 def export(ctx: click.Context, check: str | None) -> None:
-    """Export a model to TF Hub, TF Serving or another runtime.
-
-    \b
-    Examples:
-      $ keras-bert export preprocessor --output saved_models/preprocessor
-      $ keras-bert export encoder --preset my-bert --output saved_models/encoder
-      $ keras-bert export serving --output saved_models/minilm
-      $ keras-bert export onnx --precision int8 --output minilm-onnx
-      $ keras-bert export --check saved_models/minilm
-    """
     if bool(check) == bool(ctx.invoked_subcommand):
         raise Misuse("give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone")
     if not check:

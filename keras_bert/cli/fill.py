@@ -1,4 +1,15 @@
-"""keras-bert fill: predicts the most probable tokens for each mask in a text."""
+"""Predict the masked tokens of texts.
+
+A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, such as one that `pretrain` wrote, or
+hf://org/name, with a masked language modeling head. Writes a line for each text: the text with the most probable
+tokens, and after tabs, for each mask, the candidates and their probabilities; or JSON lines {"text", "filled",
+"masks": [[{"token", "probability"}, ...], ...]}; or CSV or TSV, with JSON in the cell of `masks`.
+
+\b
+Example:
+  $ keras-bert fill my-bert --top-k 2 "The [MASK] sat on the [MASK]."
+  The cat sat on the mat. cat 0.412 dog 0.305     mat 0.871 floor 0.064
+"""
 
 from __future__ import annotations
 
@@ -16,23 +27,11 @@ if TYPE_CHECKING:
     from keras_bert.tasks.masked_lm import FilledText
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("model", callback=find_preset)
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
 @texts_to("text", *streams.ROWS, preset=None)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
-    """Predict the masked tokens of texts.
-
-    A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, such as one that `pretrain` wrote, or
-    hf://org/name, with a masked language modeling head. Writes a line for each text: the text with the most probable
-    tokens, and after tabs, for each mask, the candidates and their probabilities; or JSON lines {"text", "filled",
-    "masks": [[{"token", "probability"}, ...], ...]}; or CSV or TSV, with JSON in the cell of `masks`.
-
-    \b
-    Example:
-      $ keras-bert fill my-bert --top-k 2 "The [MASK] sat on the [MASK]."
-      The cat sat on the mat. cat 0.412 dog 0.305     mat 0.871 floor 0.064
-    """
     with quiet_imports():
         from keras_bert.tasks import BertMaskedLM
     task = load_model(BertMaskedLM.from_preset, model)

@@ -1,4 +1,15 @@
-"""keras-bert index: builds an index of a corpus, to search it by meaning."""
+"""Index texts for a search by meaning.
+
+CORPUS is CSV, TSV, JSON lines, Parquet or Excel with a column of texts; any other file has one text per line. Then
+`keras-bert search DIR` finds its rows. After an interruption, the same command resumes. If CORPUS has changed, it
+encodes only the new texts.
+
+\b
+Examples:
+  $ keras-bert index reviews.csv --text-column review --output reviews-index
+  $ keras-bert index more.csv --text-column review --output reviews-index --add
+  $ keras-bert index --remove id=17 --remove id=18 --output reviews-index
+"""
 
 from __future__ import annotations
 
@@ -11,7 +22,7 @@ from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensor
 from keras_bert.data.tables import check_corpus
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("corpus", required=False)
 @click.option("--output", required=True, metavar="DIR", help="Write the index into DIR, or update the index there.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
@@ -35,18 +46,6 @@ def index(
     corpus: str | None, output: str, text_column: str, preset: str, stored: str | None, add: bool,
     remove: dict[str, list[str]], skip_bad: bool, batch_tokens: int,
 ) -> None:  # fmt: skip
-    """Index texts for a search by meaning.
-
-    CORPUS is CSV, TSV, JSON lines, Parquet or Excel with a column of texts; any other file has one text per line. Then
-    `keras-bert search DIR` finds its rows. After an interruption, the same command resumes. If CORPUS has changed, it
-    encodes only the new texts.
-
-    \b
-    Examples:
-      $ keras-bert index reviews.csv --text-column review --output reviews-index
-      $ keras-bert index more.csv --text-column review --output reviews-index --add
-      $ keras-bert index --remove id=17 --remove id=18 --output reviews-index
-    """
     if bool(corpus) == bool(remove):
         raise Misuse("give CORPUS to index, or --remove COLUMN=VALUE")
     from keras_bert.search import build_index, remove_rows

@@ -1,4 +1,20 @@
-"""keras-bert inspect: describes the contents of a checkpoint."""
+"""Describe a checkpoint: its format, size, heads and vocabulary.
+
+SRC is the name of a preset, a directory, or hf://org/name. Missing and unexpected weights are also listed.
+
+\b
+Example:
+  $ keras-bert inspect all-MiniLM-L6-v2
+  format      hugging_face, model.safetensors
+  family      bert
+  size        minilm-l6: 6 layers, 384 wide, 12 heads, feed-forward layers 1536 wide
+  positions   512
+  parameters  22,713,216 in the encoder
+  heads       none
+  vocabulary  30,522 tokens, WordPieceTokenizer
+  missing     nothing
+  unexpected  nothing
+"""
 
 from __future__ import annotations
 
@@ -15,26 +31,9 @@ if TYPE_CHECKING:
     from keras_bert.config import BertConfig
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("source", metavar="SRC", callback=find_preset)
 def inspect(source: Path) -> None:
-    """Describe a checkpoint: its format, size, heads and vocabulary.
-
-    SRC is the name of a preset, a directory, or hf://org/name. Missing and unexpected weights are also listed.
-
-    \b
-    Example:
-      $ keras-bert inspect all-MiniLM-L6-v2
-      format      hugging_face, model.safetensors
-      family      bert
-      size        minilm-l6: 6 layers, 384 wide, 12 heads, feed-forward layers 1536 wide
-      positions   512
-      parameters  22,713,216 in the encoder
-      heads       none
-      vocabulary  30,522 tokens, WordPieceTokenizer
-      missing     nothing
-      unexpected  nothing
-    """
     with quiet_imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
 

@@ -1,4 +1,13 @@
-"""keras-bert launch: runs a training command in several processes, which train one model."""
+"""Run a training command in several processes of this machine.
+
+COMMAND is finetune, pretrain or distill, with its options; the processes train one model together. They find each
+other through the variable TF_CONFIG. Each line of output begins with the number of its process. If a process fails
+or is killed, all restart from the last checkpoint. For several machines, see examples/cluster.
+
+\b
+Example:
+  $ keras-bert launch --workers 2 -- finetune classify --train train.csv --output my-model
+"""
 
 from __future__ import annotations
 
@@ -24,23 +33,13 @@ _PR_SET_PDEATHSIG = 1  # Linux: a process gets a signal when its parent ends
 _TRAIN = ("finetune", "pretrain", "distill")
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"ignore_unknown_options": True}, help=__doc__)
 @click.option("--workers", type=click.IntRange(1), required=True, help="The number of processes.")
 @click.option(
     "--restarts", type=click.IntRange(0), default=3, help="The number of restarts after a process has failed."
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
-    """Run a training command in several processes of this machine.
-
-    COMMAND is finetune, pretrain or distill, with its options; the processes train one model together. They find each
-    other through the variable TF_CONFIG. Each line of output begins with the number of its process. If a process fails
-    or is killed, all restart from the last checkpoint. For several machines, see examples/cluster.
-
-    \b
-    Example:
-      $ keras-bert launch --workers 2 -- finetune classify --train train.csv --output my-model
-    """
     if command[0] not in _TRAIN:
         raise Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
     for attempt in range(restarts + 1):

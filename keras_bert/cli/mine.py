@@ -1,4 +1,16 @@
-"""keras-bert mine: finds hard negatives for pairs in a corpus, and writes triplets."""
+"""Find hard negatives for pairs of texts.
+
+These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row: CSV, TSV,
+JSON lines, Parquet or Excel. A text that scores almost as high as the positive may be an unmarked answer:
+--relative-margin 0.05 leaves it out. Writes rows of "query", "positive", "negative", "positive_score" and
+"negative_score", which `finetune embed --negative-column negative` reads: JSON lines, or by the name of --output
+CSV (.csv) or TSV (.tsv). Scores are similarities, or with --rerank those of a cross-encoder, for `finetune embed
+--score-column`. After an interruption, the same command does not encode texts again.
+
+\b
+Example:
+  $ keras-bert mine qa.csv --corpus articles.csv --relative-margin 0.05 --output triplets.jsonl
+"""
 
 from __future__ import annotations
 
@@ -26,7 +38,7 @@ if TYPE_CHECKING:
     from keras_bert.search.mining import Triplet
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("pairs")
 @click.option("--query-column", default="query", metavar="C", help="The column of the queries.")
 @click.option("--positive-column", default="positive", metavar="C", help="The column of the positives.")
@@ -69,19 +81,6 @@ def mine(
     batch_tokens: int,
     **rules: Any,
 ) -> None:
-    """Find hard negatives for pairs of texts.
-
-    These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row: CSV, TSV,
-    JSON lines, Parquet or Excel. A text that scores almost as high as the positive may be an unmarked answer:
-    --relative-margin 0.05 leaves it out. Writes rows of "query", "positive", "negative", "positive_score" and
-    "negative_score", which `finetune embed --negative-column negative` reads: JSON lines, or by the name of --output
-    CSV (.csv) or TSV (.tsv). Scores are similarities, or with --rerank those of a cross-encoder, for `finetune embed
-    --score-column`. After an interruption, the same command does not encode texts again.
-
-    \b
-    Example:
-      $ keras-bert mine qa.csv --corpus articles.csv --relative-margin 0.05 --output triplets.jsonl
-    """
     output_format = streams.format_of(output, streams.ROWS)
     table = {"header": not rules.pop("no_header"), "format": rules.pop("format"), "delimiter": rules.pop("delimiter")}
     examples = read_columns(pairs, text_columns=[query_column, positive_column], **table)

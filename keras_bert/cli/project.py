@@ -1,4 +1,13 @@
-"""keras-bert project: writes vectors of texts for TensorBoard's Embedding Projector."""
+"""Write vectors of texts for TensorBoard's Embedding Projector.
+
+The projector shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and
+projector_config.pbtxt. Inputs of any size are read and written in chunks.
+
+\b
+Example:
+  $ keras-bert project --file reviews.txt --output projector
+  5 texts; to see them: tensorboard --logdir projector
+"""
 
 from __future__ import annotations
 
@@ -20,7 +29,7 @@ from keras_bert.cli.options import (
 from keras_bert.cli.terminal import echo, misuse, quiet_imports
 
 
-@click.command()
+@click.command(help=__doc__)
 @file_option
 @preset_option
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
@@ -30,16 +39,6 @@ from keras_bert.cli.terminal import echo, misuse, quiet_imports
 def project(
     file: str | None, preset: Path, output: str, overwrite: bool, prompt: str | None, batch_tokens: int
 ) -> None:
-    """Write vectors of texts for TensorBoard's Embedding Projector.
-
-    The projector shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and
-    projector_config.pbtxt. Inputs of any size are read and written in chunks.
-
-    \b
-    Example:
-      $ keras-bert project --file reviews.txt --output projector
-      5 texts; to see them: tensorboard --logdir projector
-    """
     lines = streams.open_texts((), file)
     check_prompts(preset, prompt)
     from keras_bert.embedding.projector import CONFIG, write_projector

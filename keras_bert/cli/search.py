@@ -1,4 +1,17 @@
-"""keras-bert search: finds the texts of an index that are closest to queries in meaning."""
+"""Find the texts closest in meaning to a query.
+
+DIR is the index that `keras-bert index` wrote. Queries come from arguments, a file or a pipe. Writes a line for
+each text found: its similarity (1 for the same meaning), a tab, and the text; with several queries, the query comes
+first. Or it writes JSON lines {"query", "hits"}, one per query; a hit has `similarity`, `text`, and `row`, the row
+of the corpus by column. CSV and TSV have a row for each hit, with the query, and JSON in the cell of `row`. With
+--rerank, a hit also has a `score`, which the text output shows.
+
+\b
+Examples:
+  $ keras-bert search reviews-index "I wanted my money back" --top-k 3
+  $ keras-bert search reviews-index --file questions.txt --output hits.jsonl
+  $ keras-bert search reviews-index "too slow" --where language=en --where language=de
+"""
 
 from __future__ import annotations
 
@@ -20,7 +33,7 @@ _arguments = together(
 )
 
 
-@click.command()
+@click.command(help=__doc__)
 @texts_to("text", *streams.ROWS, preset=None, texts=_arguments)
 @click.option("--preset", metavar="MODEL", help="The model that made the index, if it has moved.")
 @click.option(
@@ -47,20 +60,6 @@ def search(
     top_k: int,
     rerank: Path | None,
 ) -> None:
-    """Find the texts closest in meaning to a query.
-
-    DIR is the index that `keras-bert index` wrote. Queries come from arguments, a file or a pipe. Writes a line for
-    each text found: its similarity (1 for the same meaning), a tab, and the text; with several queries, the query comes
-    first. Or it writes JSON lines {"query", "hits"}, one per query; a hit has `similarity`, `text`, and `row`, the row
-    of the corpus by column. CSV and TSV have a row for each hit, with the query, and JSON in the cell of `row`. With
-    --rerank, a hit also has a `score`, which the text output shows.
-
-    \b
-    Examples:
-      $ keras-bert search reviews-index "I wanted my money back" --top-k 3
-      $ keras-bert search reviews-index --file questions.txt --output hits.jsonl
-      $ keras-bert search reviews-index "too slow" --where language=en --where language=de
-    """
     from keras_bert.search import TextIndex
     from keras_bert.search.index_files import find_record
 

@@ -1,4 +1,13 @@
-"""keras-bert senses: plots the vectors of a word's occurrences in a text."""
+"""Show how the vector of a word depends on its sentence.
+
+The vector of an occurrence of WORD, in any case, is the mean of its tokens' hidden states in the last layer. The
+plot shows two principal components, and the word's embedding without context. JSON lines are {"sentence", "start",
+"end", "point", "vector"}, and at the end, without context, {"word", "point", "vector"}.
+
+\b
+Example:
+  $ cat reviews.txt | keras-bert senses is --output is.html
+"""
 
 from __future__ import annotations
 
@@ -17,23 +26,13 @@ if TYPE_CHECKING:
     from keras_bert.visualize.senses import Senses
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("word")
 @click.option("--file", metavar="FILE", help="Read FILE, with blank lines between paragraphs; - is standard input.")
 @preset_option
 @click.option("--output", metavar="FILE", help="Write to FILE: a page (.html), a picture (.png) or .jsonl.")
 @overwrite_option
 def senses(word: str, file: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
-    """Show how the vector of a word depends on its sentence.
-
-    The vector of an occurrence of WORD, in any case, is the mean of its tokens' hidden states in the last layer. The
-    plot shows two principal components, and the word's embedding without context. JSON lines are {"sentence", "start",
-    "end", "point", "vector"}, and at the end, without context, {"word", "point", "vector"}.
-
-    \b
-    Example:
-      $ cat reviews.txt | keras-bert senses is --output is.html
-    """
     kind = Path(output or "-.jsonl").suffix if output != "-" else ".jsonl"
     if kind not in (".html", ".png", ".jsonl"):
         raise Misuse(f"{output}: senses writes .html, .png and .jsonl")

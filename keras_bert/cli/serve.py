@@ -1,4 +1,13 @@
-"""keras-bert serve: serves a SavedModel with TF Serving's protocols."""
+"""Serve a SavedModel over gRPC and REST, as TF Serving does.
+
+The highest version in DIRECTORY/<version>/ is served. A higher version that appears takes over; no request is lost.
+Ctrl-C or SIGTERM ends the server after it has answered all accepted requests.
+
+\b
+Example:
+  $ keras-bert serve saved_models/minilm &
+  $ curl -d '{"instances": ["I love pizza"]}' localhost:8501/v1/models/minilm:predict
+"""
 
 import logging
 import os
@@ -13,7 +22,7 @@ from keras_bert.server import check_versions
 _PORT = click.IntRange(0, 65535)
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--port", type=_PORT, default=8500, help="The port for gRPC; 0 takes any free port.")
 @click.option("--rest-port", type=_PORT, default=8501, help="The port for REST; 0 takes any free port.")
@@ -26,16 +35,6 @@ _PORT = click.IntRange(0, 65535)
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, help="The time limit of a request, in seconds."
 )
 def serve(directory: Path, model_name: str | None, no_batching: bool, **options: Any) -> None:
-    """Serve a SavedModel over gRPC and REST, as TF Serving does.
-
-    The highest version in DIRECTORY/<version>/ is served. A higher version that appears takes over; no request is lost.
-    Ctrl-C or SIGTERM ends the server after it has answered all accepted requests.
-
-    \b
-    Example:
-      $ keras-bert serve saved_models/minilm &
-      $ curl -d '{"instances": ["I love pizza"]}' localhost:8501/v1/models/minilm:predict
-    """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
     try:
         check_versions(directory)

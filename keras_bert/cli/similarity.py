@@ -1,4 +1,20 @@
-"""keras-bert similarity: computes the similarity of each pair of texts."""
+"""Compare all texts with each other.
+
+The similarity is the cosine of the angle between two vectors: 1 for the same meaning; or the dot product, for
+models that were trained for it. Writes text, a table; JSON lines {"first", "second", "similarity"}, CSV or TSV for
+every pair; or npy, a float32 matrix with a row and a column for each text. With --top-k or --threshold, text has a
+line for each pair: the similarity and both texts, separated by tabs.
+
+\b
+Examples:
+  $ keras-bert similarity "a cat" "a kitten" "income tax"
+           1       2       3
+  1   1.000   0.766   0.148  a cat
+  2   0.766   1.000   0.105  a kitten
+  3   0.148   0.105   1.000  income tax
+  $ keras-bert similarity "a cat" "a kitten" "income tax" --top-k 1 --format jsonl
+  {"first": "a cat", "second": "a kitten", "similarity": 0.766277}
+"""
 
 import itertools
 import math
@@ -16,7 +32,7 @@ _MOST_TEXTS = 1000  # for more texts, all pairs are written only as a matrix
 _LARGE_FILE = 1e9  # bytes: a larger matrix gets a warning
 
 
-@click.command()
+@click.command(help=__doc__)
 @texts_to("text", *streams.ROWS, "npy")
 @prompt_option
 @click.option(
@@ -32,23 +48,6 @@ def similarity(
     top_k: int | None,
     threshold: float | None,
 ) -> None:
-    """Compare all texts with each other.
-
-    The similarity is the cosine of the angle between two vectors: 1 for the same meaning; or the dot product, for
-    models that were trained for it. Writes text, a table; JSON lines {"first", "second", "similarity"}, CSV or TSV for
-    every pair; or npy, a float32 matrix with a row and a column for each text. With --top-k or --threshold, text has a
-    line for each pair: the similarity and both texts, separated by tabs.
-
-    \b
-    Examples:
-      $ keras-bert similarity "a cat" "a kitten" "income tax"
-               1       2       3
-      1   1.000   0.766   0.148  a cat
-      2   0.766   1.000   0.105  a kitten
-      3   0.148   0.105   1.000  income tax
-      $ keras-bert similarity "a cat" "a kitten" "income tax" --top-k 1 --format jsonl
-      {"first": "a cat", "second": "a kitten", "similarity": 0.766277}
-    """
     writes_pairs = top_k is not None or threshold is not None
     if writes_pairs and output_format == "npy":
         raise Misuse("--top-k and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")

@@ -1,4 +1,33 @@
-"""keras-bert summary: lists a model's parts, and the memory and operations to run and train it."""
+"""Show a model's parts, memory and operations.
+
+All numbers are for float32. HANDLE is a preset, or the name of a published size, such as bert-base or
+albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step needs the
+weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
+
+If the model has int8 ranges, or if --precision int8 calibrates it, a last line lists the layers that are not
+computed in int8 because they would lose too much.
+
+\b
+Example:
+  $ keras-bert summary bert-base --batch-size 8
+  part                    shapes              parameters
+  embeddings/word         30522 x 768         23,440,896
+  embeddings/position     512 x 768              393,216
+  embeddings/type         2 x 768                  1,536
+  embeddings/norm         768 + 768                1,536
+  layer/attention/qkv     768 x 2304 + 2304   21,261,312  x 12
+  layer/attention/output  768 x 768 + 768      7,087,104  x 12
+  layer/attention_norm    768 + 768               18,432  x 12
+  layer/intermediate      768 x 3072 + 3072   28,348,416  x 12
+  layer/output            3072 x 768 + 768    28,320,768  x 12
+  layer/output_norm       768 + 768               18,432  x 12
+  pooler                  768 x 768 + 768        590,592
+  total                                      109,482,240
+  weights        417.6 MiB
+  training step  3,110.6 MiB for 8 sequences of 128 tokens
+    activations  1,440.0 MiB of these, about
+  forward pass   174.6 million operations a token
+"""
 
 from __future__ import annotations
 
@@ -18,7 +47,7 @@ if TYPE_CHECKING:
     from keras_bert.shapes import Shape
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("handle", metavar="HANDLE")
 @click.option("--batch-size", type=click.IntRange(1), default=32, help="The number of sequences in a training step.")
 @click.option(
@@ -28,36 +57,6 @@ if TYPE_CHECKING:
 )
 @precision_options
 def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric: Any) -> None:
-    """Show a model's parts, memory and operations.
-
-    All numbers are for float32. HANDLE is a preset, or the name of a published size, such as bert-base or
-    albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step needs the
-    weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
-
-    If the model has int8 ranges, or if --precision int8 calibrates it, a last line lists the layers that are not
-    computed in int8 because they would lose too much.
-
-    \b
-    Example:
-      $ keras-bert summary bert-base --batch-size 8
-      part                    shapes              parameters
-      embeddings/word         30522 x 768         23,440,896
-      embeddings/position     512 x 768              393,216
-      embeddings/type         2 x 768                  1,536
-      embeddings/norm         768 + 768                1,536
-      layer/attention/qkv     768 x 2304 + 2304   21,261,312  x 12
-      layer/attention/output  768 x 768 + 768      7,087,104  x 12
-      layer/attention_norm    768 + 768               18,432  x 12
-      layer/intermediate      768 x 3072 + 3072   28,348,416  x 12
-      layer/output            3072 x 768 + 768    28,320,768  x 12
-      layer/output_norm       768 + 768               18,432  x 12
-      pooler                  768 x 768 + 768        590,592
-      total                                      109,482,240
-      weights        417.6 MiB
-      training step  3,110.6 MiB for 8 sequences of 128 tokens
-        activations  1,440.0 MiB of these, about
-      forward pass   174.6 million operations a token
-    """
     preset = None if handle in SIZES and not Path(handle).is_dir() else _find(handle)
     if preset is None and numeric["precision"] != "float32":
         raise Misuse(f"{handle} is a size, without weights; --precision is for a preset")

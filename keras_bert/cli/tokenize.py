@@ -1,4 +1,28 @@
-"""keras-bert tokenize: splits texts into tokens of the model's vocabulary."""
+"""Split each text into tokens of the model's vocabulary.
+
+[CLS] and [SEP] are not added. Writes text, the tokens separated by spaces; ids; or JSON lines {"text", "tokens",
+"ids", "starts", "ends"}, with the start and end of each token in bytes of UTF-8.
+
+The table of --explain includes [CLS] and [SEP]. It has each token's position and type id in the model's input, its
+byte and character ranges in the text, these characters, and the changes made to them.
+
+\b
+Examples:
+  $ keras-bert tokenize "Unaffable naïveté!"
+  una ##ffa ##ble naive ##te !
+  $ keras-bert tokenize --format ids "I love pizza" "Italy"
+  1045 2293 10733
+  3304
+  $ keras-bert tokenize --format jsonl "I love pizza" | keras-bert detokenize
+  i love pizza
+  $ keras-bert tokenize --explain "Cafés?"
+  Cafés?
+  position  type  id     token  bytes  characters  text   changed
+  0         0     101    [CLS]
+  1         0     23812  cafes  0-6    0-5         Cafés  C -> c, é -> e
+  2         0     1029   ?      6-7    5-6         ?
+  3         0     102    [SEP]
+"""
 
 from __future__ import annotations
 
@@ -78,35 +102,10 @@ def _width(text: str) -> int:
     )
 
 
-@click.command()
+@click.command(help=__doc__)
 @texts_to("text", "ids", "jsonl", preset=tokenizer_option)
 @click.option("--explain", is_flag=True, help="Write a table of the tokens of each text, with their characters.")
 def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, explain: bool) -> None:
-    """Split each text into tokens of the model's vocabulary.
-
-    [CLS] and [SEP] are not added. Writes text, the tokens separated by spaces; ids; or JSON lines {"text", "tokens",
-    "ids", "starts", "ends"}, with the start and end of each token in bytes of UTF-8.
-
-    The table of --explain includes [CLS] and [SEP]. It has each token's position and type id in the model's input, its
-    byte and character ranges in the text, these characters, and the changes made to them.
-
-    \b
-    Examples:
-      $ keras-bert tokenize "Unaffable naïveté!"
-      una ##ffa ##ble naive ##te !
-      $ keras-bert tokenize --format ids "I love pizza" "Italy"
-      1045 2293 10733
-      3304
-      $ keras-bert tokenize --format jsonl "I love pizza" | keras-bert detokenize
-      i love pizza
-      $ keras-bert tokenize --explain "Cafés?"
-      Cafés?
-      position  type  id     token  bytes  characters  text   changed
-      0         0     101    [CLS]
-      1         0     23812  cafes  0-6    0-5         Cafés  C -> c, é -> e
-      2         0     1029   ?      6-7    5-6         ?
-      3         0     102    [SEP]
-    """
     if explain and output_format != "text":
         raise Misuse(f"--explain writes a table, not {output_format}")
     with quiet_imports():

@@ -1,4 +1,14 @@
-"""keras-bert vocab: learns a vocabulary from a corpus."""
+"""Learn a vocabulary from text.
+
+Each FILE is text in UTF-8, or a directory of .txt files. Writes a file for WordPieceTokenizer("vocab.txt"), or a
+directory for a tokenizer's from_preset and for transformers. The same text always gives the same vocabulary.
+
+\b
+Example:
+  $ keras-bert vocab reviews.txt --size 55 --output vocab.txt
+  vocab.txt: 55 tokens from 85 bytes
+  3.28 tokens a word, 1.36 bytes a token, 0.00% unknown
+"""
 
 from __future__ import annotations
 
@@ -11,7 +21,7 @@ from keras_bert.choices import VOCABULARIES
 from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("corpus", metavar="FILE...", nargs=-1, required=True)
 @click.option("--size", type=click.IntRange(1), required=True, help="The number of tokens, special tokens included.")
 @click.option(
@@ -31,17 +41,6 @@ from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
     help="The share of the characters of the text that tokens cover; the rarest become unknown.",
 )
 def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
-    """Learn a vocabulary from text.
-
-    Each FILE is text in UTF-8, or a directory of .txt files. Writes a file for WordPieceTokenizer("vocab.txt"), or a
-    directory for a tokenizer's from_preset and for transformers. The same text always gives the same vocabulary.
-
-    \b
-    Example:
-      $ keras-bert vocab reviews.txt --size 55 --output vocab.txt
-      vocab.txt: 55 tokens from 85 bytes
-      3.28 tokens a word, 1.36 bytes a token, 0.00% unknown
-    """
     path = Path(output).absolute()
     one_file = path.suffix == ".txt"
     if one_file and kind != "wordpiece":
