@@ -165,11 +165,7 @@ texts_argument = click.argument("text", nargs=-1)
 def texts_to(
     *formats: str, preset: Callable | None = preset_option, texts: Callable = texts_argument
 ) -> Callable[[Callable], Callable]:
-    """Adds the arguments and options of a command that reads texts and writes one of `formats`, by default the first.
-
-    The command gets the input `lines`, the open output `results`, the `output_format`, and the `preset` unless the
-    option is None.
-    """
+    """Adds input texts and an output in one of `formats`: the command gets `lines`, `results` and `output_format`."""
     options = together(texts, file_option, *([preset] if preset else []), output_options(*formats))
 
     def add_to(command: Callable) -> Callable:

@@ -156,11 +156,7 @@ def _closing(lines: Arriving) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
-    """Opens standard output, or a file that appears only if the block ends without an exception.
-
-    Raises:
-        Misuse: the file exists and `overwrite` is False, or it cannot be created.
-    """
+    """Opens standard output, or a file that appears only if the block ends without an exception."""
     if output in (None, "-"):
         stdout = sys.stdout.buffer
         yield stdout
@@ -184,11 +180,7 @@ def _check_output(output: str, path: Path, overwrite: bool) -> None:
 
 
 def format_of(output: str | None, formats: Sequence[str], advice: str = "", must_be_known: bool = False) -> str:
-    """Finds the format of an output by its extension; the first of `formats` for standard output or others.
-
-    Raises:
-        Misuse: the extension belongs to a format that is not in `formats`, or is unknown although it `must_be_known`.
-    """
+    """Finds the format of an output by its extension; the first of `formats` for standard output or others."""
     suffix = Path(output or "").suffix.lower()
     format = _FORMAT_OF_EXTENSION.get(suffix, suffix if must_be_known else formats[0])
     if format not in formats:
@@ -200,16 +192,7 @@ def format_of(output: str | None, formats: Sequence[str], advice: str = "", must
 
 
 class RowWriter:
-    """A writer of rows, values by column, as JSON lines, CSV or TSV.
-
-    In CSV and TSV, lists and objects are JSON in a cell, and a missing value is an empty cell. TSV has no quotes. A
-    text that a spreadsheet would compute is written after a `'`, so that it stays a text.
-
-    Args:
-        file: the open file.
-        format: one of `ROWS`.
-        raw_cells: whether to write texts as they are; by default, whether the command's `--raw-cells` says so.
-    """
+    """Writes rows as JSON lines, CSV or TSV. A text that a spreadsheet would compute gets a `'` before it."""
 
     def __init__(self, file: BinaryIO, format: str, raw_cells: bool | None = None) -> None:
         self._file = file
@@ -219,11 +202,7 @@ class RowWriter:
         self._is_raw = bool(context and context.meta.get(RAW_CELLS)) if raw_cells is None else raw_cells
 
     def write(self, rows: Iterable[Mapping[str, object]], later: Iterable[Mapping[str, object]] = ()) -> None:
-        """Writes rows. CSV and TSV have the columns of the first chunk and of `later`, rows that are not written.
-
-        Raises:
-            Misuse: a row has other columns, or a cell that TSV cannot hold.
-        """
+        """Writes rows. CSV and TSV have the columns of the first chunk and of `later`, rows that are not written."""
         if self._format == "jsonl":
             write_lines(self._file, (json_line(**row) for row in rows))
             return

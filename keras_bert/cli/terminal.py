@@ -129,13 +129,7 @@ ARGUMENTS = "keras_bert.arguments"  # the key of the command line's words in cli
 
 
 def resumable(unfinished: str, advice: str, position: str = "") -> str:
-    """Formats the message of an interruption, with the command line that resumes the work.
-
-    Args:
-        unfinished: the unfinished work, such as "the run in my-model".
-        advice: the advice for starting from the beginning, such as "add --overwrite".
-        position: the last saved position, such as " after epoch 1 of 3".
-    """
+    """Formats the message of an interruption, with the command line that resumes the work."""
     words = click.get_current_context().meta[ARGUMENTS]
     command = shlex.join(["keras-bert", *(word for word in words if word != "--overwrite")])
     return f"Interrupted{position}; {unfinished} is unfinished. To begin anew, {advice}; to resume, run: {command}"
@@ -145,14 +139,8 @@ def resumable(unfinished: str, advice: str, position: str = "") -> str:
 def end_the_command(
     clean_up: Callable[[], None] = lambda: None, message: str = "Interrupted; no file was written."
 ) -> Iterator[None]:
-    """Ends the process at SIGINT or SIGTERM in this block, with exit code 128 + the signal's number.
-
-    Exits from the signal handler, because TensorFlow swallows KeyboardInterrupt while it imports or traces.
-
-    Args:
-        clean_up: called first, before incomplete files of `keras_bert.files` are removed.
-        message: the line on standard error.
-    """
+    """Ends the process at SIGINT or SIGTERM in this block, with exit code 128 + the signal's number."""
+    # It ends in the signal handler, because TensorFlow swallows KeyboardInterrupt while it imports or traces.
     stderr = os.dup(2)  # `quiet_imports` redirects 2 to /dev/null
 
     def handle(number: int, frame: FrameType | None) -> None:

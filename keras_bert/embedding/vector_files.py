@@ -30,17 +30,7 @@ Write = Callable[[Any, np.ndarray], None]
 
 @dataclass(frozen=True)
 class TableCopy:
-    """The copy of a CSV or TSV, or the copy of a CSV, TSV, JSON lines or workbook as Parquet.
-
-    Each class of copies has the same methods, and `choose_copy` chooses the class. All methods raise ValueError, with
-    the numbers of the bad rows, if the source cannot be used. A row is bad if it has no text to embed.
-
-    Attributes:
-        source: the table.
-        column: the column of the texts.
-        skip_bad: whether to leave out bad rows, with a warning, instead of raising.
-        format: the format of the copy.
-    """
+    """The copy of a table as CSV, TSV or Parquet. All methods raise ValueError if the table has bad rows."""
 
     source: Path
     column: str
@@ -193,12 +183,7 @@ class ParquetCopy(TableCopy):
 
 
 def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str | None = None) -> TableCopy:
-    """Chooses the class of a file's copy: as Parquet if `format` is "parquet", or else in the format of the file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the format of the file is unknown, `format` is, or a workbook would be copied as one.
-    """
+    """Chooses the class of a file's copy: as Parquet if `format` is "parquet", else in the format of the file."""
     kind = tables.known_format(source, None)
     if format not in (None, PARQUET):
         raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for the format of each file")
@@ -218,13 +203,7 @@ def name_of_copy(source: Path, format: str | None = None) -> str:
 
 
 def with_vector(line: str, vector: np.ndarray) -> str:
-    """Adds a vector to a JSON object that is not empty.
-
-    Example:
-        >>> import numpy as np
-        >>> with_vector('{"id": 1.50, "text": "caf\\u00e9"}', np.float32([0.5, -1]))
-        '{"id": 1.50, "text": "café", "vector": [0.5, -1]}'
-    """
+    """Adds a vector to a JSON object that is not empty."""
     return f'{line[:-1].rstrip()}, "{VECTOR}": [{", ".join(files.decimals(vector))}]}}'
 
 
@@ -256,10 +235,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
-    """Writes blocks of vectors, float32 `[rows, width]` each, into an empty file.
-
-    The header has the number of vectors, so it is written again at the end.
-    """
+    """Writes blocks of vectors, float32 `[rows, width]`, into an empty file."""
 
     def write_header(count: int) -> None:  # of constant length, because NumPy leaves room for digits
         header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}

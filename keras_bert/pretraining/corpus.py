@@ -171,12 +171,7 @@ def _split_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def sentences(text: str) -> list[str]:
-    """Splits a text into sentences.
-
-    Example:
-        >>> sentences('Mr. A. Bell came. "Why?" she asked. At 3.30 he left!')
-        ['Mr. A. Bell came.', '"Why?" she asked.', 'At 3.30 he left!']
-    """
+    """Splits a text into sentences."""
     text, finished, start = text.strip(), [], 0
     for match in _SENTENCE_END.finditer(text):
         candidate = text[start : match.end(match.lastindex or 0)]

@@ -75,10 +75,7 @@ def make_examples(
 
 
 def _find_sentence_borders(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
-    """Finds the borders of the sentences in each document with tokens: the first start and all ends, among all tokens.
-
-    A sentence longer than a sequence is split into several.
-    """
+    """Finds the first start and all ends of the sentences in each document with tokens; splits long sentences."""
     splits = tokens.row_splits.numpy()
     document_ends = np.concatenate([[0], np.cumsum(document_lengths)])
     documents = []
@@ -146,11 +143,7 @@ def _make_sentence_order_rows(
 
 
 def _shorten_pairs(spans: np.ndarray, room: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
-    """Shortens long pairs token by token, at a random end of the longer segment. Also returns the number of cut tokens.
-
-    Args:
-        spans: int64 `[examples, 2, 2]`: start and end of each segment.
-    """
+    """Shortens long pairs token by token, at a random end of the longer segment; also counts the cut tokens."""
     lengths = spans[:, :, 1] - spans[:, :, 0]  # [examples, 2]
     first = np.clip(room - lengths[:, 1], (room + 1) // 2, None)  # at least half; more if the second is short
     kept = np.minimum(lengths, np.stack([first, room - np.minimum(lengths[:, 0], first)], axis=1))
@@ -172,16 +165,7 @@ _MAX_UNFILLED = 64  # the largest number of unfilled sequences at a time
 
 
 def group_into_sequences(lengths: np.ndarray, room: int) -> list[list[int]]:
-    """Lists the texts of each sequence, by index. A text goes into the fullest sequence that has room for it.
-
-    Args:
-        lengths: int `[texts]`: the number of tokens of each text, at most `room`.
-        room: the number of tokens in a sequence.
-
-    Example:
-        >>> group_into_sequences(np.array([5, 7, 3, 2, 4]), room=10)
-        [[0, 3], [1, 2], [4]]
-    """
+    """Lists the texts of each sequence, by index. A text goes into the fullest sequence that has room for it."""
     full: list[list[int]] = []
     unfilled: list[tuple[int, list[int]]] = []  # the room that is left, and the texts
     for number, length in enumerate(lengths):
@@ -199,24 +183,7 @@ def group_into_sequences(lengths: np.ndarray, room: int) -> list[list[int]]:
 
 
 def join_rows(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) -> dict[str, tf.Tensor]:
-    """Joins rows with one text each into rows with several texts.
-
-    Args:
-        packed: single texts, packed by `BertPreprocessor` to the length of a sequence.
-        counts: int64 `[sequences]`: the number of texts in each; their sum is the number of rows. The texts must fit.
-        pad_id: the id of the padding token.
-
-    Returns:
-        int32 `[sequences, seq_length]` each: `input_word_ids`, `input_mask`, `input_type_ids`, and
-        `input_document_ids`, the index of the text that each token belongs to, from 1; 0 at padding.
-
-    Example:
-        >>> from keras_bert import BertPreprocessor
-        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=8)
-        >>> together = join_rows(preprocessor(["a cat", "it rains"]), tf.constant([2], tf.int64))
-        >>> together["input_document_ids"].numpy()
-        array([[1, 1, 1, 1, 2, 2, 2, 2]], dtype=int32)
-    """
+    """Joins rows of one text into rows of `counts` texts, and adds the number of each token's text, 0 at padding."""
     lengths = tf.reduce_sum(packed["input_mask"], axis=1)
     row_ids = tf.ragged.range(1, counts + 1).values  # [rows]
     document_ids = tf.cast(row_ids[:, None], tf.int32) * packed["input_mask"]

@@ -218,12 +218,7 @@ COUNTS = ("documents", "sentences", "tokens", "examples", "cut")
 
 @dataclass(eq=False)
 class ShardWriter:
-    """Writes one part of a corpus as a file of examples. Picklable. The arguments are those of `write_records`.
-
-    A call writes a part into the file `path`, and returns the counts of `write_records`. The same part and the same
-    seed give the same bytes. A call raises ValueError if the text is not UTF-8, and OSError if the file cannot be
-    written.
-    """
+    """Writes one part of a corpus as a file of examples; the same part and seed give the same bytes. Picklable."""
 
     preprocessor: BertPreprocessor
     objective: str

@@ -31,12 +31,7 @@ def compute_key(content: bytes) -> bytes:
 
 
 class EncodedTexts:
-    """A file of vectors, by the keys of their texts. It also holds vectors that an earlier process wrote.
-
-    Args:
-        path: the file. If a killed process left an incomplete vector, it is cut off. A damaged vector is ignored.
-        width: the size of a vector.
-    """
+    """A file of vectors, by the keys of their texts; incomplete and damaged vectors are ignored."""
 
     def __init__(self, path: Path, width: int) -> None:
         self.path, self.width = path, width
@@ -73,16 +68,7 @@ class EncodedTexts:
         encode: Callable[[list[str]], tuple[np.ndarray, int]],
         progress: bool | None = None,
     ) -> dict[str, int]:
-        """Adds the vectors of texts that are not in the file yet.
-
-        Args:
-            texts: key -> text.
-            encode: texts -> their vectors, and the number of truncated texts.
-            progress: whether to show a progress bar; by default on a terminal, elsewhere a line a minute.
-
-        Returns:
-            Counts: `encoded`, the texts that this call encoded; and `truncated`, those of them that are too long.
-        """
+        """Adds the vectors of texts that are not in the file yet; counts those `encoded` and `truncated`."""
         new_keys = [key for key in texts if key not in self]
         total_truncated = 0
         done = len(texts) - len(new_keys)
@@ -298,10 +284,7 @@ def _write_index(
     old: _OldIndex | None,
     encoded: EncodedTexts | None,
 ) -> None:
-    """Writes the files of an index, without its record.
-
-    If the new rows begin with those of the old index, new vectors are added to it; otherwise a new index is built.
-    """
+    """Writes the files of an index, without its record. If the old index's rows come first, it is extended."""
 
     def blocks(first: int) -> Iterator[np.ndarray]:
         for start in range(first, len(keys), TEXTS_AT_A_TIME):

@@ -38,11 +38,7 @@ _READ_BYTES = 2**24  # bytes to read at a time
 
 @dataclass(frozen=True)
 class IndexRecord:
-    """The content of `index.json`.
-
-    The names of the other files contain a version. Every build writes new files under a new version, so an interrupted
-    build leaves the previous index intact.
-    """
+    """The content of `index.json`. Each build writes files of a new version, so the old index stays until its end."""
 
     preset: str  # the handle of the model
     model: str  # the digest of the model
@@ -73,18 +69,7 @@ class IndexRecord:
 
 
 def read_index(directory: Path, read: Callable[[IndexRecord], T]) -> T | None:
-    """Reads an index, even while another process replaces it.
-
-    Args:
-        directory: the directory of the index.
-        read: opens the files of a record. It is called again if they were replaced meanwhile.
-
-    Returns:
-        The result of `read`; None if there is no index.
-
-    Raises:
-        ValueError: the record is damaged, or a file is missing or has changed.
-    """
+    """Reads an index, again if another process replaces it meanwhile. Returns None if there is no index."""
     while (record := _read_record(directory)) is not None:
         try:
             _check_files(directory, record)
@@ -157,15 +142,7 @@ def _compute_checksum(path: Path) -> int:
 
 
 class IndexRows:
-    """The rows of an index, read one by one on demand.
-
-    Args:
-        rows: the file of JSON lines.
-        starts: the file with the offset of each row, and the end of the last.
-
-    Raises:
-        ValueError: the files do not belong together.
-    """
+    """The rows of an index, read one by one on demand."""
 
     def __init__(self, rows: Path, starts: Path) -> None:
         try:
@@ -192,14 +169,7 @@ class IndexRows:
         return map(self.line, range(len(self)))
 
     def matching(self, where: Mapping[str, object]) -> np.ndarray:
-        """Finds the rows that match a filter, and returns their numbers, int64.
-
-        Args:
-            where: by column, a value or several; a row matches if each of these columns has one of its values.
-
-        Raises:
-            ValueError: `where` is empty, or no row has one of the columns.
-        """
+        """Finds the numbers, int64, of the rows that have one of the values of `where` in each of its columns."""
         wanted = {column: _Values(values) for column, values in where.items()}
         if not wanted:
             raise ValueError("where is empty; expected a column and its value, such as {'id': '7'}")

@@ -21,11 +21,7 @@ _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 
 
 class Neighbours:
-    """Vectors to search by dot product, which a file can hold.
-
-    Args:
-        index: a Faiss index.
-    """
+    """Vectors to search by dot product, in a Faiss index, which a file can hold."""
 
     def __init__(self, index: Any) -> None:
         self._index = index
@@ -34,26 +30,11 @@ class Neighbours:
     def empty(
         cls,
         width: int,
-        size: int,
-        stored: str = "float32",
-        extremes: np.ndarray | None = None,
-        like: Neighbours | None = None,
+        size: int,  # the number of vectors that will be added
+        stored: str = "float32",  # int8 changes dot products by less than 0.01
+        extremes: np.ndarray | None = None,  # for int8: the lowest and highest coordinates of these, `[2, width]`
+        like: Neighbours | None = None,  # for int8: its range is kept where it suffices: no vector is rounded twice
     ) -> Neighbours:
-        """Makes an object without vectors.
-
-        Args:
-            width: the size of a vector.
-            size: the number of vectors that will be added; the search is exact up to `EXACT_UP_TO`.
-            stored: "float32"; or "int8", which takes a quarter of the memory and changes dot products by less than
-                0.01.
-            extremes: for int8, float32 `[2, width]`: the lowest and the highest value of each coordinate of the vectors
-                that will be added.
-            like: for int8, an object whose range is taken over in each coordinate where it includes `extremes`. Vectors
-                of that object are then not rounded a second time.
-
-        Raises:
-            ImportError: Faiss is not installed.
-        """
         faiss = _import_faiss()
         metric, eight_bits = faiss.METRIC_INNER_PRODUCT, faiss.ScalarQuantizer.QT_8bit
         is_exact = size <= EXACT_UP_TO
@@ -70,16 +51,7 @@ class Neighbours:
 
     @classmethod
     def open(cls, path: Path, mapped: bool = True) -> Neighbours:
-        """Opens a file.
-
-        Args:
-            path: the file.
-            mapped: whether to read the file page by page, on demand. Vectors then cannot be added.
-
-        Raises:
-            ImportError: Faiss is not installed.
-            ValueError: the file is damaged.
-        """
+        """Opens a file; if it is `mapped`, vectors are read on demand, and cannot be added."""
         faiss = _import_faiss()
         try:
             return cls(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0))
@@ -123,15 +95,7 @@ class Neighbours:
         return self._index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
 
     def nearest(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the vectors with the highest dot products, highest first.
-
-        Args:
-            queries: float32 `[queries, width]`.
-            count: the number of vectors to find.
-
-        Returns:
-            The dot products, float32 `[queries, count]`, and the numbers of the vectors, int64, padded with -1.
-        """
+        """Finds the highest dot products and their vectors' numbers, `[queries, count]`, padded with -1."""
         queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
         settings = {}
         if not self.is_exact:
@@ -141,15 +105,7 @@ class Neighbours:
         return np.take_along_axis(products, order, axis=-1), np.take_along_axis(numbers, order, axis=-1)
 
     def nearest_among(self, candidates: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the highest dot products among some vectors, exactly.
-
-        Args:
-            candidates: the numbers of these vectors, int64 `[n]`.
-            queries, count: see `nearest`.
-
-        Returns:
-            The dot products and the numbers of the vectors, `[queries, count]` each, or fewer if `n` is less.
-        """
+        """Finds the highest dot products among the vectors of some numbers, exactly: as `nearest`, maybe fewer."""
         best = np.full((len(queries), 0), 0, np.float32), np.full((len(queries), 0), 0, np.int64)
         for start in range(0, len(candidates), _ROWS):
             numbers = candidates[start : start + _ROWS]
@@ -170,13 +126,7 @@ def _import_faiss() -> ModuleType:
 
 
 def _compute_range(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
-    """Computes an int8 range for these extremes, float32 `[2, width]`.
-
-    Args:
-        extremes: the lowest and the highest value of each coordinate, float32 `[2, width]`.
-        known: a range to keep in each coordinate where it suffices, float32 `[2, width]`, or None. Other coordinates
-            get a range with a margin.
-    """
+    """Computes an int8 range, float32 `[2, width]`: with a margin, or the `known` one where it suffices."""
     low, high = extremes
     if known is not None:
         low, high = np.minimum(low, known[0]), np.maximum(high, known[1])
@@ -202,20 +152,7 @@ _ROWS_AT_A_TIME = 256  # rows to compute at a time
 def similar_pairs(
     vectors: np.ndarray, top: int | None = None, threshold: float = -np.inf
 ) -> Iterator[tuple[int, int, float]]:
-    """Finds the pairs of vectors with the highest dot products: cosines, if the vectors have length 1.
-
-    Args:
-        vectors: float32 `[n, size]`.
-        top: the number of pairs, the most similar first; by default all pairs, in the order of the vectors.
-        threshold: the lowest product.
-
-    Yields:
-        The indices of a vector and of a later one, and their product.
-
-    Example:
-        >>> list(similar_pairs(np.float32([[1, 0], [0, 1], [0.6, 0.8]]), top=1))
-        [(1, 2, 0.800000011920929)]
-    """
+    """Yields the `top` pairs of vectors, highest dot product first, or all from `threshold`, in the vectors' order."""
     best = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
     for start in range(0, len(vectors), _ROWS_AT_A_TIME):
         products = vectors[start : start + _ROWS_AT_A_TIME] @ vectors[start:].T  # [rows, n - start]

@@ -20,15 +20,7 @@ def load(preset: str | Path) -> str:
 
 
 class SearchModel:
-    """A loaded model, whose vectors are compared by dot product.
-
-    Args:
-        preset: the handle of the model.
-        digest: the model's digest, as `load` returned it.
-
-    Raises:
-        ValueError: the preset holds a model with another digest.
-    """
+    """A loaded model, whose vectors are compared by dot product. Raises ValueError for a preset of another digest."""
 
     def __init__(self, preset: str | Path, digest: str) -> None:
         self._model = file_embedding.model_of(preset, digest, to_compare=True)

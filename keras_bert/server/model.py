@@ -53,14 +53,12 @@ class Signature:
 
     @functools.cached_property
     def batchable(self) -> bool:
-        """Whether rows of different requests can share a run.
-
-        They can if the first dimension of every input and output is free, and all other dimensions of the outputs are
-        fixed. An output as long as the longest text of the batch would depend on the texts of other clients.
-        """
+        """Whether rows of different requests can share a run."""
         shapes = [spec.shape for spec in (*self.inputs.values(), *self.outputs.values())]
         return all(shape.rank and shape[0] is None for shape in shapes) and all(
-            spec.shape[1:].is_fully_defined() for spec in self.outputs.values()
+            # An output as long as the batch's longest text would depend on the texts of other clients.
+            spec.shape[1:].is_fully_defined()
+            for spec in self.outputs.values()
         )
 
     def input(self, name: str) -> TensorSpec:
@@ -179,24 +177,18 @@ _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Model:
-    """A SavedModel in memory. If the SavedModel is damaged, TensorFlow raises any kind of exception.
-
-    The model runs in a session, and not with `tf.saved_model.load`: TF Serving uses a session, a session also runs
-    SavedModels of TensorFlow 1, and closing a session frees all memory.
-
-    Each run executes its operations one after another in one thread, because most are too short to be worth a change of
-    threads. Large operations use several threads inside.
-    """
+    """A SavedModel in memory. If the SavedModel is damaged, TensorFlow raises any kind of exception."""
 
     def __init__(self, directory: Path) -> None:
         cores = os.cpu_count() or 1
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME))
         self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # the thread used last comes first
         for number in range(RUNS_AT_A_TIME):
-            config.session_inter_op_thread_pool.add(num_threads=1)
+            config.session_inter_op_thread_pool.add(num_threads=1)  # most operations are too short for more
             self._free_threads.put(number)
         config.gpu_options.allow_growth = True  # during a swap, two versions share the GPU
         graph = tf.Graph()
+        # Not `tf.saved_model.load`: a session runs SavedModels of TensorFlow 1, too, and frees all memory at its end.
         self._session = tf.compat.v1.Session(graph=graph, config=config)
         try:
             with graph.as_default():
@@ -220,11 +212,7 @@ class Model:
         return signature
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """Computes all outputs of a signature from all its inputs. RUNS_AT_A_TIME threads may call it, and others wait.
-
-        Raises:
-            ServingError: the run fails, with the code of TensorFlow's error, such as DEADLINE_EXCEEDED after `seconds`.
-        """
+        """Computes all outputs of a signature. RUNS_AT_A_TIME threads may call it, and others wait."""
         fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
         feeds = {signature.inputs[name].tensor: value for name, value in inputs.items()}
         thread = self._free_threads.get()
@@ -256,12 +244,7 @@ MAX_WARMUP_REQUESTS = 1000
 
 
 def replay_warmup(model: Model, directory: Path) -> int:
-    """Runs the warm-up requests (a TFRecord of PredictionLogs) in a SavedModel's directory, and returns their number.
-
-    Raises:
-        ServingError: a request fails or cannot be parsed, or there are too many.
-        tf.errors.DataLossError: the file is damaged.
-    """
+    """Runs the warm-up requests, a TFRecord of PredictionLogs, of a SavedModel, and returns their number."""
     path = directory / WARMUP_FILE
     if not path.is_file():
         return 0

@@ -44,14 +44,7 @@ class _Job:
 
 
 class Batcher:
-    """Merges jobs of the same signature along the first dimension, and splits their outputs.
-
-    It never delays a job to wait for others: jobs that arrive together, or during a run, form the next batch.
-
-    Args:
-        max_rows: the largest number of rows in a batch; None runs every job alone.
-        max_waiting: the largest number of waiting jobs; more are refused.
-    """
+    """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs."""
 
     def __init__(self, max_rows: int | None, max_waiting: int) -> None:
         self._max_rows = max_rows
@@ -63,12 +56,7 @@ class Batcher:
         self._runs: set[asyncio.Future[Sequence[Arrays | Exception]]] = set()
 
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
-        """Queues a job and waits for its outputs. If the caller is cancelled, the job leaves the queue.
-
-        Raises:
-            asyncio.TimeoutError: there are no outputs at `deadline`, by the clock of time.monotonic.
-            ServingError: too many jobs are waiting, or the model fails.
-        """
+        """Queues a job and waits for its outputs. If the caller is cancelled, the job leaves the queue."""
         if self._count >= self._max_waiting:
             self._start_runs()  # takes jobs from the queue, if a run is free
         if self._count >= self._max_waiting:
@@ -182,13 +170,7 @@ T = TypeVar("T")
 
 
 class Predictor:
-    """Computes predictions for requests within a time limit, and refuses requests while the server stops.
-
-    Args:
-        batcher: runs the model.
-        max_rows: the largest number of rows in a run; larger requests take several runs.
-        timeout: the time limit of a request, in seconds.
-    """
+    """Computes predictions for requests within a time limit, and refuses requests while the server stops."""
 
     def __init__(self, batcher: Batcher, max_rows: int, timeout: float) -> None:
         self._batcher = batcher
@@ -216,12 +198,7 @@ class Predictor:
             await asyncio.sleep(0.05)
 
     async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
-        """Computes all outputs of a signature.
-
-        Raises:
-            ServingError: the inputs are wrong, the model fails, the queue is full, or the outputs take longer than the
-                server's timeout or the client's `timeout`, in seconds.
-        """
+        """Computes all outputs of a signature, within the server's timeout and the client's, in seconds."""
         inputs = signature.complete(inputs)
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
         try:

@@ -278,10 +278,7 @@ def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
 
 
 def _shorten(array: np.ndarray) -> np.ndarray:
-    """Finds the float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
-
-    Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
-    """
+    """Finds the float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1."""
     with np.errstate(all="ignore"):  # zeros, infinities and NaN become NaN below, never equal, and stay as they are
         shortest = exact = array.astype(np.float64)
         exponents = np.floor(np.log10(np.abs(exact)))

@@ -44,16 +44,7 @@ class Settings:
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serves until SIGTERM or SIGINT, then answers accepted requests and returns. A second signal ends the process.
-
-    Args:
-        settings: the model and the addresses.
-        announce: called with one line when the server is ready.
-
-    Raises:
-        FileNotFoundError: there is no version that can be loaded.
-        OSError: a port is not free, or the host is not an address of this machine.
-    """
+    """Serves until SIGTERM or SIGINT, then answers accepted requests and returns. A second signal ends the process."""
     tf.get_logger().setLevel("ERROR")
     gc.collect()
     gc.freeze()  # garbage collection, which may run during a request, then skips the modules loaded so far

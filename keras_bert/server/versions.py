@@ -45,12 +45,7 @@ class LoadedVersion:
 
 
 class Versions:
-    """The versions of one model.
-
-    Args:
-        directory: the directory with `<version>/saved_model.pb`. Names that are not numbers are ignored.
-        name: the model's name in requests.
-    """
+    """The versions `<directory>/<version>/` of one model; names that are not numbers are ignored."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
@@ -90,11 +85,7 @@ class Versions:
 
     @contextlib.contextmanager
     def lease(self, spec: ModelSpec) -> Iterator[LoadedVersion]:
-        """Finds the requested version, by default the served one, and keeps it loaded inside the block.
-
-        Raises:
-            ServingError: the requested version is not served.
-        """
+        """Finds the requested version, by default the served one, and keeps it loaded inside the block."""
         requested, version = self._requested_version(spec), self._current
         if version is None or requested not in (None, version.number):
             if requested is None:
@@ -122,11 +113,7 @@ class Versions:
         return response
 
     def status(self, spec: ModelSpec) -> GetModelStatusResponse:
-        """Builds the response to GetModelStatus: the state of the requested version, by default of all, highest first.
-
-        Raises:
-            ServingError: there is no such version.
-        """
+        """Builds the response to GetModelStatus: the requested version's state, by default all, highest first."""
         requested = self._requested_version(spec)
         if requested is not None and requested not in self.statuses:
             raise not_found(f"the model {self.name} has no version {requested}")
@@ -149,10 +136,7 @@ class Versions:
         return spec.version.value if spec.HasField("version") else None
 
     async def _load_highest(self, old_listings: dict[int, _Listing]) -> dict[int, _Listing]:
-        """Loads the highest version if it is not the served one, and returns the listings of all versions.
-
-        A version whose files differ from those in `old_listings` may still be copied. It is loaded at a later look.
-        """
+        """Loads the highest version if it is new and completely copied. Returns the listings of all versions."""
         paths = complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():
             if self.statuses[number].state == "END":

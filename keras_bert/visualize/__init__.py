@@ -7,6 +7,7 @@ senses.py             computes the vectors of a word in a text, in two dimension
 evaluation_page.py    shows a model's measures and worst answers; makes the frame of pages without scripts
 """
 
+from keras_bert.visualize.senses import Occurrence, Senses, find_senses
 from keras_bert.visualize.view import AttentionView, attention
 
-__all__ = ["AttentionView", "attention"]
+__all__ = ["AttentionView", "Occurrence", "Senses", "attention", "find_senses"]

@@ -17,55 +17,20 @@ if TYPE_CHECKING:
 
 
 class AttentionWeights(NamedTuple):
-    """The attention within one row of the encoder's input.
+    """The attention within one row: the weights are `softmax(queries keys^T / sqrt(head_size) + added)`."""
 
-    Attributes:
-        texts: one text, or the two texts of a pair.
-        tokens: the row's tokens as in the vocabulary, special tokens included.
-        second: the index of the second text's first token; None if there is only one text.
-        weights: float32 `[num_layers, num_heads, tokens, tokens]`: how much each query (third axis) attends to each key
-            (fourth axis).
-        queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the weights are
-            `softmax(queries keys^T / sqrt(head_size) + added)`. Queries of disentangled attention hold the factor
-            `1 / sqrt(3)`.
-        added: float32, of the shape of the weights: the distance terms. None: 0.
-        half_windows: for each layer, the largest distance at which a token attends to another. None: no limit.
-    """
-
-    texts: tuple[str, ...]
-    tokens: list[str]
-    second: int | None
-    weights: np.ndarray
-    queries: np.ndarray
-    keys: np.ndarray
-    added: np.ndarray | None = None
-    half_windows: tuple[int | None, ...] | None = None
+    texts: tuple[str, ...]  # one, or the two of a pair
+    tokens: list[str]  # special tokens included
+    second: int | None  # the index of the second text's first token
+    weights: np.ndarray  # float32 [num_layers, num_heads, tokens (queries), tokens (keys)]
+    queries: np.ndarray  # float32 [num_layers, num_heads, tokens, head_size]; of DeBERTa, with the factor 1 / sqrt(3)
+    keys: np.ndarray  # of the queries' shape
+    added: np.ndarray | None = None  # the distance terms, of the weights' shape; None: 0
+    half_windows: tuple[int | None, ...] | None = None  # of each layer, the largest distance of attention; None: any
 
 
 def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> AttentionWeights:
-    """Computes the attention within one text or a pair, without truncation.
-
-    Args:
-        encoder: any encoder.
-        preprocessor: the encoder's preprocessor, of which only the tokenizer is used.
-        *texts: one text or two.
-
-    Raises:
-        TypeError: a text is not a str.
-        ValueError: the texts have more tokens than the model has positions, or are not valid Unicode.
-
-    Example:
-        >>> from keras_bert import BertEncoder, BertPreprocessor
-        >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
-        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2")
-        >>> found = compute_weights(encoder, preprocessor, "the cat", "it sat")
-        >>> found.tokens, found.second
-        (['[CLS]', 'the', 'cat', '[SEP]', 'it', 'sat', '[SEP]'], 4)
-        >>> found.weights.shape
-        (6, 12, 7, 7)
-        >>> found.queries.shape, found.keys.shape
-        ((6, 12, 7, 32), (6, 12, 7, 32))
-    """
+    """Computes the attention within one text or a pair, without truncation."""
     for text in texts:
         if not isinstance(text, str):
             raise TypeError(f"text is a {type(text).__name__}; expected a str")
@@ -94,28 +59,9 @@ def compute_weights(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts
 
 
 def clearest_head(weights: AttentionWeights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
-    """Finds the layer and the head with the largest weights between words that are not neighbours.
-
-    Use it to choose the head to show first. Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, on the
-    token before or after, or spread it over all tokens (Clark et al. 2019, What Does BERT Look At?, section 3). The
-    clearest head has the largest sum of squared weights, where weights from or to special tokens, and from a token to
-    itself or to a neighbour, are left out. In a text of fewer than three words, all are neighbours, so they count.
-
-    Args:
-        weights: the weights of one text, or of a pair.
-        layer: compares only the heads of this layer. None: of all layers.
-        head: compares only this head of each layer. None: all heads.
-
-    Returns:
-        The indices of the layer and the head; on a tie, the first.
-
-    Example:
-        >>> weights, (queries, keys) = np.full((2, 2, 4, 4), 0.25), np.zeros((2, 2, 2, 4, 8))
-        >>> weights[1, 0, 1] = [0.1, 0.0, 0.9, 0.0]  # "the" attends to "cat"
-        >>> found = AttentionWeights(("the cat",), ["[CLS]", "the", "cat", "[SEP]"], None, weights, queries, keys)
-        >>> clearest_head(found), clearest_head(found, layer=0)
-        ((1, 0), (0, 0))
-    """
+    """Finds the head with the largest squared weights between words that are not neighbours; on a tie, the first."""
+    # Many heads put nearly all of their weight on [CLS] and [SEP], on the token before or after, or spread it over all
+    # tokens (Clark et al. 2019, section 3). In a text of fewer than three words, all are neighbours, so they count.
     special = {weights.tokens[0], weights.tokens[-1]}
     words = [index for index, token in enumerate(weights.tokens) if token not in special]
     distances = np.abs(np.subtract.outer(words, words))

@@ -1,4 +1,8 @@
-"""Makes a self-contained HTML page of attention weights, which needs no network and no server."""
+"""Makes a self-contained HTML page of attention weights: it loads nothing, and only its own script and style run.
+
+It holds the weights of each layer, and the queries, keys and distance terms from which it computes them, as base64 of
+little-endian float16: an error of at most 2.5e-4 in a weight, and 1 / 2048 of the others.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +34,6 @@ _LONGEST_TITLE = 60
 
 
 def page(weights: AttentionWeights, layer: int, head: int) -> str:
-    """Makes the HTML page that shows the weights.
-
-    The page holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It
-    also holds the queries, the keys and the distance terms, with a relative error of at most 1 / 2048. From these, it
-    computes products and softmax, to show how a weight is computed. The page's policy allows only the page's own script
-    and style sheet, by their hashes. The page loads nothing.
-
-    Args:
-        weights: the weights of one text, or of a pair.
-        layer, head: the layer and head to show first.
-
-    Example:
-        >>> import numpy as np
-        >>> weights, (queries, keys) = np.full((1, 2, 5, 5), 0.2), np.zeros((2, 1, 2, 5, 8))
-        >>> found = AttentionWeights(("<b>",), ["[CLS]", "<", "b", ">", "[SEP]"], None, weights, queries, keys)
-        >>> "<b>" in page(found, layer=0, head=0)
-        False
-    """
     style, script = _part("page.css"), "\n".join(map(_part, _SCRIPTS))
     script = f'"use strict";\n{{\n{script}}}\n'  # the block keeps the script's names local
     policy = {

@@ -51,20 +51,7 @@ class Senses:
 
 
 def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
-    """Finds the occurrences of a whole word in a text, ignoring case.
-
-    Args:
-        word: one word, or several with spaces.
-        paragraphs: the text, which is split into sentences.
-
-    Raises:
-        TypeError: the word, or a paragraph, is not a str.
-        ValueError: the word is empty.
-
-    Example:
-        >>> [(each.sentence, each.start) for each in find_occurrences("bank", ["A Bank. Banks! The river bank?"])]
-        [('A Bank.', 2), ('The river bank?', 10)]
-    """
+    """Finds the occurrences of a whole word, or of words with spaces, in each sentence of a text, ignoring case."""
     if not isinstance(word, str):
         raise TypeError(f"word is {word!r:.60} ({type(word).__name__}); expected a str")
     if not word.strip():
@@ -86,7 +73,8 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
     Args:
         encoder: the encoder.
         preprocessor: the encoder's preprocessor, with `sequence_length=None`.
-        word, paragraphs: as for `find_occurrences`.
+        word: one word, or several with spaces; case is ignored.
+        paragraphs: the text, which is split into sentences.
 
     Raises:
         ValueError: the word occurs less than twice, or in a sentence that is too long for the model.
@@ -160,20 +148,7 @@ _RINGS = (1, 1.8, 2.6)  # distances of a label from its point, as multiples of t
 def label_places(
     points: np.ndarray, numbers: Sequence[str], size: tuple[float, float]
 ) -> list[tuple[float, float] | None]:
-    """Finds the centre of each label, at the nearest free place around its point.
-
-    Args:
-        points: `[points, 2]`, in pixels. The n-th label belongs to the n-th point; further points are only avoided.
-        numbers: the labels, in digits.
-        size: the width and the height of the picture, in pixels.
-
-    Returns:
-        The centre of each label; None if all places around its point are taken.
-
-    Example:
-        >>> label_places(np.array([[50.0, 50.0], [64.0, 50.0]]), ["1", "2"], (100, 100))
-        [(36.5, 50.0), (77.5, 50.0)]
-    """
+    """Finds the centre of each label, in pixels, at the nearest free place around its point; None without one."""
     taken, halves = points, np.full(points.shape, float(RADIUS))  # rectangles to avoid: centres and half sizes
     places: list[tuple[float, float] | None] = []
     for point, number in zip(points, numbers, strict=False):
@@ -211,11 +186,7 @@ context. Point at an occurrence to read its sentence; numbers without room are l
 
 
 def page(senses: Senses) -> str:
-    """Makes an HTML page: a plot, in which each point has its sentence as a tooltip, and a list of the sentences.
-
-    Args:
-        senses: from `find_senses`.
-    """
+    """Makes an HTML page: a plot of points, each with its sentence as a tooltip, and a list of the sentences."""
     places = _scale_to_page(np.vstack([senses.points, senses.static_point[None]]))
     numbers = [str(number) for number in range(1, len(senses.occurrences) + 1)]
     labels = label_places(places, numbers, (_WIDTH, _HEIGHT))
@@ -252,11 +223,7 @@ def page(senses: Senses) -> str:
 
 
 def picture(senses: Senses) -> bytes:
-    """Draws a PNG of the points that `page` shows, with their numbers.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Draws a PNG of the points that `page` shows, with their numbers. Raises ImportError without matplotlib."""
     figure, axes = new_figure(8, 5)
     axes.scatter(*senses.points.T, alpha=0.7, label="in a sentence")
     axes.scatter(*senses.static_point, marker="D", color="tab:red", label="without context")

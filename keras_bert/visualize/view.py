@@ -32,19 +32,7 @@ _LETTERS = 8  # points
 
 
 def picture(weights: AttentionWeights, layer: int | None = None, head: int | None = None) -> bytes:
-    """Draws a heat map of one head with its tokens, or a grid of several heads: a row per layer, a column per head.
-
-    Args:
-        weights: the weights of one text, or of a pair.
-        layer: the only layer to show; None for all.
-        head: the only head of each layer to show; None for all.
-
-    Returns:
-        The bytes of a PNG file.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """Draws a PNG: a heat map of one head with its tokens, or a grid, a row per layer and a column per head."""
     layers = range(len(weights.weights)) if layer is None else [layer]
     heads = range(weights.weights.shape[1]) if head is None else [head]
     if len(layers) == len(heads) == 1:
@@ -217,12 +205,7 @@ class AttentionView:
 
 
 def check_path(path: str | Path) -> str:
-    """Checks that `save` can write a path, and returns its suffix in lower case.
-
-    Raises:
-        ImportError: the path ends in `.png`, and matplotlib is not installed.
-        ValueError: the path ends neither in `.html` nor in `.png`.
-    """
+    """Checks that `save` can write a path, and returns its suffix in lower case."""
     suffix = Path(path).suffix.lower()
     if suffix not in (PAGE, PICTURE):
         raise ValueError(f"{path} ends neither in {PAGE} (a page) nor in {PICTURE} (a picture)")
