@@ -5,11 +5,42 @@ LAYOUTS = ("prose", "sentences")  # of a corpus
 MASKED_UNITS = ("token", "word", "span")
 VOCABULARIES = ("wordpiece", "bytepair", "sentencepiece")
 
-SENTENCE_LOSSES = (
-    *("multiple_negatives_ranking", "cosent", "angle"),
-    *("cosine_similarity", "contrastive", "triplet", "margin_mse"),
-)
-RANKING_LOSSES = ("binary_cross_entropy", "lambda", "list_net", "margin_mse")
+# Place -> its poolings, which make one vector of several, and their names in the files of other libraries. To add a
+# pooling of sentence vectors, add a line here, and its function in `tasks/pooling.py`.
+POOLINGS = {
+    # `BertConfig.pooling`, of `pooled_output` in an encoder without a pooler: "classifier_pooling" in a `config.json`
+    "encoder": {"first": "cls", "mean": "mean", "unit_mean": "unit_mean", "late": "late"},
+    # of `BertSentenceEncoder`: the switch in files up to version 5; later files have {"pooling_mode": "mean"} instead
+    "sentence": {
+        "mean": "pooling_mode_mean_tokens",
+        "cls": "pooling_mode_cls_token",
+        "max": "pooling_mode_max_tokens",
+        "lasttoken": "pooling_mode_lasttoken",
+        "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+        "weightedmean": "pooling_mode_weightedmean_tokens",
+    },
+    "sparse": {"max": "max", "sum": "sum"},  # of `BertSparseEncoder`: the strategy of SPLADE's pooling
+    "windows": {"mean": "mean", "max": "max"},  # `window_pooling`, of long texts
+}
+
+# Name -> the class or function of `tasks/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is missing,
+# as files of examples hold no vectors.
+SENTENCE_LOSSES = {
+    "multiple_negatives_ranking": "MultipleNegativesRankingLoss",
+    "cosent": "CoSENTLoss",
+    "angle": "AnglELoss",
+    "cosine_similarity": "CosineSimilarityLoss",
+    "contrastive": "ContrastiveLoss",
+    "triplet": "TripletLoss",
+    "margin_mse": "MarginMSELoss",
+}
+# Name -> the class or function of `tasks/ranking_losses.py`.
+RANKING_LOSSES = {
+    "binary_cross_entropy": "binary_cross_entropy",
+    "lambda": "LambdaLoss",
+    "list_net": "ListNetLoss",
+    "margin_mse": "MarginMSELoss",
+}
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # of inference
 STORED = ("float32", "int8")  # vectors of an index

@@ -12,11 +12,11 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, NamedTuple
 
+from keras_bert.choices import POOLINGS
 from keras_bert.sizes import HEADS, SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
-POOLINGS = ("first", "mean", "unit_mean", "late")
 # The largest numbers accepted, because a damaged file may hold 10^12. No model has a thousand layers. Ids and sizes are
 # int32, other numbers float32.
 _MAX_VALUES = {"num_layers": 1000}
@@ -346,7 +346,7 @@ class BertConfig:
 _ALLOWED = {
     "activation": ACTIVATIONS,
     "norm": NORMS,
-    "pooling": POOLINGS,
+    "pooling": tuple(POOLINGS["encoder"]),
     "head_activation": (*ACTIVATIONS, None),
     "masked_lm_activation": (*ACTIVATIONS, None),
     "sequence_activation": (*ACTIVATIONS, "tanh", None),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from keras_bert.choices import POOLINGS
 from keras_bert.config import check_field
 from keras_bert.formats import without_effect
 from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
@@ -24,7 +25,7 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-CLASSIFIER_POOLINGS = {"cls": "first", "mean": "mean", "unit_mean": "unit_mean"}
+CLASSIFIER_POOLINGS = {POOLINGS["encoder"][name]: name for name in ("first", "mean", "unit_mean")}
 # Options of every model in transformers, with the values of a plain encoder.
 NO_DECODER = {
     "is_decoder": False,

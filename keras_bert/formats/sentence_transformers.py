@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert import files
+from keras_bert.choices import POOLINGS
 from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
@@ -42,15 +43,7 @@ _LENGTH_FILES = [
     f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 ]
 
-# Pooling -> its switch in files up to version 5. Later files have {"pooling_mode": "mean"} instead.
-_SWITCHES = {
-    "mean": "pooling_mode_mean_tokens",
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-}
+_SWITCHES = POOLINGS["sentence"]
 # sentence-transformers' classes of activations -> Keras's names.
 _ACTIVATIONS = {
     "torch.nn.modules.activation.Tanh": "tanh",
@@ -61,7 +54,7 @@ _ACTIVATIONS = {
 _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "activation_function": (str, None)}
 # Other kinds of models of the library -> the class here that reads them.
 _LOADERS = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
-POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
+DENSE_ACTIVATIONS = tuple(_ACTIVATIONS.values())
 SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
 # Option of the Transformer -> its only supported value.
 _FIXED_ARGUMENTS = {
@@ -106,7 +99,7 @@ KNOWN = {
 class SentenceSettings:
     """A preset's settings for sentence vectors."""
 
-    pooling: str  # one of `POOLINGS`
+    pooling: str  # one of `POOLINGS["sentence"]`
     max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
     normalize: bool = True  # whether vectors are scaled to length 1
     dense: dict[str, object] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert import files
+from keras_bert.choices import POOLINGS
 from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, VOCABULARY
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
@@ -45,7 +46,7 @@ QUERIES = "query_0_SparseStaticEmbedding"  # the folder of the table and its tok
 _ROUTED_POOLING = "document_1_SpladePooling/config.json"
 FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
 ROUTER_FILES = (ROUTER, _ROUTED_POOLING, f"{QUERIES}/*")  # of a model with a table; patterns
-POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
+ACTIVATIONS = ("relu", "log1p_relu")
 _PACKAGE = "sentence_transformers.sparse_encoder.models"
 _CHAINS = (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"])
 _ROUTER_SHAPE = {
@@ -70,7 +71,7 @@ class SparseSettings:
     Attributes:
         is_declared: whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults.
         max_length: the maximum length of a text, in tokens; None: no limit.
-        pooling: one of `POOLINGS`.
+        pooling: one of `POOLINGS["sparse"]`.
         activation: one of `ACTIVATIONS`.
         query_table: whether queries have a table in place of the network.
     """
@@ -110,7 +111,7 @@ def read(preset: Preset) -> SparseSettings:
     warn_of_unknown(pooling_settings, KNOWN_POOLING, path)
     options = {}
     for field, key, known in (
-        ("pooling", "pooling_strategy", POOLINGS),
+        ("pooling", "pooling_strategy", tuple(POOLINGS["sparse"])),
         ("activation", "activation_function", ACTIVATIONS),
     ):
         options[field] = pooling_settings.get(key) or known[0]

@@ -1,4 +1,4 @@
-"""Tasks: hidden states to predictions, one module per task."""
+"""Tasks: hidden states to predictions, one module per task; and the losses that one chooses by hand."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -8,12 +8,25 @@ if TYPE_CHECKING:
     from keras_bert.tasks.masked_lm import BertMaskedLM
     from keras_bert.tasks.next_sentence import BertNextSentence
     from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+    from keras_bert.tasks.ranking_losses import LambdaLoss, ListNetLoss
     from keras_bert.tasks.reranker import BertReranker
     from keras_bert.tasks.sentence import BertSentenceEncoder
+    from keras_bert.tasks.sentence_losses import (
+        AnglELoss,
+        ContrastiveLoss,
+        CoSENTLoss,
+        CosineSimilarityLoss,
+        MarginMSELoss,
+        MatryoshkaLoss,
+        MultipleNegativesRankingLoss,
+        TripletLoss,
+        VectorMSELoss,
+    )
     from keras_bert.tasks.sparse import BertSparseEncoder
     from keras_bert.tasks.token_classifier import BertTokenClassifier
 
 __all__ = [
+    "AnglELoss",
     "BertClassifier",
     "BertMaskedLM",
     "BertNextSentence",
@@ -22,27 +35,33 @@ __all__ = [
     "BertSentenceEncoder",
     "BertSparseEncoder",
     "BertTokenClassifier",
+    "CoSENTLoss",
+    "ContrastiveLoss",
+    "CosineSimilarityLoss",
+    "LambdaLoss",
+    "ListNetLoss",
+    "MarginMSELoss",
+    "MatryoshkaLoss",
+    "MultipleNegativesRankingLoss",
+    "TripletLoss",
+    "VectorMSELoss",
 ]
 
 # Lazy imports: the tasks need TensorFlow, the heads do not.
-_MODULES = {
-    "BertClassifier": "keras_bert.tasks.classifier",
-    "BertMaskedLM": "keras_bert.tasks.masked_lm",
-    "BertNextSentence": "keras_bert.tasks.next_sentence",
-    "BertQuestionAnswerer": "keras_bert.tasks.question_answerer",
-    "BertReranker": "keras_bert.tasks.reranker",
-    "BertSentenceEncoder": "keras_bert.tasks.sentence",
-    "BertSparseEncoder": "keras_bert.tasks.sparse",
-    "BertTokenClassifier": "keras_bert.tasks.token_classifier",
-}
+_TASKS = (
+    *("classifier", "masked_lm", "next_sentence", "question_answerer", "reranker", "sentence", "sparse"),
+    "token_classifier",
+)
+_LOSSES = ("ranking_losses", "sentence_losses")
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module 'keras_bert.tasks' has no attribute {name!r}")
     # Import every task, since a .keras file may hold a model of any task.
-    return {each: getattr(importlib.import_module(home), each) for each, home in _MODULES.items()}[name]
+    modules = [importlib.import_module(f"keras_bert.tasks.{each}") for each in (*_TASKS, *_LOSSES)]
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted([*globals(), *__all__])

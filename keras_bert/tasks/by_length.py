@@ -33,19 +33,13 @@ _SEGMENT = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64
 
 
 class OneGraph:
-    """A model's call on texts, traced as one graph. It takes a tenth of the time of hundreds of eager operations.
-
-    Args:
-        call: maps texts to the model's output.
-    """
+    """A model's call on texts, traced as one graph. It takes a tenth of the time of hundreds of eager operations."""
 
     def __init__(self, call: Callable[..., Tensor]) -> None:
         self._call = call
         self.reset_graphs()
 
     def reset_graphs(self) -> None:
-        """Drops the traced graphs."""
-
         def graph(*signature: tf.TensorSpec) -> Callable[..., Tensor]:
             call = lambda *texts: self._call(texts[0] if len(texts) == 1 else texts, training=False)  # noqa: E731
             return tf.function(call, input_signature=signature, autograph=False)
@@ -61,19 +55,12 @@ class OneGraph:
         return are_texts and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
 
     def __call__(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> Tensor:
-        """Computes the model's output for a string tensor `[batch]`, or for a tuple of two."""
         columns = inputs if isinstance(inputs, tuple) else (inputs,)
         return self._graphs[len(columns)](*columns)
 
 
 class ByLength:
-    """A function over texts, run in batches of similar length. A single text is tokenized and computed in one graph.
-
-    Args:
-        preprocessor: its tokenizer and maximum length are used.
-        compute: maps 1 to 3 ragged int32 tensors `[batch, (tokens)]`, as `preprocessor.pack` takes them, to a tensor
-            `[batch, ...]`.
-    """
+    """A function over texts, run in batches of similar length. A single text is tokenized and computed in one graph."""
 
     _SIGNATURES: ClassVar = ([_STRINGS], [_STRINGS, _STRINGS])  # the arguments of `_segments`, for texts and for pairs
 
@@ -112,22 +99,7 @@ class ByLength:
         progress: bool | None = None,
         prompt: str = "",
     ) -> Iterator[list[np.ndarray]]:
-        """Yields the results of `compute` in the order of the texts, one list per chunk of texts.
-
-        Args:
-            texts: each a str or a pair of str; they are read lazily.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
-                takes longer than a second.
-            prompt: prepended to each text, or to the first text of each pair.
-
-        Raises:
-            TypeError: `texts` is not a collection of texts (see `check_many`), or one of its items is not a str.
-            ValueError: `batch_tokens` is less than 1.
-
-        Warns:
-            UserWarning: the number of texts that were truncated to the model's maximum length.
-        """
+        """Yields the results of `compute` in the order of the texts, a list per chunk; warns of truncated texts."""
         truncated = 0
         for results, truncated_in_chunk in self.counted(texts, batch_tokens, progress, prompt):
             truncated += truncated_in_chunk
@@ -169,10 +141,7 @@ class ByLength:
         warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=5)
 
     def tokenize(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
-        """Tokenizes texts, or pairs of texts, into one or two ragged int32 tensors `[texts, (tokens)]`.
-
-        `first` is the number of the first text, for error messages.
-        """
+        """Tokenizes texts, or pairs of texts; `first` is the number of the first text, for error messages."""
         return self._segments(*self._as_tensors(texts, prompt, first))
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
@@ -203,20 +172,11 @@ class ByLength:
     def compute(
         self, segments: list[tf.RaggedTensor], lengths: np.ndarray, batch_tokens: int, bar: tqdm
     ) -> list[np.ndarray]:
-        """Computes the rows in batches of similar length, and returns the results in the order of the rows.
-
-        Several batches run at a time. Rows longer than `batch_tokens`, which come first, run one by one, because the
-        memory of attention grows with the square of the length.
-
-        Args:
-            segments: one to three ragged int32 tensors `[rows, (tokens)]`.
-            lengths: int `[rows]`: the number of tokens of each row, with the padding to a fixed length if there is one.
-            batch_tokens: see `rows_by_length`.
-            bar: updated with the number of finished rows.
-        """
+        """Computes the rows in batches of similar length, several at a time; results are in the order of the rows."""
         results: list[np.ndarray] = [None] * segments[0].shape[0]
         graph = self._row_graphs[len(segments)]
         batches = rows_by_length(lengths, batch_tokens)
+        # Single rows run one by one, because the memory of attention grows with the square of the length.
         num_single = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
         if len(batches) > num_single:
             graph.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
@@ -240,11 +200,7 @@ class ByLength:
 
 
 class BySentence(ByLength):
-    """`ByLength` for sentences that are lists of words.
-
-    `compute` gets the tokens of each sentence, int32 `[batch, (tokens)]`, and a mask of that shape: 1 where a word
-    begins, else 0. Truncation raises no warning.
-    """
+    """`ByLength` for sentences that are lists of words: `compute` gets tokens, and a mask: 1 where a word begins."""
 
     _SIGNATURES: ClassVar = ([_STRINGS, _NUMBERS],)
 
@@ -264,11 +220,7 @@ class BySentence(ByLength):
 
 
 def flat_tokens(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Flattens words, int32 `[batch, (words), (tokens)]`.
-
-    Returns:
-        The tokens, int32 `[batch, (tokens)]`, and a mask, int32 of that shape: 1 where a word begins, else 0.
-    """
+    """Flattens words, int32 `[batch, (words), (tokens)]`, to tokens, and a mask of them: 1 where a word begins."""
     begins = tf.concat([tf.ones_like(words.values[:, :1]), tf.zeros_like(words.values[:, 1:])], axis=1)
     return words.merge_dims(1, 2), words.with_values(begins).merge_dims(1, 2)
 
@@ -280,19 +232,13 @@ def _chunks(texts: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def check_batch_tokens(batch_tokens: int) -> None:
-    """Raises ValueError if `batch_tokens` is less than 1."""
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens is {batch_tokens}; expected at least 1")
 
 
 def rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Splits row numbers into batches of similar length, longest first: if memory runs out, the first batch fails.
-
-    Args:
-        lengths: int `[texts]`, in tokens.
-        batch_tokens: the most tokens in a batch, padding included; a longer row is a batch of its own.
-    """
-    order = np.argsort(-lengths, kind="stable")
+    """Splits rows, of lengths `[rows]` in tokens, into batches of at most `batch_tokens` tokens, padding included."""
+    order = np.argsort(-lengths, kind="stable")  # longest first: if memory runs out, the first batch fails
     batches = []
     start = 0
     while start < len(order):

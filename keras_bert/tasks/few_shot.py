@@ -44,7 +44,7 @@ class PairStep(TrainingStep):
 
     @contextlib.contextmanager
     def training(self, model: BertTask) -> Iterator[None]:
-        """Freezes the head's last layer. After the block, compile the model again to train that layer."""
+        """Freezes the head's last layer; to train it after the block, compile the model again."""
         assert isinstance(model, BertClassifier)  # see `check`
         variables = model.head.logits.variables
         for variable in variables:
@@ -128,27 +128,12 @@ def batches_of_run(model: BertClassifier, targets: Targets, recipe: FineTuningRe
 
 
 def pair_losses(vectors: Tensor, similarities: Tensor) -> tuple[Tensor, Tensor]:
-    """Compares each row of a batch with all others: the mean of `(cos - s)^2` over similar rows, and over the others.
-
-    The two means count the same, however many rows they have.
-
-    Args:
-        vectors: float `[batch, size]`.
-        similarities: float `[batch, batch]`, 0 to 1; 0 for rows that should not be similar.
-
-    Returns:
-        The losses, float32 `[batch]`, and 1 for each row that is compared with any, else 0.
-
-    Example:
-        >>> losses, _ = pair_losses(ops.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), ops.array([[1.0, 1.0, 0.0]] * 3))
-        >>> [round(float(each), 2) for each in losses]
-        [0.0, 0.0, 1.0]
-    """
+    """Compares each row of a batch with all others: losses, float32 `[batch]`, and 1 for each row that is compared."""
     vectors = ops.normalize(ops.cast(vectors, "float32"), axis=-1)
     errors = ops.square(ops.matmul(vectors, ops.transpose(vectors)) - similarities)
     is_other = 1.0 - ops.eye(ops.shape(errors)[0], dtype="float32")
     is_similar = is_other * ops.cast(similarities > 0, "float32")
-    kinds = (is_similar, is_other - is_similar)
+    kinds = (is_similar, is_other - is_similar)  # their means count the same, however many rows they have
     means = [ops.divide_no_nan(ops.sum(errors * kind, axis=1), ops.sum(kind, axis=1)) for kind in kinds]
     has_kind = [ops.cast(ops.sum(kind, axis=1) > 0, "float32") for kind in kinds]
     count = has_kind[0] + has_kind[1]
@@ -158,23 +143,7 @@ def pair_losses(vectors: Tensor, similarities: Tensor) -> tuple[Tensor, Tensor]:
 def batches_of_pairs(
     kinds: np.ndarray, similarities: np.ndarray, seed: int, epoch: int, batch_size: int
 ) -> list[np.ndarray]:
-    """Makes the batches of an epoch: pairs of similar examples, each compared with all others of the batch.
-
-    Args:
-        kinds: int `[examples]`: examples with equal labels are of one kind.
-        similarities: float `[kinds, kinds]`, as of `BertClassifier.similarities`.
-        seed, epoch: the same arguments always give the same batches.
-        batch_size: the number of rows, two for each pair.
-
-    Returns:
-        The row numbers of each batch, int64. The second half has a partner for each row of the first; an example
-        without a similar one is its own partner.
-
-    Example:
-        >>> batches = batches_of_pairs(np.arange(3), np.eye(3), seed=0, epoch=0, batch_size=6)
-        >>> len(batches), sorted(batches[0].tolist())
-        (50, [0, 0, 1, 1, 2, 2])
-    """
+    """Makes the batches of an epoch: row numbers of pairs of similar examples, two rows for each pair."""
     generator = np.random.default_rng([seed, epoch])
     count, pairs = len(kinds), max(1, batch_size // 2)
     rounds = max(-(-_BATCHES * pairs // count), _PAIRS_OF_EXAMPLE)
@@ -184,7 +153,7 @@ def batches_of_pairs(
     def partner(anchor: int) -> int:
         similar = partners[kinds[anchor]]
         if len(similar) == 1:
-            return anchor
+            return anchor  # its own partner
         place = generator.integers(len(similar) - 1)
         return int(similar[place + (place >= np.searchsorted(similar, anchor))])  # any but itself
 

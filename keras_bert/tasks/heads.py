@@ -1,4 +1,12 @@
-"""Heads: small layers from hidden states to logits."""
+"""Heads: small layers from hidden states to logits.
+
+A classifier's head is "sequence" (classes of a text, or of a pair), "tokens" (a class for each token), "spans" (start
+and end of an answer), "next_sentence" (or sentence order) or "replaced_tokens". In some architectures it has a dense
+layer first, `transform`; that of texts then reads the first token's hidden state in place of `pooled_output`.
+
+The masked language modeling head is `LayerNorm(gelu(h W + b)) E^T + c`, where E is the token embedding table, or with
+`config.own_decoder` one dense layer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +24,7 @@ from keras_bert.tensors import Tensor
 
 
 def check_finite(answers: np.ndarray, name: str = "vector", item: str = "text") -> None:
-    """Raises ValueError if the prediction for any text, float32 `[texts, ...]`, has NaN or infinity."""
+    """Refuses predictions, float32 `[texts, ...]`, with NaN or infinity."""
     is_finite = np.isfinite(answers).all(axis=tuple(range(1, answers.ndim)))
     if not is_finite.all():
         bad = np.flatnonzero(~is_finite)
@@ -30,35 +38,7 @@ _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 
 
 class ClassifierHead(keras.layers.Layer):
-    """A linear classifier after dropout: `logits = h W + b`.
-
-    Some architectures and tasks put a dense layer with an activation before it. With `config.head_norm`, this dense
-    layer has no bias, and a normalization layer follows it.
-
-    Args:
-        config: the encoder's config.
-        head: "sequence" (classes of a text, or of a pair), "tokens" (a class for each token), "spans" (start and end of
-            an answer), "next_sentence" (or sentence order) or "replaced_tokens".
-        units: the number of logits.
-        dropout_rate: by default `config.hidden_dropout`.
-
-    Call arguments:
-        hidden: float `[..., hidden]`. For a sequence: `pooled_output`, or the first token's hidden state if this head
-            has a dense layer. For each token: `sequence_output`.
-
-    Returns:
-        float `[..., units]`.
-
-    Raises:
-        ValueError: `head` is unknown, the family's files cannot store this head, or the head reads the pooler and
-            `config` has none.
-
-    Example:
-        >>> from keras_bert import BertConfig
-        >>> head = ClassifierHead(BertConfig.named("distilbert-base"), "sequence", units=2)
-        >>> tuple(head(ops.zeros((5, 768))).shape)
-        (5, 2)
-    """
+    """A linear classifier after dropout: `logits = h W + b`, float `[..., hidden]` -> `[..., units]`."""
 
     def __init__(
         self, config: BertConfig, head: str, units: int, dropout_rate: float | None = None, **kwargs: Any
@@ -97,21 +77,7 @@ class ClassifierHead(keras.layers.Layer):
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """The masked language modeling head: `logits = LayerNorm(gelu(h W + b)) E^T + c`.
-
-    E is the token embedding table, shared with the encoder. With `config.own_decoder`, the head is one dense layer with
-    its own weights instead.
-
-    Args:
-        config: the encoder's config.
-
-    Call arguments:
-        hidden: float `[..., hidden]`.
-        embeddings: float `[vocab_size, embedding_width]`, the table E.
-
-    Returns:
-        float `[..., vocab_size]`: logits over the vocabulary.
-    """
+    """The masked language modeling head, float `[..., hidden]` -> logits `[..., vocab_size]`."""
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)

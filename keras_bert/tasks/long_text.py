@@ -1,4 +1,14 @@
-"""Hidden states of texts in windows, and the best window for each token."""
+"""Hidden states and logits of texts, which may be in windows, and the best window for each token.
+
+===============  ============  =====================================================================
+Encoder          Head          What the head of a text classifier reads
+===============  ============  =====================================================================
+pooler           linear        `pooled_output`, from the pooler
+pooler           dense layer   the first token's hidden state: the dense layer replaces the pooler
+no pooler        any           `pooled_output`, the hidden states pooled by `config.pooling`
+"late" pooling   any           the hidden states of all tokens; the logits of tokens are averaged
+===============  ============  =====================================================================
+"""
 
 from __future__ import annotations
 
@@ -8,6 +18,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.choices import POOLINGS
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.pooling import largest
 from keras_bert.tensors import Tensor
@@ -17,13 +28,10 @@ from keras_bert.text.packing import first_tokens, windows
 if TYPE_CHECKING:
     from keras_bert.tasks.heads import ClassifierHead
 
-POOLINGS = ("mean", "max")
-
 
 def check_window_pooling(window_pooling: str) -> None:
-    """Raises ValueError if there is no such pooling."""
-    if window_pooling not in POOLINGS:
-        raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS)}")
+    if window_pooling not in POOLINGS["windows"]:
+        raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS['windows'])}")
 
 
 def classify_texts(
@@ -33,26 +41,7 @@ def classify_texts(
     pooling: str = "mean",
     training: bool | None = None,
 ) -> Tensor:
-    """Computes the logits of texts, float `[batch, units]`.
-
-    ===============  ============  =====================================================================
-    Encoder          Head          The head reads
-    ===============  ============  =====================================================================
-    pooler           linear        `pooled_output`, from the pooler
-    pooler           dense layer   the first token's hidden state: the dense layer replaces the pooler
-    no pooler        any           `pooled_output`, the hidden states pooled by `config.pooling`
-    "late" pooling   any           the hidden states of all tokens; the logits of tokens are averaged
-    ===============  ============  =====================================================================
-
-    RoBERTa's family has a head with a dense layer. `config.pooling="late"` is for encoders without a pooler.
-
-    Args:
-        encoder: runs on each window separately.
-        head: a `ClassifierHead` of the task "sequence".
-        inputs: the encoder's inputs, or with windows: int `[batch, windows, seq_length]`. Windows that hold only
-            padding are ignored.
-        pooling: "mean" or "max" over a text's windows, elementwise.
-    """
+    """Computes the logits of texts, float `[batch, units]`; inputs may have windows, `[batch, windows, seq_length]`."""
     if encoder.pooler is None and encoder.config.pooling == "late":
         logits = head(sequence_output(encoder, inputs, training), training=training)  # [..., seq_length, units]
         is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
@@ -68,10 +57,7 @@ def text_features(
     pooling: str = "mean",
     training: bool | None = None,
 ) -> Tensor:
-    """Computes what the last layer of the head of `classify_texts` reads, float `[batch, hidden]`.
-
-    Not for "late" pooling, which pools logits.
-    """
+    """Computes what the last layer of the head reads, float `[batch, hidden]`; not for "late", which pools logits."""
     return head.features(_head_inputs(encoder, head, inputs, pooling, training), training)
 
 
@@ -97,14 +83,7 @@ def pool_windows(values: Tensor, inputs: Mapping[str, Tensor], pooling: str) -> 
 
 
 def sequence_output(encoder: BertEncoder, inputs: Mapping[str, Tensor], training: bool | None = None) -> Tensor:
-    """Computes the encoder's `sequence_output`, of each window separately.
-
-    Args:
-        encoder, inputs: as for `classify_texts`.
-
-    Returns:
-        float `[batch, seq_length, hidden]`, or with windows `[batch, windows, seq_length, hidden]`.
-    """
+    """Computes the encoder's `sequence_output` of each row or window: `[batch, (windows,) seq_length, hidden]`."""
     return _encode_rows(encoder, inputs, "sequence_output", training)
 
 
@@ -118,30 +97,14 @@ def _encode_rows(encoder: BertEncoder, inputs: Mapping[str, Tensor], output: str
 
 
 def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Finds the window in which each token has the most context.
-
-    A token's score in a window is `min(tokens before it, tokens after it) + 0.01 * length of the window`. On a tie, the
-    first window wins. This is `_check_is_max_context` of google-research/bert (run_squad.py).
-
-    Args:
-        rows, starts: int64 `[windows]`, from `Windows`: the row, and the index in it of the window's first token.
-        lengths: int64 `[windows]`: the number of tokens of each window.
-
-    Returns:
-        bool `[windows, (tokens)]`. Each token of a row is True in exactly one window. The True tokens of a window are
-        contiguous, and in the order of the text from window to window.
-
-    Example:
-        >>> zero = tf.constant([0, 0], tf.int64)
-        >>> most_context(rows=zero, starts=tf.constant([0, 2], tf.int64), lengths=tf.constant([4, 4], tf.int64))
-        <tf.RaggedTensor [[True, True, True, False], [False, True, True, True]]>
-    """
+    """Finds the window in which each token of a row has the most context, bool `[windows, (tokens)]`."""
     positions = tf.ragged.range(lengths)  # [windows, (tokens)], position in the window
     window = positions.value_rowids()
     row_lengths = tf.math.segment_max(starts + lengths, rows)
     key = tf.gather(tf.cumsum(row_lengths, exclusive=True), rows) + starts  # of a window's first token
     key = tf.gather(key, window) + positions.values  # a token of a row has the same key in all its windows
     length = tf.gather(lengths, window)
+    # As `_check_is_max_context` of google-research/bert (run_squad.py): the first of equal windows wins.
     score = 100 * tf.minimum(positions.values, length - 1 - positions.values) + length
     tokens = tf.reduce_sum(row_lengths)
     is_best = score == tf.gather(tf.math.unsorted_segment_max(score, key, tokens), key)
@@ -150,18 +113,8 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
 
 
 def token_mask(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
-    """Finds the position of each token of single texts (not pairs) in their packed rows.
-
-    Args:
-        preprocessor: the preprocessor that packed the texts.
-        tokens: int32 `[batch, (tokens)]`, before packing.
-        packed: int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`: one of the packed inputs.
-
-    Returns:
-        bool, of the shape of `packed`: the n-th True position of a text is that of its n-th token. Truncated tokens
-        have no position. With windows, nothing is truncated, and a token's position is in the window where the token
-        has the most context.
-    """
+    """Marks the position of each token of single texts in their packed rows, bool of the shape of `packed`."""
+    # A truncated token has no position; with windows, it is in the window where the token has the most context.
     max_tokens = preprocessor.longest - preprocessor.tokenizer.pair_format.special_tokens(1)
     if preprocessor.stride is None:
         count = tf.minimum(tf.cast(tokens.row_lengths(), tf.int64), max_tokens)

@@ -32,15 +32,10 @@ from keras_bert.text.tokenizer import Tokenizer
 
 
 class Candidates(NamedTuple):
-    """The candidate tokens for the masks of texts.
+    """The candidate tokens for the masks of texts, most probable first; the first one replaces the mask."""
 
-    Attributes:
-        ids: int32 `[batch, masks, top_k]`, most probable first; the first one replaces the mask.
-        probabilities: float32 of that shape; 0 where a text has fewer masks.
-    """
-
-    ids: tf.Tensor
-    probabilities: tf.Tensor
+    ids: tf.Tensor  # int32 [batch, masks, top_k]
+    probabilities: tf.Tensor  # float32 of that shape; 0 where a text has fewer masks
 
 
 def fill_masks(
@@ -49,14 +44,7 @@ def fill_masks(
     mask_id: int,
     top_k: int,
 ) -> Candidates:
-    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable.
-
-    Args:
-        predict: maps packed inputs and positions, int32 `[batch, masks]`, to logits `[batch, masks, vocab_size]`.
-        packed: the encoder's inputs.
-        mask_id: the id of the mask token.
-        top_k: the number of candidates to return for each mask. They are those of the step that fills the mask.
-    """
+    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable."""
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
     all_positions = tf.tile(tf.range(seq_length)[None], [batch, 1])
@@ -89,11 +77,7 @@ def fill_masks(
 
 
 class TokenTexts:
-    """A decoder of candidate tokens, alone or in place of a mask.
-
-    Args:
-        tokenizer: the model's tokenizer.
-    """
+    """A decoder of candidate tokens, alone or in place of a mask."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._mask = tokenizer.special_tokens["mask_token"]
@@ -105,10 +89,7 @@ class TokenTexts:
             self._strips_space = tf.constant([includes_space or text.startswith("##") for text in texts])
 
     def decode(self, candidates: Candidates) -> tf.Tensor:
-        """Decodes candidates to string `[batch, masks, top_k]`, "" where there is no mask.
-
-        WordPiece tokens keep their `##`, others the space before them.
-        """
+        """Decodes candidates to string `[batch, masks, top_k]`, "" where there is no mask."""
         return tf.where(candidates.probabilities > 0, tf.gather(self._texts, candidates.ids), "")
 
     def fill(self, texts: tf.Tensor, candidates: Candidates) -> tf.Tensor:

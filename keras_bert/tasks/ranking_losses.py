@@ -25,16 +25,12 @@ from keras import ops
 
 from keras_bert.choices import RANKING_LOSSES
 from keras_bert.tasks.replicas import all_reduce_sum
-from keras_bert.tasks.sentence_losses import MarginMSELoss
+from keras_bert.tasks.sentence_losses import MarginMSELoss  # noqa: F401 - one of `LOSSES`
 from keras_bert.tensors import Tensor
 
 
 def lists_of(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Checks the shapes of labels and logits, and returns both as float32 `[batch, passages]`.
-
-    Raises:
-        ValueError: there is only one passage per query, or the number of labels is wrong.
-    """
+    """Checks the shapes of labels and logits, and returns both as float32 `[batch, passages]`."""
     passages = y_pred.shape[1] if len(y_pred.shape) == 2 else 1
     if passages < 2:
         raise ValueError("the model was given pairs; this loss compares 2 or more passages of a query")
@@ -167,7 +163,7 @@ def _differences(values: Tensor) -> Tensor:
 
 
 def _weights(discounts: np.ndarray) -> np.ndarray:
-    """Computes the weight of a difference of gains from the ranks of both passages, `[n, n]`."""
+    """Weighs differences of gains by the ranks of both passages, `[n, n]`."""
     inverse_discounts = 1 / np.append(discounts, np.log2(len(discounts) + 2.0))  # by rank
     ranks = np.arange(len(discounts))
     distances = np.abs(ranks[:, None] - ranks)
@@ -182,6 +178,4 @@ def binary_cross_entropy() -> keras.losses.Loss:
 
 
 # By name, for commands.
-LOSSES: dict[str, Callable[[], keras.losses.Loss]] = dict(
-    zip(RANKING_LOSSES, (binary_cross_entropy, LambdaLoss, ListNetLoss, MarginMSELoss), strict=True)
-)
+LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {name: globals()[loss] for name, loss in RANKING_LOSSES.items()}

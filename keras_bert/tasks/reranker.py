@@ -399,15 +399,7 @@ def _check_pairs(are_pairs: bool) -> None:
 def pack_lists(
     pack: Callable[[tuple[tf.Tensor, tf.Tensor]], dict[str, tf.Tensor]], columns: Sequence[tf.Tensor]
 ) -> dict[str, tf.Tensor]:
-    """Packs each query with each of its passages.
-
-    Args:
-        pack: queries and passages -> the encoder's inputs.
-        columns: queries, then two or more columns of passages: strings `[batch]`, or ragged tokens.
-
-    Returns:
-        The encoder's inputs by name, int32 `[batch, passages, seq_length]` each.
-    """
+    """Packs each query with each of its passages: the inputs by name, int32 `[batch, passages, seq_length]` each."""
     queries, *passages = columns
     count = len(passages)
     packed = pack((tf.concat([queries] * count, axis=0), tf.concat(passages, axis=0)))
@@ -427,16 +419,7 @@ def count_lists(columns: Sequence[Column]) -> tuple[int, int]:
 
 
 def labels_of(y: Labels | None, queries: int, passages: int) -> np.ndarray:
-    """Converts labels, scores or margins of the passages to float32 `[queries, numbers]`.
-
-    Args:
-        y: one number for each passage; or margins, one for each passage but the first. None: the first passage is the
-            answer.
-        queries, passages: the number of queries, and of passages per query.
-
-    Raises:
-        ValueError: the number of labels is wrong, or one is not finite.
-    """
+    """Converts labels, scores or margins of the passages to float32 `[queries, numbers]`; None: the first is right."""
     if y is None:
         return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
     labels = scores_of(plain_labels(y))
@@ -457,27 +440,13 @@ def are_scores(labels: np.ndarray, passages: int) -> bool:
 
 
 def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Measures the ranking of passages.
-
-    Args:
-        scores: float `[queries, passages]`.
-        labels: see `labels_of`.
-
-    Returns:
-        For relevance grades 0, 1, 2 ...: `ndcg@10`, with a gain of `2^grade - 1` (Burges et al. 2005, "Learning to Rank
-        using Gradient Descent", section 6), and `mrr@10`, where grades above 0 are relevant. Of equal scores, the lower
-        grade ranks first: a model that tells no passages apart earns nothing by their order in the file. For a better
-        model's scores or margins: `spearman` and `pearson`, the correlations of the margins.
-
-    Example:
-        >>> measure_ranking(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))
-        {'ndcg@10': 0.5, 'mrr@10': 0.3333333333333333}
-    """
+    """Measures the ranking of passages by scores, float `[queries, passages]`, against labels, see `labels_of`."""
     if are_scores(labels, scores.shape[1]):
         margins = (np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores))
         correlations = metrics.correlation(*margins)
         return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
-    labels = np.asarray(labels, np.float64)
+    labels = np.asarray(labels, np.float64)  # gains 2^grade - 1: Burges et al. 2005, section 6
+    # Of equal scores, the lower grade ranks first: a model that tells no passages apart earns nothing by their order.
     ranked = np.take_along_axis(labels, np.lexsort((labels, -scores), axis=1), axis=1)[:, :10]
     best = -np.sort(-labels, axis=1)[:, :10]
     discounts = 1 / np.log2(np.arange(ranked.shape[1]) + 2)

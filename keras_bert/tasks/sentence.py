@@ -14,10 +14,11 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.choices import POOLINGS
 from keras_bert.data.examples import check_characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
-from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES
+from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARITIES
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many, plain_labels
 from keras_bert.tasks.gradient_cache import Column
@@ -127,8 +128,8 @@ class BertSentenceEncoder(BertTask):
         check_window_pooling(window_pooling)
         if similarity not in SIMILARITIES:
             raise ValueError(f"similarity is {similarity!r}; expected {' or '.join(SIMILARITIES)}")
-        if pooling not in POOLINGS:
-            raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, not {pooling!r}")
+        if pooling not in POOLINGS["sentence"]:
+            raise ValueError(f"pooling must be one of {', '.join(POOLINGS['sentence'])}, not {pooling!r}")
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.similarity = similarity

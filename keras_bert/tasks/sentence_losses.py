@@ -38,17 +38,7 @@ LOWEST = -1e9  # of float32 scores: its exponential is 0
 
 
 def columns_of_vectors(vectors: Tensor, least: int, most: int | None = 0, normalize: bool = True) -> list[Tensor]:
-    """Splits vectors, `[batch, columns, size]`, into those of each column, `[batch, size]`.
-
-    Args:
-        vectors: the output of a `BertSentenceEncoder`.
-        least: the fewest columns that the loss takes.
-        most: the most columns; by default `least`; None: any number.
-        normalize: whether to scale vectors to length 1.
-
-    Raises:
-        ValueError: there are fewer than `least` or more than `most` columns.
-    """
+    """Splits vectors, `[batch, columns, size]`, by column; `most` is `least` by default, None for any number."""
     most = least if most == 0 else most
     count = vectors.shape[1] if len(vectors.shape) == 3 else 1
     if count < least or (most and count > most):
@@ -65,11 +55,9 @@ def numbers(y_true: Tensor) -> Tensor:
 
 
 def distances(first: Tensor, second: Tensor) -> Tensor:
-    """Computes the Euclidean distances of vectors, `[batch, size]` each -> `[batch]`.
-
-    Squares below 1e-12 count as 1e-12: the gradient of the root is infinite at 0.
-    """
-    return ops.sqrt(ops.maximum(ops.sum(ops.square(first - second), axis=-1), 1e-12))
+    """Computes the Euclidean distances of vectors, `[batch, size]` each -> `[batch]`."""
+    squares = ops.sum(ops.square(first - second), axis=-1)
+    return ops.sqrt(ops.maximum(squares, 1e-12))  # the gradient of the root is infinite at 0
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -141,11 +129,7 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
 
 
 def _mark_excluded(numbers: Tensor) -> Tensor:
-    """Marks candidates that must not be negatives, bool `[batch, candidates]`.
-
-    Args:
-        numbers: the ids of texts, `[batch, columns]`, from `text_numbers`.
-    """
+    """Marks candidates that must not be negatives, bool `[batch, candidates]`, by the ids of texts."""
     anchors, positives = numbers[:, 0], numbers[:, 1]
     candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))
     same_anchor = ops.cast(anchors[:, None] == anchors[None], "float32")  # [batch, batch]
@@ -371,11 +355,7 @@ class MarginMSELoss(keras.losses.Loss):
 
 
 def margins_of(y_true: Targets, negatives: int) -> Targets:
-    """Converts scores, `[batch, 1 + negatives]`, to margins, float32 `[batch, negatives]`; margins stay as they are.
-
-    Raises:
-        ValueError: the number of scores is wrong.
-    """
+    """Converts scores, `[batch, 1 + negatives]`, to margins, float32 `[batch, negatives]`; margins stay as they are."""
     y_true = ops.cast(y_true, "float32")
     y_true = y_true[:, None] if len(y_true.shape) == 1 else y_true
     count = y_true.shape[1]
@@ -490,25 +470,15 @@ class MatryoshkaLoss(keras.losses.Loss):
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
-# The losses that commands know by name: those that need no arguments. `VectorMSELoss` is missing, as files of examples
-# hold no vectors.
-_CLASSES = (
-    *(MultipleNegativesRankingLoss, CoSENTLoss, AnglELoss),
-    *(CosineSimilarityLoss, ContrastiveLoss, TripletLoss, MarginMSELoss),
-)
-LOSSES: dict[str, type[keras.losses.Loss]] = dict(zip(SENTENCE_LOSSES, _CLASSES, strict=True))
+# By name, for commands.
+LOSSES: dict[str, type[keras.losses.Loss]] = {name: globals()[loss] for name, loss in SENTENCE_LOSSES.items()}
 
 
 # -- The targets of these losses: numbers of texts, scores, or vectors.
 
 
 def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
-    """Gives each text a number as its id, so that equal texts have equal ids: int32 `[rows, columns]`.
-
-    Example:
-        >>> text_numbers([["a", "b"], ["c", "a"]]).tolist()
-        [[0, 2], [1, 0]]
-    """
+    """Gives each text a number, so that equal texts have equal numbers: int32 `[rows, columns]`."""
     numbers: dict[str, int] = {}
     return np.array([[numbers.setdefault(text, len(numbers)) for text in column] for column in columns], np.int32).T
 
@@ -524,11 +494,7 @@ def are_vectors(scores: Targets, columns: int) -> bool:
 
 
 def scores_of(y: Labels) -> np.ndarray:
-    """Converts scores, `[rows]` or several a row, or vectors to float32.
-
-    Raises:
-        ValueError: the rows have different numbers of scores, or one is not a finite number.
-    """
+    """Converts finite scores, `[rows]` or several a row, or vectors to float32."""
     scores = as_float32(y, "scores")
     if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
         raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is not finite")

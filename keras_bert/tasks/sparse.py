@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.choices import POOLINGS
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sparse_encoder
 from keras_bert.formats.cross_encoder import write_length
@@ -80,7 +81,7 @@ class BertSparseEncoder(BertTask):
         **kwargs: Any,
     ) -> None:
         for name, value, choices in (
-            ("pooling", pooling, sparse_encoder.POOLINGS),
+            ("pooling", pooling, POOLINGS["sparse"]),
             ("activation", activation, sparse_encoder.ACTIVATIONS),
         ):
             if value not in choices:

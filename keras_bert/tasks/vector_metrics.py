@@ -2,6 +2,31 @@
 
 Similarity is the cosine of vectors, which may have any length; or, for models trained for it, their dot product
 ("dot"). For pairs with scores, such as STS-B's, use `metrics.correlation` of the scores and `similarities`.
+
+==============  =====================================================================================================
+`retrieval`     Mean over the queries, for each `k` of `at`; equal similarities keep their order in the corpus
+==============  =====================================================================================================
+`accuracy@k`    1 if a relevant document is among the best `k`
+`recall@k`      the share of the relevant documents that are among the best `k`
+`precision@k`   the share of the best `k` that are relevant
+`mrr@k`         1 / rank of the first relevant document, 0 if it is not among the best `k`
+`ndcg@k`        the sum of `1 / log2(rank + 1)` over the relevant documents, divided by the highest possible sum
+`map@k`         the sum of the precisions at the ranks of the relevant documents, divided by the most of them that the
+                best `k` can hold
+==============  =====================================================================================================
+
+Manning et al. 2008, "Introduction to Information Retrieval", section 8.4; Järvelin and Kekäläinen 2002 for nDCG.
+
+======================================  ===================================================================
+Labels of rows (anchor, positive, ...)  What `BertSentenceEncoder` is measured by
+======================================  ===================================================================
+None                                    a search for each anchor's positives among all texts except anchors;
+                                        with negatives, also the accuracy of triplets
+of pairs, all 0 or 1                    average precision, best F1 and best accuracy
+of pairs, other numbers                 Spearman's and Pearson's correlations
+scores or margins, see `MarginMSELoss`  Spearman's and Pearson's correlations of the margins
+vectors, see `VectorMSELoss`            the mean cosine
+======================================  ===================================================================
 """
 
 from __future__ import annotations
@@ -24,22 +49,12 @@ _SCORES = 2**25  # scores in memory at a time
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
-    """Computes the cosine of each pair of vectors, `[pairs, size]` each -> float32 `[pairs]`.
-
-    Example:
-        >>> cosines([[3.0, 4.0]], [[1.0, 0.0]]).tolist()
-        [0.6000000238418579]
-    """
+    """Computes the cosine of each pair of vectors, `[pairs, size]` each -> float32 `[pairs]`."""
     return similarities(first, second)
 
 
 def similarities(first: ArrayLike, second: ArrayLike, similarity: str = "cosine") -> np.ndarray:
-    """Computes the similarity of each pair, "cosine" or "dot": vectors `[pairs, size]` each -> float32 `[pairs]`.
-
-    Example:
-        >>> similarities([[3.0, 4.0]], [[1.0, 0.0]], "dot").tolist()
-        [3.0]
-    """
+    """Computes the similarity of each pair, "cosine" or "dot": vectors `[pairs, size]` each -> float32 `[pairs]`."""
     return np.sum(_scale_vectors(first, similarity) * _scale_vectors(second, similarity), axis=1)
 
 
@@ -50,39 +65,7 @@ def retrieval(
     at: Sequence[int] = (1, 5, 10),
     similarity: str = "cosine",
 ) -> dict[str, float]:
-    """Measures how well queries find their documents among the best `k` of a corpus.
-
-    Documents with equal similarities keep their order in the corpus.
-
-    Args:
-        queries: vectors `[queries, size]`.
-        corpus: vectors `[documents, size]`.
-        relevant: for each query, the rows of its documents in the corpus, one or more.
-        at: the values of `k`.
-        similarity: "cosine" or "dot".
-
-    Returns:
-        For each `k`, means over the queries; a query with no relevant document among the best `k` counts as 0:
-
-        - `accuracy@k`: 1 if a relevant document is among the best `k`.
-        - `recall@k`: the share of the relevant documents that are among the best `k`.
-        - `precision@k`: the share of the best `k` that are relevant.
-        - `mrr@k`: 1 / rank of the first relevant document.
-        - `ndcg@k`: the sum of `1 / log2(rank + 1)` over the relevant documents, divided by the highest possible sum.
-        - `map@k`: the sum of the precisions at the ranks of the relevant documents, divided by the most of them that
-          the best `k` can hold.
-
-    Raises:
-        ValueError: there are no queries, a query has no document or one outside of the corpus, or a `k` is below 1.
-
-    Source: Manning et al. 2008, "Introduction to Information Retrieval", section 8.4; Järvelin and Kekäläinen 2002 for
-    nDCG.
-
-    Example:
-        >>> found = retrieval([[1.0, 0.0]], [[0.9, 0.1], [0.1, 0.9], [1.0, 0.0]], [{0}], at=[1, 2])
-        >>> found["accuracy@1"], found["accuracy@2"], found["mrr@2"]
-        (0.0, 1.0, 0.5)
-    """
+    """Measures how well queries find their `relevant` documents, rows of a corpus, among the best `at`."""
     queries, corpus = _scale_vectors(queries, similarity), _scale_vectors(corpus, similarity)
     if len(queries) != len(relevant) or not len(queries):
         raise ValueError(f"there are {len(queries):,} queries, but the documents of {len(relevant):,}")
@@ -127,26 +110,7 @@ def _measures_at(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, floa
 
 
 def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
-    """Measures how well scores, such as cosines, separate similar pairs from others.
-
-    Args:
-        labels: `[pairs]`, 1 (similar) or 0.
-        scores: numbers `[pairs]`.
-
-    Returns:
-        `average_precision`, which needs no threshold; the best `f1` of any threshold, with its `precision`, `recall`
-        and `f1_threshold`; and the best `accuracy`, with its `accuracy_threshold`. A pair counts as similar if its
-        score is at least the threshold.
-
-    Raises:
-        ImportError: scikit-learn is not installed.
-        ValueError: labels and scores differ in number, a label is not 0 or 1, or all labels are the same.
-
-    Example:
-        >>> found = pair_classification([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1])
-        >>> found["accuracy"], round(found["f1"], 2), round(found["average_precision"], 3)
-        (0.75, 0.8, 0.833)
-    """
+    """Measures how well scores separate similar pairs, labels 1, from others, 0, at the best threshold."""
     labels, scores = np.asarray(labels, np.float64), np.asarray(scores, np.float64)
     if labels.shape != scores.shape or labels.ndim != 1:
         raise ValueError(f"labels {list(labels.shape)} and scores {list(scores.shape)}; expected [pairs] for both")
@@ -179,25 +143,13 @@ def pair_classification(labels: ArrayLike, scores: ArrayLike) -> dict[str, float
 def triplet_accuracy(
     anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, similarity: str = "cosine"
 ) -> dict[str, float]:
-    """Computes the share of triplets whose anchor is closer to its positive than to its negative.
-
-    Args:
-        anchors, positives, negatives: vectors `[triplets, size]` each.
-        similarity: "cosine" or "dot".
-
-    Example:
-        >>> triplet_accuracy([[1.0, 0.0]], [[1.0, 1.0]], [[0.0, 1.0]])
-        {'triplet_accuracy': 1.0}
-    """
+    """Computes the share of triplets whose anchor is closer to its positive than to its negative."""
     closer = similarities(anchors, positives, similarity) > similarities(anchors, negatives, similarity)
     return {"triplet_accuracy": float(np.mean(closer))}
 
 
 def _scale_vectors(vectors: ArrayLike, similarity: str) -> np.ndarray:
-    """Scales vectors so that dot products are similarities: for the cosine, to length 1. float32 `[rows, size]`.
-
-    Vectors of zeros stay zeros.
-    """
+    """Scales vectors, for the cosine, to length 1, so that dot products are similarities; zeros stay zeros."""
     vectors = np.asarray(vectors, np.float32)
     if similarity == "dot":
         return vectors
@@ -210,39 +162,14 @@ _MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # the measures of 
 
 
 class TextVectors(NamedTuple):
-    """The texts of a row and their vectors.
-
-    Attributes:
-        texts: the anchor, and one or more others.
-        vectors: float32 `[columns, size]`, a vector per text.
-    """
+    """The texts of a row, the anchor and one or more others, and their vectors, float32 `[columns, size]`."""
 
     texts: tuple[str, ...]
     vectors: np.ndarray
 
 
 def measured(rows: Sequence[TextVectors], scores: Labels | None, similarity: str = "cosine") -> dict[str, float]:
-    """Measures the vectors of pairs with scores, or of rows (anchor, positive, negative, ...).
-
-    Args:
-        rows: texts and vectors.
-        scores: the labels of the rows, or None; see the table.
-        similarity: that of the model, "cosine" or "dot".
-
-    Returns:
-        The measures by name. They depend on the scores.
-
-        ======================================  ===================================================================
-        Scores                                  Measures
-        ======================================  ===================================================================
-        None                                    of a search for each anchor's positives among all texts except
-                                                anchors; with negatives, also the accuracy of triplets
-        of pairs, all 0 or 1                    average precision, best F1 and best accuracy
-        of pairs, other numbers                 Spearman's and Pearson's correlations
-        scores or margins, see `MarginMSELoss`  Spearman's and Pearson's correlations of the margins
-        vectors, see `VectorMSELoss`            the mean cosine
-        ======================================  ===================================================================
-    """
+    """Measures the vectors of rows of texts, against scores if there are any."""
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
         search_measures = searched(rows, at=(1, 10), similarity=similarity)
@@ -278,17 +205,7 @@ def searched(
     at: Sequence[int] = (1, 3, 5, 10, 100),
     similarity: str = "cosine",
 ) -> dict[str, float]:
-    """Measures how well anchors find their positives among all texts except anchors, by `retrieval`.
-
-    Args:
-        rows: texts and vectors of (anchor, positive, ...).
-        corpus: further texts to search, and their vectors.
-        at: the values of `k`.
-        similarity: that of the model, "cosine" or "dot".
-
-    Returns:
-        The measures of each `k`, such as `ndcg@10`.
-    """
+    """Measures how well anchors find their positives among all other texts and the corpus, by `retrieval`."""
     index, vectors, anchors, relevant = {}, [], {}, []
     for row in rows:
         anchor = anchors.setdefault(row.texts[0], len(anchors))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from keras_bert import presets
+from keras_bert import choices, presets
 from keras_bert.formats import Preset, cross_encoder, sentence_transformers
 from keras_bert.formats.sentence_transformers import SentenceSettings
 from keras_bert.tasks import BertSentenceEncoder
@@ -42,7 +42,7 @@ def change(directory, name, **values):
 
 @pytest.mark.parametrize("similarity", sentence_transformers.SIMILARITIES)
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("pooling", sentence_transformers.POOLINGS)
+@pytest.mark.parametrize("pooling", choices.POOLINGS["sentence"])
 def test_round_trip(pooling, normalize, similarity, tmp_path):
     prompts = {"query": "query: ", "none": ""}
     settings = SentenceSettings(pooling, 24, normalize, None, prompts, "query", normalize, similarity)
