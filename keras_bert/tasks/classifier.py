@@ -15,14 +15,6 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.formats.families import table_of
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.class_weights import ClassWeight
-from keras_bert.tasks.classifier_losses import (
-    PROBLEM_TYPES,
-    ProblemType,
-    ScaledMeanSquaredError,
-    SingleLabel,
-    TextAnswer,
-)
 from keras_bert.tasks.columns import (
     Inputs,
     Labels,
@@ -32,9 +24,16 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
+from keras_bert.tasks.kinds.classes import (
+    PROBLEM_TYPES,
+    Classes,
+    OfTexts,
+    ScaledMeanSquaredError,
+    TextAnswer,
+)
 from keras_bert.tasks.long_text import check_window_pooling, classify_texts, text_features
 from keras_bert.tasks.storable import Settings, TaskPreset
-from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import LossTerm, averaged, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -81,6 +80,7 @@ class BertClassifier(BertTask):
     """
 
     preprocessor: BertPreprocessor
+    kind: OfTexts[Any]
     _by_length: ByLength
 
     HEAD = "sequence"
@@ -107,11 +107,11 @@ for values in outputs.get("probabilities", outputs.get("values")):
         if problem_type not in PROBLEM_TYPES:
             raise ValueError(f"problem_type is {problem_type!r}; expected {', '.join(PROBLEM_TYPES)}")
         check_window_pooling(window_pooling)
-        problem = PROBLEM_TYPES[problem_type]
-        labels = checked_labels(labels, min_count=problem.LEAST_LABELS)
+        kind = PROBLEM_TYPES[problem_type]
+        labels = checked_labels(labels, min_count=kind.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
-        self._problem: ProblemType[Any] = problem(labels)
+        self.kind = kind(labels)
         self.pairs = pairs
         self.window_pooling = window_pooling
         self._add_head(len(labels), dropout)
@@ -119,7 +119,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     @property
     def problem_type(self) -> str:
         """Hugging Face's name of the problem type."""
-        return self._problem.NAME
+        return self.kind.PROBLEM_TYPE
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def check_head(self, targets: Targets, sample_weight: Targets | None) -> None:
         """Raises the errors that `fit_head` would raise, whatever the features."""
-        self._problem.logistic_regression(np.ones([len(targets), 1], np.float32), targets, sample_weight)
+        self.kind.logistic_regression(np.ones([len(targets), 1], np.float32), targets, sample_weight)
 
     def fit_head(self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None = None) -> None:
         """Fits the head's last layer to features by logistic regression; see `few_shot`.
@@ -152,24 +152,9 @@ for values in outputs.get("probabilities", outputs.get("values")):
             ImportError: scikit-learn is not installed.
             ValueError: the model predicts numbers, or all texts are of one class.
         """
-        kernel, bias = self._problem.logistic_regression(features, targets, sample_weight)
+        kernel, bias = self.kind.logistic_regression(features, targets, sample_weight)
         self.head.logits.kernel.assign(kernel)
         self.head.logits.bias.assign(bias)
-
-    def similarities(self, targets: Tensor) -> Tensor:
-        """Computes the similarity of every two texts by their classes, 0 to 1: float32 `[texts, texts]`.
-
-        With one class per text, it is 1 for the same class, else 0. With several labels per text, it is the Jaccard
-        index of the two sets of labels, `|A and B| / |A or B|`; and 1 for two texts without labels.
-        """
-        return self._problem.similarities(targets)
-
-    def training_loss(self) -> keras.losses.Loss:
-        """Makes the loss to compile with: cross-entropy, binary cross-entropy per label, or mean squared error."""
-        return self._problem.loss()
-
-    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        return self._problem.loss_for(examples.targets)
 
     @overload
     def classify(
@@ -221,8 +206,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
         is_one, texts = one_or_many(text, *(() if text_pair is None else (text_pair,)))
         answers: list[TextAnswer] = []
         for chunk in self._by_length(texts, batch_tokens, progress):
-            values = ops.convert_to_numpy(self._problem.values(np.stack(chunk)))  # [texts, labels]
-            answers.extend(map(self._problem.answer, values))
+            values = ops.convert_to_numpy(self.kind.values(np.stack(chunk)))  # [texts, labels]
+            answers.extend(map(self.kind.answer, values))
         return answers[0] if is_one else answers
 
     @property
@@ -249,12 +234,12 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return serve_pairs if self.pairs else serve_texts
 
     def _serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._problem.serving_outputs(self._problem.values(logits))
+        return self.kind.serving_outputs(self.kind.values(logits))
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
         logits = self(inputs, training=False)
-        return {"logits": logits, self._problem.VALUES: self._problem.values(logits)}
+        return {"logits": logits, self.kind.VALUES: self.kind.values(logits)}
 
     def targets(self, y: Labels | None) -> Targets:
         """Converts labels, as names or indices, to targets of the loss.
@@ -266,56 +251,18 @@ for values in outputs.get("probabilities", outputs.get("values")):
             ValueError: there is no label of this name or index, a number could be both, a row has more or fewer labels
                 than the model, or for regression a value is not a finite number.
         """
-        return self._problem.targets(y)
+        return self.kind.targets(y)
 
-    @property
-    def label_columns(self) -> Sequence[str]:
-        return self.labels
-
-    def check_examples(self, x: Texts, y: Labels | None) -> None:
-        self._check_pairs(len(columns_of(x)) > 1)
-        super().check_examples(x, y)
-
-    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        self._check_pairs(len(columns_of(x)) > 1)
-        return super().examples(x, y)
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        columns = columns_of(x)
+        self._check_pairs(len(columns) > 1)
+        return columns
 
     def _check_pairs(self, are_pairs: bool) -> None:
         if are_pairs == self.pairs:
             return
         expected = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
         raise ValueError(f"this classifier takes {expected}")
-
-    def target_warnings(self, targets: Targets) -> list[str]:
-        return self._problem.target_warnings(targets)
-
-    @property
-    def is_new_head(self) -> bool:
-        """Whether the head has not been trained: training leaves no bias at exactly 0."""
-        return not np.any(ops.convert_to_numpy(self.head.logits.bias))
-
-    def initialize_head(self, targets: Targets) -> None:
-        """Sets a new regression head's bias to the targets' mean, and scales its kernel by their standard deviation.
-
-        A head of another problem type, or one that has been trained, stays as it is.
-        """
-        kernel, bias = self.head.logits.kernel, self.head.logits.bias
-        statistics = self._problem.location_and_scale(targets)
-        if statistics is not None and self.is_new_head:
-            mean, deviation = statistics
-            bias.assign(mean)
-            kernel.assign(ops.convert_to_numpy(kernel) * deviation)
-
-    def learning_rate_factors(self, targets: Targets) -> dict[str, np.ndarray]:
-        """Computes factors of a regression head's learning rate: the standard deviations of the targets."""
-        statistics = self._problem.location_and_scale(targets)
-        return {} if statistics is None else {weight.path: statistics[1] for weight in self.head.logits.weights}
-
-    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
-        return self._problem.class_weights(weights, targets)
-
-    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
-        return self._problem.sample_weights(targets, class_weights)
 
     def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         if sample_weight is not None and len(sample_weight.shape) == 2 and sample_weight.shape[1] > 1:
@@ -339,66 +286,19 @@ for values in outputs.get("probabilities", outputs.get("values")):
         teacher_logits = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
         loss = getattr(self.loss, "loss", self.loss)  # on replicas, that of a `GlobalMean`
         units = loss.deviations if isinstance(loss, ScaledMeanSquaredError) else 1.0
-        distances = self._problem.distance(teacher_logits / units, y_pred / units, temperature)
+        distances = self.kind.distance(teacher_logits / units, y_pred / units, temperature)
         if sample_weight is not None:
             distances = distances * ops.cast(_weights_of_texts(sample_weight), distances.dtype)
         teacher_term = weighted_mean(distances, ops.ones_like(distances))
         return [averaged(label_term, teacher_term)]
 
-    # -- Measures
-
-    @property
-    def example_settings(self) -> dict[str, str]:
-        return {"problem_type": self.problem_type}
+    # -- Answers
 
     def answers(self, x: Texts) -> list[TextAnswer]:
-        text, *pair = columns_of(x)
-        return self.classify(text, pair[0] if pair else None, progress=False)
-
-    def measures(self, answers: Sequence[TextAnswer], y: Labels | None) -> dict[str, float]:
-        """Computes the metrics of predictions. The first is the one to choose models by.
-
-        =============  ===========================================================
-        Problem type   Metrics
-        =============  ===========================================================
-        single-label   `accuracy`
-        multi-label    `micro_f1`, `micro_precision`, `micro_recall`, `accuracy`
-        regression     `spearman`, `pearson`, `mae`, `rmse`, `rmse_baseline`
-        =============  ===========================================================
-
-        `mae` is the mean absolute error, `rmse` the root of the mean squared error, and `rmse_baseline` the `rmse` of
-        always predicting the mean of the labels. Of several numbers, each is measured by itself; the result is their
-        mean.
-        """
-        return self._problem.measures(answers, y)
-
-    def details(self, answers: Sequence[TextAnswer], y: Labels | None) -> dict[str, float]:
-        """Computes macro averages, and precision, recall, F1 and support of each class; see `metrics.by_class`.
-
-        For regression, the result is empty.
-        """
-        return self._problem.details(answers, y)
-
-    def mistakes(self, answers: Sequence[TextAnswer], y: Labels) -> list[int]:
-        """Finds the indices of wrong predictions; for regression, of errors of at least `rmse`, the largest first."""
-        return self._problem.mistakes(answers, y)
-
-    def worst(self, answers: Sequence[TextAnswer], y: Labels) -> list[int]:
-        return self._problem.worst(answers, y)
-
-    def compared(self, answer: TextAnswer, label: Any) -> list[dict[str, object]]:
-        return self._problem.compared(answer, label)
-
-    def answer_columns(self, answer: TextAnswer) -> dict[str, object]:
-        return self._problem.answer_columns(answer)
-
-    def confusion(self, answers: Sequence[TextAnswer], y: Labels) -> tuple[list[str], np.ndarray] | None:
-        return self._problem.confusion(answers, y)
+        return self.classify(*columns_of(x), progress=False)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        text, *pair = texts
-        answers, name = self.classify(text, pair[0] if pair else None, progress=False), self._problem.FIELD
-        return answers if name is None else [{name: answer} for answer in answers]
+        return map(self.kind.fields, self.classify(*texts, progress=False))
 
     # -- Files
 
@@ -416,9 +316,9 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        problem_type = preset.hugging_face.get("problem_type") if preset.has_head else None
+        problem_type = (preset.hugging_face.get("problem_type") if preset.has_head else None) or Classes.PROBLEM_TYPE
         labels = preset.labels(user_settings.get("labels"))
-        return {"problem_type": problem_type or SingleLabel.NAME, **preset.settings, **user_settings, "labels": labels}
+        return {"problem_type": problem_type, **preset.settings, **user_settings, "labels": labels}
 
     def _loads_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)

@@ -72,7 +72,7 @@ class PairStep(TrainingStep):
         assert isinstance(model, BertClassifier)  # see `check`
         with tf.GradientTape() as tape:
             vectors = model.features(x, training=True)
-            compared = pair_losses(all_gather(vectors), model.similarities(all_gather(y)))  # of the global batch
+            compared = pair_losses(all_gather(vectors), model.kind.similarities(all_gather(y)))  # of the global batch
             term = weighted_mean(*(local_rows(each, ops.shape(vectors)[0]) for each in compared))
             scaled = model.optimizer.scale_loss(term.mean)
         return Gradients(tape.gradient(scaled, model.trainable_weights), [term], model.head.logits(vectors))
@@ -80,7 +80,7 @@ class PairStep(TrainingStep):
 
 def texts_per_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
     """Computes the mean number of texts per class; None if `few_shot` is impossible or the head is trained."""
-    if not _can_learn(model) or len(columns_of(x)) > 1 or not model.is_new_head:
+    if not _can_learn(model) or len(columns_of(x)) > 1 or not model.head.is_new:
         return None
     if y is None or importlib.util.find_spec("sklearn") is None:
         return None
@@ -122,7 +122,7 @@ def batches_of_run(model: BertClassifier, targets: Targets, recipe: FineTuningRe
     assert recipe.epochs is not None  # the recipe has set both
     assert recipe.batch_size is not None
     different, kinds = np.unique(np.asarray(targets), axis=0, return_inverse=True)
-    similarities = model.similarities(tf.convert_to_tensor(different)).numpy()
+    similarities = model.kind.similarities(tf.convert_to_tensor(different)).numpy()
     arguments = (np.ravel(kinds), similarities, recipe.seed)
     return [batches_of_pairs(*arguments, number, recipe.batch_size) for number in range(recipe.epochs)]
 

@@ -69,6 +69,11 @@ class ClassifierHead(keras.layers.Layer):
             return ops.reshape(logits, (*shape[:3], logits.shape[-1]))
         return self.logits(self.dropout(self.features(hidden, training), training=training))
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the head has not been trained: training leaves no bias at exactly 0."""
+        return not np.any(ops.convert_to_numpy(self.logits.bias))
+
     def features(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         """Computes what the last layer reads, before dropout: float `[..., hidden]`."""
         if self.transform is not None:

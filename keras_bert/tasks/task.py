@@ -34,9 +34,9 @@ from keras_bert.tasks.columns import (
     check_inputs,
     columns_of,
     plain,
-    plain_labels,
 )
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
+from keras_bert.tasks.kinds import Confusion, Kind
 from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tasks.replicas import Replicated, is_mean
 from keras_bert.tasks.storable import Storable
@@ -106,6 +106,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None  # None only if `PREPROCESSOR_IS_OPTIONAL`
     head: ClassifierHead | MaskedLMHead  # of a task with a `HEAD`
+    kind: Kind = Kind()  # what its labels and answers are
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
     _by_length: ByLength | None = None  # runs the model over texts
@@ -273,7 +274,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         """Converts examples, labels and weights to arrays. Raises TypeError or ValueError if Keras cannot read them."""
         check_dataset(x)
         check_inputs(x)
-        inputs, targets = self.arrays(plain(x), self._convert_labels(y))
+        inputs, targets = self.arrays(plain(x), self.kind.plain(y))
         count = check_counts(inputs, targets)
         if count == 0:
             raise ValueError(f"there are no examples to {purpose}")
@@ -292,12 +293,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     @property
     def label_columns(self) -> Sequence[str]:
-        """The names of the columns that a table of labels must have, in their order; empty if any will do."""
-        return ()
-
-    def _convert_labels(self, y: Labels | None) -> Any:
-        """Converts labels to a list or an array. Raises TypeError or ValueError if they are not those of many texts."""
-        return plain_labels(y, self.label_columns)
+        return self.kind.label_columns
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         """Converts examples and labels to arrays for Keras to batch; arrays stay as they are."""
@@ -307,15 +303,14 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     def training_loss(self) -> keras.losses.Loss:
         """Returns the loss to compile with. Raises TypeError if the task has none."""
-        raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with a loss, and call fit")
+        return self.kind.loss()
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """Chooses the default loss for these examples: that of `training_loss`, unless the task has several."""
-        return self.training_loss()
+        return self.kind.loss_for(examples.targets, len(examples.segments))
 
     def targets(self, y: Labels | None) -> Targets:
         """Converts labels to targets of a loss; arrays and tensors of numbers stay as they are."""
-        return self._convert_labels(y)
+        return self.kind.targets(y)
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes examples for training.
@@ -327,8 +322,8 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         Raises:
             ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
-        columns = columns_of(x)
-        y = self._convert_labels(y)
+        columns = self.columns(x)
+        y = self.kind.plain(y)
         if y is None:
             raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
         if len({len(column) for column in (*columns, y)}) > 1:
@@ -345,34 +340,19 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         return self._pack(segments), targets
 
     def target_warnings(self, targets: Targets) -> list[str]:
-        """Returns warnings of targets from which a model learns little, such as rare labels; `fine_tune` shows them."""
-        return []
+        return self.kind.warnings(targets)
 
     def initialize_head(self, targets: Targets) -> None:
-        """Initializes a new head from the targets of `examples`, if the task can."""
+        self.kind.initialize_head(getattr(self, "head", None), targets)
 
     def learning_rate_factors(self, targets: Targets) -> dict[str, np.ndarray]:
-        """Computes factors for the learning rates of weights, by a weight's path, from the targets of `examples`.
-
-        See `AdamW`.
-        """
-        return {}
+        return self.kind.learning_rate_factors(getattr(self, "head", None), targets)
 
     def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
-        """Converts the weights of classes to an array for `sample_weights`; its last axis is `labels`.
-
-        Args:
-            weights: by name or index of the class; a class without a weight has 1. Or "balanced".
-            targets: those of all examples; None for a dataset, which would have to be read to know them.
-
-        Raises:
-            ValueError: the task has no class weights, or there is no such label.
-        """
-        raise ValueError(f"class_weight is for classes of texts or words; a {type(self).__name__} has none")
+        return self.kind.class_weights(weights, targets)
 
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
-        """Computes the weights of a batch's targets in the loss, float32, from those of classes."""
-        raise NotImplementedError
+        return self.kind.sample_weights(targets, class_weights)
 
     def check_teacher(self, teacher: BertTask) -> None:
         """Raises ValueError if this model cannot learn from this teacher."""
@@ -520,11 +500,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     @property
     def example_settings(self) -> dict[str, str]:
-        """The model's settings that readers of examples need: its `problem_type`, if it has one."""
-        return {}
+        return {} if self.kind.PROBLEM_TYPE is None else {"problem_type": self.kind.PROBLEM_TYPE}
 
     def answers(self, x: Texts) -> list[Any]:
-        """Computes the answers (predictions) to examples, as `measures` takes them.
+        """Computes the answers (predictions) to examples, as `Kind.score` takes them.
 
         Args:
             x: texts, as `fit` takes them.
@@ -535,52 +514,33 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def measures(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        """Computes the measures (metrics) of answers. The first one is the one to choose models by.
-
-        Raises:
-            TypeError: the task has no measures.
-        """
-        raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
+        return self.kind.score(answers, y).measures
 
     def details(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        """Computes further metrics, such as those of each class."""
-        return {}
+        return self.kind.score(answers, y).details
 
     def mistakes(self, answers: Sequence[Any], y: Labels) -> list[int]:
-        """Finds the indices of wrongly answered examples. Raises TypeError if answers are neither right nor wrong."""
-        raise TypeError(f"a {type(self).__name__} has no right and wrong answers, so it has no mistakes to count")
+        return self.kind.score(answers, y).mistakes
 
     def worst(self, answers: Sequence[Any], y: Labels) -> list[int]:
-        """Sorts the indices of `mistakes`, worst first; for regression, all indices, the largest error first.
-
-        The worst mistakes have the most wrong labels, or the highest probability of a wrong answer.
-        """
-        return self.mistakes(answers, y)
+        return self.kind.score(answers, y).worst
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, object]]:
-        """Puts a label and an answer side by side, in a table for people: one row, or several, by column."""
-        return [{"label": label, "answer": answer}]
+        return self.kind.compared(answer, label)
 
     def answer_columns(self, answer: Any) -> dict[str, object]:
-        """Splits an answer into columns of a table for programs: `answer` and, if it has one, `probability`."""
-        return {"answer": answer}
+        return self.kind.columns(answer)
 
-    def confusion(self, answers: Sequence[Any], y: Labels) -> tuple[list[str], np.ndarray] | None:
-        """Counts the confusions of classes. Returns the classes and the matrix; None unless each text has one class."""
-        return None
+    def confusion(self, answers: Sequence[Any], y: Labels) -> Confusion | None:
+        return self.kind.score(answers, y).confusion
 
     def check_examples(self, x: Texts, y: Labels | None) -> None:
-        """Checks examples before the model runs: raises the errors that `answers` and `measures` would raise."""
-        if type(self).measures is BertTask.measures:
-            self.measures([], y)  # raises
-        columns = columns_of(x)
         self.targets(y)
-        labels = 0 if y is None else len(y)
-        if {len(column) for column in columns} != {labels}:
-            counts = " and ".join(f"{len(column):,}" for column in columns)
-            raise ValueError(f"there are {counts} examples to evaluate with, but {labels:,} labels")
-        if not labels:
-            raise ValueError("there are no examples to evaluate with")
+        self.kind.check(self.columns(x), y)
+
+    def columns(self, x: Texts) -> tuple[Sequence[Any], ...]:
+        """Reads the columns of texts in examples. Raises ValueError if the model reads other ones."""
+        return columns_of(x)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         """Answers texts, each with the fields of a line of JSON.

@@ -4,7 +4,7 @@ import pytest
 
 from keras_bert.cli import main
 from keras_bert.tasks import ranking_losses, sentence_losses
-from keras_bert.tasks.classifier_losses import PROBLEM_TYPES
+from keras_bert.tasks.kinds.classes import PROBLEM_TYPES
 
 CHOICES = {  # that are the names of classes; all others are in `keras_bert.choices`
     "finetune classify --problem-type": PROBLEM_TYPES,

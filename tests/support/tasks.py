@@ -16,7 +16,7 @@ from keras_bert import (
     BertSparseEncoder,
     BertTokenClassifier,
 )
-from keras_bert.tasks.classifier_losses import MultiLabel, Regression
+from keras_bert.tasks.kinds.classes import Numbers, Several
 
 from . import small
 
@@ -161,11 +161,11 @@ CASES = {
         PAIR, ["a", "b", "b", "c"], "BertForSequenceClassification", {},
     ),
     "several labels": Case(
-        BertClassifier, {**LABELS, "problem_type": MultiLabel.NAME}, "classify", (TEXTS,), _probable,
+        BertClassifier, {**LABELS, "problem_type": Several.PROBLEM_TYPE}, "classify", (TEXTS,), _probable,
         TEXTS, [["a"], [], ["a", "b"], ["c"]], "BertForSequenceClassification", {},
     ),
     "numbers": Case(
-        BertClassifier, {**LABELS, "problem_type": Regression.NAME}, "classify", (TEXTS,),
+        BertClassifier, {**LABELS, "problem_type": Numbers.PROBLEM_TYPE}, "classify", (TEXTS,),
         lambda row: dict(zip(LABELS["labels"], row["values"], strict=True)),
         TEXTS, [[0.5, 1.0, 2.0]] * 4, "BertForSequenceClassification", {},
     ),

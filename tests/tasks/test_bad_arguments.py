@@ -18,7 +18,7 @@ from keras_bert import (
     BertSparseEncoder,
     BertTokenClassifier,
 )
-from keras_bert.tasks.classifier_losses import MultiLabel, Regression
+from keras_bert.tasks.kinds.classes import Numbers, Several
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
@@ -63,8 +63,8 @@ def models(encoder):
     return {
         "classifier": BertClassifier(encoder, ours, labels),
         "pairs": BertClassifier(encoder, ours, labels, pairs=True),
-        "several labels": BertClassifier(encoder, ours, labels, MultiLabel.NAME),
-        "numbers": BertClassifier(encoder, ours, ["a"], Regression.NAME),
+        "several labels": BertClassifier(encoder, ours, labels, Several.PROBLEM_TYPE),
+        "numbers": BertClassifier(encoder, ours, ["a"], Numbers.PROBLEM_TYPE),
         "sentences": BertSentenceEncoder(encoder, ours, prompts={"query": "you ask: "}),
         "words": BertTokenClassifier(encoder, ours, ["O", "B-x"]),
         "questions": BertQuestionAnswerer(encoder, small.preprocessor(stride=5)),

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenClassifier
-from keras_bert.tasks.classifier_losses import MultiLabel, Regression
+from keras_bert.tasks.kinds.classes import Numbers, Several
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.training import fine_tune
 from keras_bert.training.adapting import adapting
@@ -128,7 +128,7 @@ def test_classes(model):
 
 
 def test_several_labels(model, monkeypatch):
-    monkeypatch.setattr(model, "_problem", MultiLabel(LABELS))
+    monkeypatch.setattr(model, "kind", Several(LABELS))
     expected = 1 / (1 + np.exp(-model(TEXTS).numpy()))
     classified = model.classify(TEXTS)
     for answers, row in zip(classified, expected, strict=True):
@@ -144,12 +144,12 @@ def test_several_labels(model, monkeypatch):
 
 
 def test_numbers(model, monkeypatch):
-    monkeypatch.setattr(model, "_problem", Regression(LABELS))
+    monkeypatch.setattr(model, "kind", Numbers(LABELS))
     expected = model(TEXTS).numpy()
     for answer, row in zip(model.classify(TEXTS), expected, strict=True):
         assert answer == pytest.approx(dict(zip(LABELS, row, strict=True)), abs=1e-5)
     np.testing.assert_allclose(model.serve(tf.constant(TEXTS))["values"], expected, atol=1e-5)
-    number = Regression(["number"])
+    number = Numbers(["number"])
     assert number.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
     for bad in (float("nan"), float("inf")):
         with error_names(ValueError, "label 1", bad, "finite"):
@@ -182,7 +182,7 @@ class Counted(BertClassifier):
 
 @pytest.mark.parametrize("problem_type", [
     "single_label_classification",
-    *(pytest.param(kind, marks=pytest.mark.slow) for kind in (MultiLabel.NAME, Regression.NAME)),
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in (Several.PROBLEM_TYPE, Numbers.PROBLEM_TYPE)),
 ])  # fmt: skip
 def test_it_learns_from_strings(problem_type):
     """And its step is traced once: there is nothing left to make in the first one."""
@@ -190,9 +190,9 @@ def test_it_learns_from_strings(problem_type):
     generator = np.random.default_rng(0)
     words = {"film": ["film", "plot", "music"], "number": ["1", "2", "3"]}
     texts = [" ".join(generator.choice(words[kind], 3)) for kind in kinds]
-    y = {MultiLabel.NAME: [[kind] for kind in kinds], Regression.NAME: [float(kind == "film") for kind in kinds]}
-    y = y.get(problem_type, kinds)
-    labels = ["value"] if problem_type == Regression.NAME else list(words)
+    numbers = [float(kind == "film") for kind in kinds]
+    y = {Several.PROBLEM_TYPE: [[kind] for kind in kinds], Numbers.PROBLEM_TYPE: numbers}.get(problem_type, kinds)
+    labels = ["value"] if problem_type == Numbers.PROBLEM_TYPE else list(words)
     model = new(labels, kind=Counted, problem_type=problem_type, scale=0.1)
     model.compile(keras.optimizers.Adam(1e-2), model.training_loss())
     losses = model.fit(texts, y, epochs=12, batch_size=8, verbose=0).history["loss"]
@@ -201,9 +201,9 @@ def test_it_learns_from_strings(problem_type):
     assert model.traced == 1
     assert model.optimizer.iterations == 24
     answers = model.classify(["2 1 1", "plot film music"])
-    if problem_type == Regression.NAME:
+    if problem_type == Numbers.PROBLEM_TYPE:
         assert [round(answer["value"]) for answer in answers] == [0, 1]
-    elif problem_type == MultiLabel.NAME:
+    elif problem_type == Several.PROBLEM_TYPE:
         assert [[each["label"] for each in answer] for answer in answers] == [["number"], ["film"]]
     else:
         assert [answer["label"] for answer in answers] == ["number", "film"]
@@ -302,7 +302,7 @@ def test_labels_settings_and_texts_that_cannot_be_are_refused(model, call, error
     (["1", "2"], "1", 0),
 ])  # fmt: skip
 def test_a_number_that_could_be_a_name_or_an_index_is_refused(model, labels, label, expected):
-    one, several = made(model, labels=labels), made(model, labels=labels, problem_type=MultiLabel.NAME)
+    one, several = made(model, labels=labels), made(model, labels=labels, problem_type=Several.PROBLEM_TYPE)
     tagger = small.task(BertTokenClassifier, labels, config={"num_layers": 1})
     readers = [
         lambda: one.targets([label])[0],
@@ -324,7 +324,7 @@ def made(model, **settings):
 
 
 def test_a_table_of_labels_and_arrays_of_numpy_are_lists(model):
-    several = made(model, labels=["a", "b"], problem_type=MultiLabel.NAME)
+    several = made(model, labels=["a", "b"], problem_type=Several.PROBLEM_TYPE)
     table = pd.DataFrame({"a": [1.0, 0, 1, 0], "b": [0.0, 0, 1, 1]}, index=[9, 8, 7, 6])
     np.testing.assert_array_equal(several.targets(table), several.targets([["a"], [], ["a", "b"], ["b"]]))
     x, y = model.arrays(np.array(TEXTS), np.array(["art", "both", "both", "art"]))

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from keras_bert import BertClassifier, BertTokenClassifier
-from keras_bert.tasks.classifier_losses import MultiLabel, Regression
+from keras_bert.tasks.kinds.classes import Numbers, Several
 from keras_bert.training import evaluate
 
 from ..support import small
@@ -66,11 +66,11 @@ def test_classifiers():
     assert evaluate(learner, x, y) == {"accuracy": pytest.approx(right)}
     numbers = [learner.labels.index(label) for label in y]
     assert evaluate(learner, x, numbers) == evaluate(learner, x, y)
-    several = BertClassifier(learner.encoder, learner.preprocessor, ["a", "b"], problem_type=MultiLabel.NAME)
+    several = BertClassifier(learner.encoder, learner.preprocessor, ["a", "b"], problem_type=Several.PROBLEM_TYPE)
     given = [[each["label"] for each in answer] for answer in several.classify(x)]
     measures = evaluate(several, x, given)
     assert (next(iter(measures)), measures["accuracy"]) == ("micro_f1", 1.0)
-    numbers = BertClassifier(learner.encoder, learner.preprocessor, ["a"], problem_type=Regression.NAME)
+    numbers = BertClassifier(learner.encoder, learner.preprocessor, ["a"], problem_type=Numbers.PROBLEM_TYPE)
     given = [-answer["a"] for answer in numbers.classify(x)]
     apart = 2 * np.array(given)  # each label is the answer with the other sign
     assert evaluate(numbers, x, given) == {
@@ -86,11 +86,11 @@ def test_several_numbers_are_measured_one_by_one():
     labels = np.stack([rng.uniform(0, 1, 400), rng.uniform(1000, 1010, 400)], axis=1)
     predictions = np.stack([rng.permutation(column) for column in labels.T], axis=1)
     predictions[7] = labels[7] + [1.5, 0]  # the worst, though other errors are larger numbers
-    task = Regression(["rating", "price"])
+    task = Numbers(["rating", "price"])
     answers = [dict(zip(task.labels, row, strict=True)) for row in predictions]
     columns = list(zip(labels.T, predictions.T, strict=True))
     root = np.sqrt(np.mean((labels - predictions) ** 2, axis=0))
-    assert task.measures(answers, labels) == pytest.approx({
+    assert task.score(answers, labels).measures == pytest.approx({
         "spearman": np.mean([stats.spearmanr(*each)[0] for each in columns]),
         "pearson": np.mean([stats.pearsonr(*each)[0] for each in columns]),
         "mae": np.mean([np.abs(a - b).mean() for a, b in columns]),
@@ -98,5 +98,6 @@ def test_several_numbers_are_measured_one_by_one():
         "rmse_baseline": np.mean([np.std(a) for a, _ in columns]),
     }, rel=1e-4)  # fmt: skip
     is_wrong = (np.abs(labels - predictions) >= root).any(axis=1)
-    assert sorted(task.mistakes(answers, labels)) == np.flatnonzero(is_wrong).tolist()
-    assert task.mistakes(answers, labels)[0] == task.worst(answers, labels)[0] == 7
+    score = task.score(answers, labels)
+    assert sorted(score.mistakes) == np.flatnonzero(is_wrong).tolist()
+    assert score.mistakes[0] == score.worst[0] == 7

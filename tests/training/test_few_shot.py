@@ -63,8 +63,9 @@ def test_texts_are_as_alike_as_their_labels():
     model = several()
     targets = ops.convert_to_tensor(model.targets([["fun"], ["fun", "long"], [], []]))
     expected = [[1, 0.5, 0, 0], [0.5, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
-    assert np.asarray(model.similarities(targets)).tolist() == expected
-    assert np.asarray(classifier().similarities(ops.array([0, 1, 0]))).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
+    assert np.asarray(model.kind.similarities(targets)).tolist() == expected
+    of_classes = classifier().kind.similarities(ops.array([0, 1, 0]))
+    assert np.asarray(of_classes).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
 
 
 def test_each_example_begins_pairs_and_its_partner_is_of_its_class():

@@ -1,9 +1,9 @@
-"""The three problem types of a classifier: their losses, and what logits, labels and answers mean in each."""
+"""Kinds of texts' labels: Classes (one a text), Several (any number) and Numbers. They differ in loss and answers."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict
 
 import keras
 import numpy as np
@@ -19,9 +19,10 @@ from keras_bert.tasks.columns import (
     as_float32,
     label_index,
     numeric_label_warnings,
-    plain_labels,
     rare_label_warnings,
 )
+from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.kinds import A, Kind, Score
 from keras_bert.tasks.training_step import divergence
 from keras_bert.tensors import Tensor
 
@@ -40,70 +41,40 @@ class LabelAnswer(TypedDict):
 TextAnswer: TypeAlias = "LabelAnswer | Any"
 
 
-A = TypeVar("A")  # the prediction for a text
 _LOW_LOGIT = -10.0  # of a class without examples
 
 
-class ProblemType(Generic[A]):
-    """A kind of classifier: its loss, and the conversion of labels to targets and of logits to predictions.
+class OfTexts(Kind[A]):
+    """A kind of labels of whole texts, with an output of the head for each of `labels`.
 
-    Each problem type is a class with the same methods, so that `BertClassifier` never tests which one it has:
-
-        SingleLabel    one class per text: softmax, cross-entropy
-        MultiLabel     any number of classes per text: a sigmoid and binary cross-entropy for each
-        Regression     numbers: the logits themselves, mean squared error
-
-    Args:
-        labels: the names of the classes, or numbers, in the order of the logits.
+    ========  =======================================================================
+    Kind      Measures
+    ========  =======================================================================
+    Classes   `accuracy`
+    Several   `micro_f1`, `micro_precision`, `micro_recall`, `accuracy`
+    Numbers   `spearman`, `pearson`, `mae`, `rmse`, and `rmse_baseline`, the `rmse` of
+              always predicting the mean of the labels
+    ========  =======================================================================
     """
 
-    NAME: ClassVar[str]  # Hugging Face's
+    PROBLEM_TYPE: ClassVar[str]  # Hugging Face's
     LEAST_LABELS: ClassVar[int] = 1
     VALUES: ClassVar[str] = "probabilities"  # the name of `values` in serving signatures
-    # The field of `answer_fields` that holds a prediction; None: a prediction is already a dict of fields.
-    FIELD: ClassVar[str | None] = None
 
     def __init__(self, labels: list[str]) -> None:
-        self.labels = labels
+        self.labels = self.label_columns = labels
 
-    def loss(self) -> keras.losses.Loss:
-        """Makes the loss to compile with."""
-        raise NotImplementedError
+    def targets(self, labels: Labels | None) -> Targets:
+        labels = self.plain(labels)
+        is_done = labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset)
+        return labels if is_done else self._targets(labels)
 
-    def loss_for(self, targets: tf.Tensor) -> keras.losses.Loss:
-        """Makes the loss to train on these targets with. Raises ValueError if it cannot take them."""
-        return self.loss()
-
-    def targets(self, y: Labels | None) -> Targets:
-        """Turns labels, names or indices, into targets of the loss; see `BertClassifier.targets`."""
-        y = plain_labels(y, self.labels)
-        return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else self._targets(y)
-
-    def _targets(self, y: Labels) -> np.ndarray:
-        raise NotImplementedError
-
-    def target_warnings(self, targets: Targets) -> list[str]:
-        """Lists warnings about targets from which little can be learned; see `BertTask.target_warnings`."""
-        return []
-
-    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray] | None:
-        """Computes the mean and the standard deviation that a new head's logits should have, `[labels]` each.
-
-        None stands for 0 and 1: the head needs no change.
-        """
-        return None
-
-    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
-        """Lists the weights of classes; see `BertTask.class_weights`. Raises ValueError if there are no classes."""
-        raise ValueError("class_weight is for classes; this model predicts numbers")
-
-    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
-        """Computes the weights of texts, float32 `[batch]`, or of their labels, `[batch, labels]`."""
+    def _targets(self, labels: Labels) -> np.ndarray:
         raise NotImplementedError
 
     def similarities(self, targets: Tensor) -> Tensor:
-        """Computes the similarity of every two texts; see `BertClassifier.similarities`."""
-        raise ValueError(f"few_shot is for classes; the problem_type of this model is {self.NAME}")
+        """Computes the similarity of every two texts by their classes, 0 to 1: float32 `[texts, texts]`."""
+        raise ValueError(f"few_shot is for classes; the problem_type of this model is {self.PROBLEM_TYPE}")
 
     def logistic_regression(
         self, features: np.ndarray, targets: np.ndarray, sample_weight: np.ndarray | None
@@ -112,11 +83,11 @@ class ProblemType(Generic[A]):
         raise NotImplementedError
 
     def values(self, logits: Tensor) -> Tensor:
-        """Computes probabilities (regression: numbers), float32 `[batch, labels]`, from logits of that shape."""
+        """Computes probabilities or numbers, float32 `[batch, labels]`, from logits of that shape."""
         raise NotImplementedError
 
     def answer(self, values: np.ndarray) -> A:
-        """Makes the prediction for a text from its values, `[labels]`."""
+        """Makes the answer for a text from its values, `[labels]`."""
         raise NotImplementedError
 
     def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -127,51 +98,21 @@ class ProblemType(Generic[A]):
         """Computes the distance of a student's logits from a teacher's, float32 `[batch]`."""
         raise NotImplementedError
 
-    def measures(self, answers: Sequence[A], y: Labels) -> dict[str, float]:
-        raise NotImplementedError
-
-    def details(self, answers: Sequence[A], y: Labels | None) -> dict[str, float]:
-        return {}
-
-    def _predicted_labels(self, answer: A) -> str | list[str]:
-        """Reads the labels of a prediction, in the form that `targets` takes."""
-        raise NotImplementedError
-
-    def mistakes(self, answers: Sequence[A], y: Labels) -> list[int]:
-        """Finds the indices of wrong predictions."""
-        is_wrong = np.asarray(self.targets(y)) != np.asarray(
-            self.targets([self._predicted_labels(each) for each in answers])
-        )
-        return np.flatnonzero(is_wrong.reshape(len(answers), -1).any(axis=1)).tolist()
-
-    def worst(self, answers: Sequence[A], y: Labels) -> list[int]:
-        raise NotImplementedError
-
-    def compared(self, answer: A, label: Any) -> list[dict[str, object]]:
-        raise NotImplementedError
-
-    def answer_columns(self, answer: A) -> dict[str, object]:
-        """Converts a prediction to columns of a table; see `BertTask.answer_columns`."""
-        return {"answer": answer}
-
-    def confusion(self, answers: Sequence[A], y: Labels) -> tuple[list[str], np.ndarray] | None:
-        return None
-
     def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-values, kind="stable")
         return [{"label": self.labels[index], "probability": float(values[index])} for index in order]
 
 
-class SingleLabel(ProblemType[LabelAnswer]):
+class Classes(OfTexts[LabelAnswer]):
     """One class per text."""
 
-    NAME = "single_label_classification"
+    PROBLEM_TYPE = "single_label_classification"
     LEAST_LABELS = 2
 
     def loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def loss_for(self, targets: tf.Tensor) -> keras.losses.Loss:
+    def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
         if len(targets.shape) > 1:
             raise ValueError(
                 f"labels are an array of shape {tuple(targets.shape)}; pass one label a text, such as "
@@ -179,14 +120,14 @@ class SingleLabel(ProblemType[LabelAnswer]):
             )
         return self.loss()
 
-    def _targets(self, y: Labels) -> np.ndarray:
-        if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # soft labels, for another loss
-            return y
-        if len(y) and np.ndim(y[0]):
-            return as_float32(y, "rows of labels")
-        return np.array([label_index(label, self.labels) for label in y], np.int32)
+    def _targets(self, labels: Labels) -> np.ndarray:
+        if isinstance(labels, np.ndarray) and labels.ndim > 1 and labels.dtype.kind in "biuf":
+            return labels  # soft labels, for another loss
+        if len(labels) and np.ndim(labels[0]):
+            return as_float32(labels, "rows of labels")
+        return np.array([label_index(label, self.labels) for label in labels], np.int32)
 
-    def target_warnings(self, targets: Targets) -> list[str]:
+    def warnings(self, targets: Targets) -> list[str]:
         if np.ndim(targets) > 1:
             return []
         counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
@@ -237,50 +178,48 @@ class SingleLabel(ProblemType[LabelAnswer]):
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return divergence(teacher, student, temperature)
 
-    def measures(self, answers: Sequence[LabelAnswer], y: Labels | None) -> dict[str, float]:
-        return metrics.accuracy(self.targets(y), self.targets([answer["label"] for answer in answers]))
+    def score(self, answers: Sequence[LabelAnswer], labels: Labels | None) -> Score:
+        """Measures `accuracy`. The error of a wrong answer is its probability."""
+        reference, names = np.asarray(self.targets(labels)), [answer["label"] for answer in answers]
+        predicted = self.targets(names)
+        measures = metrics.accuracy(reference, predicted)
+        columns = [self.labels[number] for number in reference.ravel()], names, self.labels
+        return Score(
+            measures,
+            np.where(reference == predicted, 0.0, [answer["probability"] for answer in answers]),
+            compute_details=lambda: metrics.by_class(*columns),
+            compute_confusion=lambda: (self.labels, metrics.confusion_matrix(*columns)),
+        )
 
-    def details(self, answers: Sequence[LabelAnswer], y: Labels | None) -> dict[str, float]:
-        reference = [self.labels[number] for number in self.targets(y)]
-        return metrics.by_class(reference, [answer["label"] for answer in answers], self.labels)
+    def fields(self, answer: LabelAnswer) -> Mapping[str, object]:
+        return answer
 
-    def _predicted_labels(self, answer: LabelAnswer) -> str:
-        return answer["label"]
-
-    def worst(self, answers: Sequence[LabelAnswer], y: Labels) -> list[int]:
-        return sorted(self.mistakes(answers, y), key=lambda i: -answers[i]["probability"])
-
-    def compared(self, answer: LabelAnswer, label: str | int) -> list[dict[str, object]]:
-        return [{"label": label, **self.answer_columns(answer)}]
-
-    def answer_columns(self, answer: LabelAnswer) -> dict[str, object]:
+    def columns(self, answer: LabelAnswer) -> dict[str, object]:
         return {"answer": answer["label"], "probability": answer["probability"]}
 
-    def confusion(self, answers: Sequence[LabelAnswer], y: Labels) -> tuple[list[str], np.ndarray] | None:
-        reference = [self.labels[number] for number in self.targets(y)]
-        return self.labels, metrics.confusion_matrix(reference, [answer["label"] for answer in answers], self.labels)
+    def compared(self, answer: LabelAnswer, label: str | int) -> list[dict[str, object]]:
+        return [{"label": label, **self.columns(answer)}]
 
 
-class MultiLabel(ProblemType[list[LabelAnswer]]):
+class Several(OfTexts[list[LabelAnswer]]):
     """Any number of classes per text."""
 
-    NAME = "multi_label_classification"
-    FIELD = "labels"
+    PROBLEM_TYPE = "multi_label_classification"
 
     def loss(self) -> keras.losses.Loss:
         return keras.losses.BinaryCrossentropy(from_logits=True)
 
-    def _targets(self, y: Labels) -> np.ndarray:
-        if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
-            _check_width(y, self.labels)
-            return y
-        if len(self.labels) > 1 and len(y) and all(_is_multi_hot(names, len(self.labels)) for names in y):
+    def _targets(self, labels: Labels) -> np.ndarray:
+        if isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf":
+            _check_width(labels, self.labels)
+            return labels
+        if len(self.labels) > 1 and len(labels) and all(_is_multi_hot(names, len(self.labels)) for names in labels):
             raise ValueError(
                 f"labels are rows of 0 and 1, which a list could also mean as indices; pass np.array(labels) if each "
                 f"number stands for one of {', '.join(self.labels)}, or pass their names"
             )
-        multi_hot = np.zeros((len(y), len(self.labels)), np.float32)
-        for row, names in enumerate(y):
+        multi_hot = np.zeros((len(labels), len(self.labels)), np.float32)
+        for row, names in enumerate(labels):
             multi_hot[row, self._label_indices(row, names)] = 1
         return multi_hot
 
@@ -290,7 +229,7 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
             raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
         return [label_index(name, self.labels) for name in names]
 
-    def target_warnings(self, targets: Targets) -> list[str]:
+    def warnings(self, targets: Targets) -> list[str]:
         return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
 
     def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
@@ -345,23 +284,20 @@ class MultiLabel(ProblemType[list[LabelAnswer]]):
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(divergence(_two_class_logits(teacher), _two_class_logits(student), temperature), axis=-1)
 
-    def measures(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
-        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
-        reference = np.asarray(self.targets(y))
-        scores = metrics.f1(reference.astype(int), predicted.astype(int), "micro")
-        return {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)}
+    def score(self, answers: Sequence[list[LabelAnswer]], labels: Labels | None) -> Score:
+        """Measures `micro_f1` and others. The error of an answer is its number of wrong labels."""
+        predicted = self.targets([[each["label"] for each in answer] for answer in answers])
+        reference = np.asarray(self.targets(labels))
+        columns = reference.astype(int), predicted.astype(int)
+        scores = metrics.f1(*columns, "micro")
+        return Score(
+            {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)},
+            np.count_nonzero(reference != predicted, axis=1).astype(float),
+            compute_details=lambda: metrics.by_class(*columns, self.labels),
+        )
 
-    def details(self, answers: Sequence[list[LabelAnswer]], y: Labels | None) -> dict[str, float]:
-        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
-        return metrics.by_class(np.asarray(self.targets(y)).astype(int), predicted.astype(int), self.labels)
-
-    def _predicted_labels(self, answer: list[LabelAnswer]) -> list[str]:
-        return [each["label"] for each in answer]
-
-    def worst(self, answers: Sequence[list[LabelAnswer]], y: Labels) -> list[int]:
-        predicted = self.targets([self._predicted_labels(answer) for answer in answers])
-        wrong_labels = np.count_nonzero(predicted != np.asarray(self.targets(y)), axis=1)
-        return sorted(self.mistakes(answers, y), key=lambda i: -wrong_labels[i])
+    def fields(self, answer: list[LabelAnswer]) -> Mapping[str, object]:
+        return {"labels": answer}
 
     def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
@@ -392,21 +328,20 @@ class ScaledMeanSquaredError(keras.losses.Loss):
         return {**super().get_config(), "deviations": self.deviations.tolist()}
 
 
-class Regression(ProblemType[dict[str, float]]):
+class Numbers(OfTexts[dict[str, float]]):
     """One or more numbers per text. Their names are the labels."""
 
-    NAME = "regression"
+    PROBLEM_TYPE = "regression"
     VALUES = "values"
-    FIELD = "values"
 
     def loss(self) -> keras.losses.Loss:
         return keras.losses.MeanSquaredError()
 
-    def loss_for(self, targets: tf.Tensor) -> keras.losses.Loss:
-        return ScaledMeanSquaredError(self.location_and_scale(targets)[1])
+    def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
+        return ScaledMeanSquaredError(_location_and_scale(targets)[1])
 
-    def _targets(self, y: Labels) -> np.ndarray:
-        numbers = np.reshape(as_float32(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
+    def _targets(self, labels: Labels) -> np.ndarray:
+        numbers = np.reshape(as_float32(labels, "labels"), (len(labels), -1 if len(labels) else len(self.labels)))
         if not_finite := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
             raise ValueError(
                 f"label {not_finite[0]} (from 0) is {numbers[not_finite[0]].tolist()}, which is not finite"
@@ -414,13 +349,17 @@ class Regression(ProblemType[dict[str, float]]):
         _check_width(numbers, self.labels)
         return numbers
 
-    def location_and_scale(self, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
-        """Computes the mean and the standard deviation of the targets, 1 for equal targets.
+    def initialize_head(self, head: ClassifierHead | None, targets: Targets) -> None:
+        """Sets the bias to the targets' mean, and scales the kernel by their deviation: all units are learned alike."""
+        if head is not None and head.is_new:
+            mean, deviation = _location_and_scale(targets)
+            head.logits.bias.assign(mean)
+            head.logits.kernel.assign(ops.convert_to_numpy(head.logits.kernel) * deviation)
 
-        A head that starts from them learns equally well in any unit.
-        """
-        deviation = np.std(targets, axis=0, dtype=np.float64)
-        return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(deviation > 0, deviation, 1.0)
+    def learning_rate_factors(self, head: ClassifierHead | None, targets: Targets) -> dict[str, np.ndarray]:
+        """Computes the deviations of the targets."""
+        weights = () if head is None else head.logits.weights
+        return {weight.path: _location_and_scale(targets)[1] for weight in weights}
 
     def values(self, logits: Tensor) -> Tensor:
         return logits
@@ -434,31 +373,26 @@ class Regression(ProblemType[dict[str, float]]):
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(ops.square(student - teacher), axis=-1)
 
-    def measures(self, answers: Sequence[dict[str, float]], y: Labels | None) -> dict[str, float]:
-        deviation = np.std(self.targets(y), axis=0)  # the RMSE of always predicting the mean of the labels
-        labels, predictions = np.reshape(np.asarray(y, np.float64), (len(answers), -1)), _stack_numbers(answers)
-        by_name = metrics.correlation(labels, predictions)
-        correlations = {"spearman": by_name["spearman"], "pearson": by_name["pearson"]}
-        return {**correlations, **metrics.errors(labels, predictions), "rmse_baseline": float(deviation.mean())}
+    def score(self, answers: Sequence[dict[str, float]], labels: Labels | None) -> Score:
+        """Measures `spearman` and others. An answer's error is that in units of the column's `rmse`, from 1 a mistake.
 
-    def mistakes(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
-        """Finds the texts with an error of at least the root of the mean squared error, the largest error first.
-
-        Of several numbers, each is compared with the root of its own column.
+        Of several numbers, each is measured by itself: measures are means over the numbers, the error is the largest.
         """
-        errors = self._relative_errors(answers, y)
-        return [i for i in self.worst(answers, y) if errors[i] >= 1]
-
-    def worst(self, answers: Sequence[dict[str, float]], y: Labels) -> list[int]:
-        return np.argsort(-self._relative_errors(answers, y), kind="stable").tolist()
-
-    def _relative_errors(self, answers: Sequence[dict[str, float]], y: Labels) -> np.ndarray:
-        """Divides each text's errors by the root of their column's mean squared error; the largest, `[texts]`."""
-        errors = np.abs(_stack_numbers(answers) - self.targets(y))
+        reference, predictions = self.targets(labels), np.array([list(answer.values()) for answer in answers])
+        deviation = np.std(reference, axis=0)  # the RMSE of always predicting the mean of the labels
+        exact = np.reshape(np.asarray(labels, np.float64), (len(answers), -1))
+        by_name = metrics.correlation(exact, predictions)
+        measures = {"spearman": by_name["spearman"], "pearson": by_name["pearson"]}
+        measures |= {**metrics.errors(exact, predictions), "rmse_baseline": float(deviation.mean())}
+        errors = np.abs(predictions - reference)
         root = np.sqrt(np.square(errors).mean(axis=0))
-        return np.divide(errors, root, out=np.zeros_like(errors), where=root > 0).max(axis=1)
+        errors = np.divide(errors, root, out=np.zeros_like(errors), where=root > 0).max(axis=1)
+        return Score(measures, errors, least_mistake=1)
 
-    def answer_columns(self, answer: dict[str, float]) -> dict[str, object]:
+    def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
+        return {"values": answer}
+
+    def columns(self, answer: dict[str, float]) -> dict[str, object]:
         return {"answer": answer[self.labels[0]] if len(self.labels) == 1 else answer}
 
     def compared(self, answer: dict[str, float], label: float | Sequence[float]) -> list[dict[str, object]]:
@@ -468,7 +402,7 @@ class Regression(ProblemType[dict[str, float]]):
         ]
 
 
-PROBLEM_TYPES = {each.NAME: each for each in (SingleLabel, MultiLabel, Regression)}
+PROBLEM_TYPES = {each.PROBLEM_TYPE: each for each in (Classes, Several, Numbers)}
 
 
 def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -478,12 +412,9 @@ def _label_outputs(names: tf.Tensor, probabilities: tf.Tensor) -> dict[str, tf.T
 def _regress(
     features: np.ndarray, classes: np.ndarray, sample_weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fits a logistic regression with scikit-learn's L2 penalty, after scaling features to a mean length of 1.
+    """Fits a logistic regression, L2: kernel `[hidden, classes]` and bias `[classes]`; of two classes, the second's.
 
-    The result is for features that are not scaled.
-
-    Returns:
-        kernel `[hidden, classes]` and bias `[classes]`; for two classes, those of the second one, of width 1.
+    Features are scaled to a mean length of 1 before; the result is for features that are not.
     """
     regression = import_extra("sklearn.linear_model", "scikit-learn").LogisticRegression(max_iter=2000)
     length = np.linalg.norm(features, axis=1).mean()
@@ -515,6 +446,7 @@ def _two_class_logits(logits: Tensor) -> Tensor:
     return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 
 
-def _stack_numbers(answers: Sequence[Mapping[str, float]]) -> np.ndarray:
-    """Stacks predicted numbers as float64 `[answers, labels]`."""
-    return np.array([list(answer.values()) for answer in answers])
+def _location_and_scale(targets: Targets) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the mean and the standard deviation, 1 for equal targets, of each number, `[labels]`."""
+    deviation = np.std(targets, axis=0, dtype=np.float64)
+    return np.asarray(np.mean(targets, axis=0, dtype=np.float64)), np.where(deviation > 0, deviation, 1.0)

@@ -1,0 +1,152 @@
+"""Kinds of tasks: what labels, logits and answers are. A task has one kind, and nothing asks which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+
+import keras
+import numpy as np
+
+from keras_bert.tasks.class_weights import ClassWeight
+from keras_bert.tasks.columns import Labels, Targets, plain_labels
+from keras_bert.tensors import Tensor
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.heads import ClassifierHead
+
+A = TypeVar("A")  # the answer to an example
+Confusion: TypeAlias = "tuple[list[str], np.ndarray]"  # classes; int64, rows are true classes, columns predicted ones
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good the answers to some examples are.
+
+    Attributes:
+        measures: metrics by name. The first one is the one to choose models by.
+        errors: the error of each example, float `[examples]`, 0 = right; None if answers are neither right nor wrong.
+        least_mistake: the least error that counts as a mistake; None: every error does.
+        compute_details, compute_confusion: compute `details` and `confusion` when they are first read.
+    """
+
+    measures: dict[str, float]
+    errors: np.ndarray | None = None
+    least_mistake: float | None = None
+    compute_details: Callable[[], dict[str, float]] = dict
+    compute_confusion: Callable[[], Confusion | None] = lambda: None
+
+    @cached_property
+    def details(self) -> dict[str, float]:
+        """Further metrics, such as those of each class."""
+        return self.compute_details()
+
+    @cached_property
+    def confusion(self) -> Confusion | None:
+        """The classes, and int64 `[classes, classes]`: row i, column j counts examples of class i predicted as class j.
+
+        None unless each example has one class.
+        """
+        return self.compute_confusion()
+
+    @property
+    def mistakes(self) -> list[int]:
+        """The indices of wrongly answered examples; if all have some error, of the largest errors, the largest first.
+
+        Raises:
+            TypeError: answers are neither right nor wrong.
+        """
+        if self.errors is None:
+            raise TypeError("answers of this model are neither right nor wrong, so it has no mistakes to count")
+        if self.least_mistake is None:
+            return np.flatnonzero(self.errors).tolist()
+        return [index for index in self.worst if self.errors[index] >= self.least_mistake]
+
+    @property
+    def worst(self) -> list[int]:
+        """The indices of `mistakes`, worst first; if all examples have some error, of all examples."""
+        if self.errors is None or self.least_mistake is None:
+            return sorted(self.mistakes, key=lambda index: -self.errors[index])
+        return np.argsort(-self.errors, kind="stable").tolist()
+
+
+class Kind(Generic[A]):
+    """What the labels, the logits and the answers of a task are. This one is of tasks without labels.
+
+    Attributes:
+        PROBLEM_TYPE: how readers of files read labels: a name in `data.texts.LABEL_KINDS`; None if there is no choice.
+        label_columns: the names of the columns that a table of labels must have, in their order; empty: any will do.
+    """
+
+    PROBLEM_TYPE: ClassVar[str | None] = None
+    label_columns: Sequence[str] = ()
+
+    # -- Labels in training. `targets` are what the loss takes.
+
+    def loss(self) -> keras.losses.Loss:
+        """Makes the loss to compile with."""
+        raise TypeError("this model has no loss of its own; compile it with a loss, and call fit")
+
+    def loss_for(self, targets: Targets, columns: int) -> keras.losses.Loss:
+        """Makes the default loss for these targets, and so many columns of texts. Raises ValueError for bad targets."""
+        return self.loss()
+
+    def plain(self, labels: Labels | None) -> Any:
+        """Converts labels to a list or an array. Raises TypeError or ValueError if they are not those of many texts."""
+        return plain_labels(labels, self.label_columns)
+
+    def targets(self, labels: Labels | None) -> Targets:
+        """Converts labels to targets; tensors, datasets and arrays of targets stay as they are."""
+        return self.plain(labels)
+
+    def warnings(self, targets: Targets) -> list[str]:
+        """Lists warnings of targets from which a model learns little, such as rare labels."""
+        return []
+
+    def initialize_head(self, head: ClassifierHead | None, targets: Targets) -> None:
+        """Initializes a new head from the targets; a trained one stays as it is."""
+
+    def learning_rate_factors(self, head: ClassifierHead | None, targets: Targets) -> dict[str, np.ndarray]:
+        """Computes factors for the learning rates of weights, by a weight's path; see `AdamW`."""
+        return {}
+
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        """Converts the weights of classes to an array for `sample_weights`; its last axis is `labels`.
+
+        `targets` are those of all examples; None for a dataset, which would have to be read to know them.
+        """
+        raise ValueError("class_weight is for classes of texts or words; this model has none")
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        """Computes the weights of a batch's targets in the loss, float32, from those of classes."""
+        raise NotImplementedError
+
+    # -- Answers
+
+    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
+        """Checks examples before the model runs: raises the errors that `score` would raise."""
+        self.targets(labels)
+        count = 0 if labels is None else len(labels)
+        if {len(column) for column in columns} != {count}:
+            counts = " and ".join(f"{len(column):,}" for column in columns)
+            raise ValueError(f"there are {counts} examples to evaluate with, but {count:,} labels")
+        if not count:
+            raise ValueError("there are no examples to evaluate with")
+
+    def score(self, answers: Sequence[A], labels: Labels | None) -> Score:
+        """Measures answers against labels."""
+        raise TypeError("this model has no measures; evaluate it with Keras's own metrics")
+
+    def fields(self, answer: A) -> Mapping[str, object]:
+        """Names the parts of the answer of the task's verb: the fields of a line of JSON."""
+        raise TypeError("this model gives no answers to single texts")
+
+    def columns(self, answer: A) -> dict[str, object]:
+        """Splits an answer into columns of a table for programs: `answer` and, if it has one, `probability`."""
+        return {"answer": answer}
+
+    def compared(self, answer: A, label: Any) -> list[dict[str, object]]:
+        """Puts a label and an answer side by side, in a table for people: one row, or several, by column."""
+        return [{"label": label, "answer": answer}]
