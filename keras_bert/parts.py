@@ -1,4 +1,4 @@
-"""Writes a set of files, in processes or in a Beam pipeline, and records which files are complete."""
+"""Writes a set of files, in processes or in a Beam pipeline, and notes which files are complete."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
 
 @dataclass(eq=False)
 class Parts:
-    """Files to write into a directory, each whole or not at all, and a record of the complete files in the directory.
+    """Files to write into a directory, each whole or not at all, and notes of the complete files in the directory.
 
     Use it for long work that can be interrupted: the same call then writes only the incomplete files. Objects can be
-    pickled. `notes` is the record: for each file name, the sums of the file's counts, or None if it is incomplete.
+    pickled. `notes` has, for each file name, the sums of the file's counts, or None if it is incomplete.
 
     Raises:
         ValueError: the directory holds files with these names, but written with other settings.
     """
 
     directory: Path
-    record: str  # name of the file with the notes
+    notes_file: str  # its name
     content: str  # a noun for the content of the files, such as "records", for messages
     settings: Mapping[str, object]  # everything that the files depend on, in JSON's types
     names: Sequence[str]  # of the files
@@ -80,7 +80,7 @@ class Parts:
         """
         several = processes > 1 and len(numbers) > 1
         if numbers:
-            self._update_notes([])  # records the files as begun
+            self._update_notes([])  # notes the files as begun
         results = (
             in_processes(self._write_file, numbers, processes)
             if several
@@ -95,7 +95,7 @@ class Parts:
     def write_with_beam(
         self, numbers: Sequence[int], options: PipelineOptions, check: Callable[[int], object] = lambda number: None
     ) -> None:
-        """Writes incomplete files in a Beam pipeline, waits for its end, and records all files.
+        """Writes incomplete files in a Beam pipeline, waits for its end, and notes all files.
 
         Args:
             numbers: the numbers of the files, from `lock`.
@@ -123,12 +123,14 @@ class Parts:
             )
 
     def totals(self, *counts: str) -> Counts:
-        """Sums counts over all complete files. Raises ValueError if a file's record lacks a count."""
+        """Sums counts over all complete files. Raises ValueError if a file's notes lack a count."""
         self.notes = self._read_notes()  # a pipeline's worker may have written them
         complete = [file_counts for file_counts in map(self.notes.get, self.names) if file_counts]
         for count in counts:
             if not all(count in file_counts for file_counts in complete):
-                raise ValueError(f"{self.directory / self.record} is damaged: it lacks the count of {count} of a file")
+                raise ValueError(
+                    f"{self.directory / self.notes_file} is damaged: it lacks the count of {count} of a file"
+                )
         return {count: sum(file_counts[count] for file_counts in complete) for count in counts}
 
     def _incomplete(self) -> list[int]:
@@ -148,10 +150,10 @@ class Parts:
         counts_by_name = {name: self.notes.get(name) for name in self.names}
         self.notes = dict(sorted({**self.notes, **counts_by_name, **dict(results)}.items()))
         content = {"settings": self.settings, "files": self.notes}
-        files.write_texts(self.directory, {self.record: files.to_json(content)})
+        files.write_texts(self.directory, {self.notes_file: files.to_json(content)})
 
     def _read_notes(self) -> dict[str, Counts | None]:
-        path = self.directory / self.record
+        path = self.directory / self.notes_file
         content = files.read_json(path, _NOTES) if path.exists() else {"settings": {}, "files": {}}
         # Files that are missing are written again.
         notes = {name: each for name, each in content["files"].items() if (self.directory / name).exists()}

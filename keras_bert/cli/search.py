@@ -61,10 +61,10 @@ def search(
     rerank: Path | None,
 ) -> None:
     from keras_bert.search import TextIndex
-    from keras_bert.search.index_files import find_record
+    from keras_bert.search.index_files import find_manifest
 
     with misuse(FileNotFoundError):
-        handle = preset or find_record(Path(directory)).preset
+        handle = preset or find_manifest(Path(directory)).preset
     directory_of(handle)
     with quiet_imports():
         from keras_bert.tasks.registry import load_reranker

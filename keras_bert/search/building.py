@@ -17,7 +17,7 @@ from keras_bert.choices import STORED
 from keras_bert.data.tables import read_corpus
 from keras_bert.progress import progress_bar
 from keras_bert.search import neighbours, search_model
-from keras_bert.search.index_files import IndexRecord, IndexRows, find_record, read_index, write_record, write_rows
+from keras_bert.search.index_files import IndexRows, Manifest, find_manifest, read_index, write_manifest, write_rows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
@@ -36,14 +36,14 @@ class EncodedTexts:
     def __init__(self, path: Path, width: int) -> None:
         self.path, self.width = path, width
         key_and_vector = [("key", f"V{_KEY_BYTES}"), ("vector", "<f4", (width,))]
-        self._record_type = np.dtype([("checked", key_and_vector), ("checksum", "<u4")])
+        self._entry_type = np.dtype([("checked", key_and_vector), ("checksum", "<u4")])
         self._file = open(path, "ab")  # noqa: SIM115  stays open with the object
-        self._file.truncate(self._file.tell() // self._record_type.itemsize * self._record_type.itemsize)
-        self._count = self._file.tell() // self._record_type.itemsize
-        self._numbers: dict[bytes, int] = {}  # key -> number of the record
-        for number, record in enumerate(self._records() if self._count else ()):
-            if zlib.crc32(record["checked"].tobytes()) == record["checksum"]:
-                self._numbers[record["checked"]["key"].item()] = number
+        self._file.truncate(self._file.tell() // self._entry_type.itemsize * self._entry_type.itemsize)
+        self._count = self._file.tell() // self._entry_type.itemsize
+        self._numbers: dict[bytes, int] = {}  # key -> number of the entry
+        for number, entry in enumerate(self._entries() if self._count else ()):
+            if zlib.crc32(entry["checked"].tobytes()) == entry["checksum"]:
+                self._numbers[entry["checked"]["key"].item()] = number
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._numbers
@@ -53,11 +53,11 @@ class EncodedTexts:
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Adds vectors, float32 `[keys, width]`, and writes them to the file at once."""
-        records = np.empty(len(keys), self._record_type)
-        records["checked"]["key"] = np.frombuffer(b"".join(keys), f"V{_KEY_BYTES}")
-        records["checked"]["vector"] = vectors
-        records["checksum"] = [zlib.crc32(each.tobytes()) for each in records["checked"]]
-        self._file.write(records.tobytes())
+        entries = np.empty(len(keys), self._entry_type)
+        entries["checked"]["key"] = np.frombuffer(b"".join(keys), f"V{_KEY_BYTES}")
+        entries["checked"]["vector"] = vectors
+        entries["checksum"] = [zlib.crc32(each.tobytes()) for each in entries["checked"]]
+        self._file.write(entries.tobytes())
         self._file.flush()
         self._numbers.update({key: number for number, key in enumerate(keys, start=self._count)})
         self._count += len(keys)
@@ -83,13 +83,13 @@ class EncodedTexts:
 
     def vectors(self, keys: Iterable[bytes]) -> np.ndarray:
         """Reads the vectors of texts by their keys, float32 `[keys, width]`."""
-        return self._records()["checked"]["vector"][[self._numbers[key] for key in keys]]
+        return self._entries()["checked"]["vector"][[self._numbers[key] for key in keys]]
 
     def close(self) -> None:
         self._file.close()
 
-    def _records(self) -> np.memmap:
-        return np.memmap(self.path, self._record_type, "r")
+    def _entries(self) -> np.memmap:
+        return np.memmap(self.path, self._entry_type, "r")
 
 
 _UNFINISHED = "encoded-*.bin"
@@ -155,14 +155,14 @@ def build_index(
     if not rows:
         raise ValueError(f"{corpus} has no texts")
     texts = {_convert_to_line(row.columns): row.text for row in rows}  # each row once
-    read_index(directory, lambda record: None)  # raises before the model is loaded
+    read_index(directory, lambda manifest: None)  # raises before the model is loaded
     digest = search_model.load(preset)
     model = SearchModel(preset, digest)
     model.encode_documents([], batch_tokens)  # raises if batch_tokens is less than 1
     with files.only_writer(directory):
-        record = read_index(directory, lambda record: record)
-        _check_record(record, directory, str(preset), digest, text_column if add else None, stored)
-        old = record and _OldIndex(directory, record)
+        manifest = read_index(directory, lambda manifest: manifest)
+        _check_manifest(manifest, directory, str(preset), digest, text_column if add else None, stored)
+        old = manifest and _OldIndex(directory, manifest)
         if old and add:
             texts = {**{line: json.loads(line)[text_column] for line in old.rows.lines()}, **texts}
         elif old and (missing := sum(line not in texts for line in old.rows.lines())):
@@ -178,15 +178,15 @@ def build_index(
                 key: text for key, text in zip(keys, texts.values(), strict=True) if not (old and key in old.numbers)
             }
             counts = encoded.encode(new_texts, lambda some: model.encode_documents(some, batch_tokens), progress)
-            stored = stored or (record.stored if record else "float32")
-            version = record.version + 1 if record else 1
-            new_record = IndexRecord(
+            stored = stored or (manifest.stored if manifest else "float32")
+            version = manifest.version + 1 if manifest else 1
+            new_manifest = Manifest(
                 _make_absolute(preset), digest, text_column, stored, len(texts), version, model.similarity
             )
-            _write_index(directory, new_record, list(texts), keys, model.width, old, encoded)
+            _write_index(directory, new_manifest, list(texts), keys, model.width, old, encoded)
         finally:
             encoded.close()
-        write_record(directory, new_record)
+        write_manifest(directory, new_manifest)
         for path in directory.glob(_UNFINISHED):
             path.unlink()
     return {"texts": len(texts), **counts}
@@ -217,11 +217,11 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
     """
     neighbours.check_installed()
     directory = Path(directory)
-    find_record(directory)  # raises before the directory is locked
+    find_manifest(directory)  # raises before the directory is locked
     with files.only_writer(directory):
-        record = read_index(directory, lambda record: record)
-        assert record is not None  # `find_record` raises without a record
-        old = _OldIndex(directory, record)
+        manifest = read_index(directory, lambda manifest: manifest)
+        assert manifest is not None  # `find_manifest` raises without a manifest
+        old = _OldIndex(directory, manifest)
         removed = set(old.rows.matching(where).tolist())
         lines = [line for number, line in enumerate(old.rows.lines()) if number not in removed]
         if not lines:
@@ -229,21 +229,21 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
                 f"all {len(removed):,} rows of {directory} match, and none would remain; remove the directory"
             )
         if removed:
-            keys = [compute_key(json.loads(line)[record.text_column].encode()) for line in lines]
-            new_record = replace(record, texts=len(lines), version=record.version + 1, bytes={}, checksums={})
-            _write_index(directory, new_record, lines, keys, old.neighbours.width, old, None)
-            write_record(directory, new_record)
+            keys = [compute_key(json.loads(line)[manifest.text_column].encode()) for line in lines]
+            new_manifest = replace(manifest, texts=len(lines), version=manifest.version + 1, bytes={}, checksums={})
+            _write_index(directory, new_manifest, lines, keys, old.neighbours.width, old, None)
+            write_manifest(directory, new_manifest)
     return len(removed)
 
 
 class _OldIndex:
     """The existing index in a directory, and the row numbers of its texts by key."""
 
-    def __init__(self, directory: Path, record: IndexRecord) -> None:
-        self.rows = IndexRows(directory / record.rows, directory / record.starts)
-        self.path = directory / record.vectors
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
+        self.rows = IndexRows(directory / manifest.rows, directory / manifest.starts)
+        self.path = directory / manifest.vectors
         self.neighbours = Neighbours.open(self.path)
-        texts = (json.loads(line)[record.text_column] for line in self.rows.lines())
+        texts = (json.loads(line)[manifest.text_column] for line in self.rows.lines())
         self.numbers = {compute_key(text.encode()): number for number, text in enumerate(texts)}
 
     def begins(self, lines: Sequence[bytes]) -> bool:
@@ -260,31 +260,31 @@ def _make_absolute(preset: str | Path) -> str:
     return str(Path(preset).absolute()) if Path(preset).is_dir() else str(preset)
 
 
-def _check_record(
-    record: IndexRecord | None, directory: Path, preset: str, model: str, text_column: str | None, stored: str | None
+def _check_manifest(
+    manifest: Manifest | None, directory: Path, preset: str, model: str, text_column: str | None, stored: str | None
 ) -> None:
-    if record is None:
+    if manifest is None:
         return
-    if record.model != model:
+    if manifest.model != model:
         raise ValueError(
-            f"{directory} is an index of the model {record.preset}, not of {preset}; choose another directory"
+            f"{directory} is an index of the model {manifest.preset}, not of {preset}; choose another directory"
         )
-    if text_column not in (None, record.text_column):
-        raise ValueError(f"the texts of {directory} are in the column {record.text_column!r}, not in {text_column!r}")
-    if stored not in (None, record.stored):
-        raise ValueError(f"{directory} stores vectors as {record.stored}, not as {stored}; choose another directory")
+    if text_column not in (None, manifest.text_column):
+        raise ValueError(f"the texts of {directory} are in the column {manifest.text_column!r}, not in {text_column!r}")
+    if stored not in (None, manifest.stored):
+        raise ValueError(f"{directory} stores vectors as {manifest.stored}, not as {stored}; choose another directory")
 
 
 def _write_index(
     directory: Path,
-    record: IndexRecord,
+    manifest: Manifest,
     lines: list[bytes],
     keys: list[bytes],
     width: int,
     old: _OldIndex | None,
     encoded: EncodedTexts | None,
 ) -> None:
-    """Writes the files of an index, without its record. If the old index's rows come first, it is extended."""
+    """Writes the files of an index, without its manifest. If the old index's rows come first, it is extended."""
 
     def blocks(first: int) -> Iterator[np.ndarray]:
         for start in range(first, len(keys), TEXTS_AT_A_TIME):
@@ -294,18 +294,18 @@ def _write_index(
     # The index to add to.
     base_index = old if old and old.neighbours.is_exact == is_exact and old.begins(lines) else None
     first = len(base_index.rows) if base_index else 0
-    extremes = _compute_extremes(blocks(first), width) if record.stored == "int8" else None
+    extremes = _compute_extremes(blocks(first), width) if manifest.stored == "int8" else None
     if base_index and (extremes is None or base_index.neighbours.holds(extremes)):
         index = Neighbours.open(base_index.path, mapped=False)
     else:
-        index, first = Neighbours.empty(width, len(keys), record.stored, extremes, old and old.neighbours), 0
+        index, first = Neighbours.empty(width, len(keys), manifest.stored, extremes, old and old.neighbours), 0
     for vectors in blocks(first):
         index.add(vectors)
-    with files.written_whole(directory / record.vectors) as unfinished:
+    with files.written_whole(directory / manifest.vectors) as unfinished:
         index.write(unfinished)
     with (
-        files.written_whole(directory / record.rows) as rows,
-        files.written_whole(directory / record.starts) as starts,
+        files.written_whole(directory / manifest.rows) as rows,
+        files.written_whole(directory / manifest.starts) as starts,
     ):
         write_rows(lines, rows, starts)
 

@@ -1,4 +1,4 @@
-"""The files of an index: its rows, and a record with the sizes and checksums of all files."""
+"""The files of an index: its rows, and a manifest with the sizes and checksums of all files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keras_bert.data.tables import missing_column_error
 
 T = TypeVar("T")
 
-RECORD = "index.json"
+MANIFEST = "index.json"
 _SHAPE = {
     "preset": str,
     "model": str,
@@ -37,7 +37,7 @@ _READ_BYTES = 2**24  # bytes to read at a time
 
 
 @dataclass(frozen=True)
-class IndexRecord:
+class Manifest:
     """The content of `index.json`. Each build writes files of a new version, so the old index stays until its end."""
 
     preset: str  # the handle of the model
@@ -68,42 +68,42 @@ class IndexRecord:
         return self.vectors, self.rows, self.starts
 
 
-def read_index(directory: Path, read: Callable[[IndexRecord], T]) -> T | None:
+def read_index(directory: Path, read: Callable[[Manifest], T]) -> T | None:
     """Reads an index, again if another process replaces it meanwhile. Returns None if there is no index."""
-    while (record := _read_record(directory)) is not None:
+    while (manifest := _read_manifest(directory)) is not None:
         try:
-            _check_files(directory, record)
-            return read(record)
+            _check_files(directory, manifest)
+            return read(manifest)
         except (ValueError, FileNotFoundError):
-            if _read_record(directory) == record:
+            if _read_manifest(directory) == manifest:
                 raise
     return None
 
 
-def find_record(directory: Path) -> IndexRecord:
-    """Reads the record of an index. Raises FileNotFoundError if there is none, and ValueError if it is damaged."""
-    if (record := _read_record(directory)) is None:
-        raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there, to the end")
-    return record
+def find_manifest(directory: Path) -> Manifest:
+    """Reads the manifest of an index. Raises FileNotFoundError if there is none, and ValueError if it is damaged."""
+    if (manifest := _read_manifest(directory)) is None:
+        raise FileNotFoundError(f"{directory} holds no {MANIFEST}; index a corpus there, to the end")
+    return manifest
 
 
-def _read_record(directory: Path) -> IndexRecord | None:
+def _read_manifest(directory: Path) -> Manifest | None:
     try:
-        values = files.read_json(directory / RECORD, {**_SHAPE, "checksum": int})
+        values = files.read_json(directory / MANIFEST, {**_SHAPE, "checksum": int})
     except FileNotFoundError:
         return None
-    if values.pop("checksum") != _compute_record_checksum(values):
-        raise _damaged_error(directory, RECORD, "has changed")
-    return IndexRecord(**{name: values[name] for name in _SHAPE})
+    if values.pop("checksum") != _compute_manifest_checksum(values):
+        raise _damaged_error(directory, MANIFEST, "has changed")
+    return Manifest(**{name: values[name] for name in _SHAPE})
 
 
-def _check_files(directory: Path, record: IndexRecord) -> None:
-    for name in record.names:
+def _check_files(directory: Path, manifest: Manifest) -> None:
+    for name in manifest.names:
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
-        if size is None or size != record.bytes.get(name):
-            problem = "is missing" if size is None else f"has {size:,} bytes, not {record.bytes.get(name, 0):,}"
+        if size is None or size != manifest.bytes.get(name):
+            problem = "is missing" if size is None else f"has {size:,} bytes, not {manifest.bytes.get(name, 0):,}"
             raise _damaged_error(directory, name, problem)
-        if _compute_checksum(directory / name) != record.checksums.get(name):
+        if _compute_checksum(directory / name) != manifest.checksums.get(name):
             raise _damaged_error(directory, name, "has changed")
 
 
@@ -111,21 +111,21 @@ def _damaged_error(directory: Path, name: str, problem: str) -> ValueError:
     return ValueError(f"{directory} is damaged: {name} {problem}; remove the directory and index the corpus again")
 
 
-def write_record(directory: Path, record: IndexRecord) -> None:
-    """Writes the record and removes the files of older versions. Call it when the new files are complete."""
-    values = asdict(record)
-    values["bytes"] = {name: (directory / name).stat().st_size for name in record.names}
-    values["checksums"] = {name: _compute_checksum(directory / name) for name in record.names}
-    values["checksum"] = _compute_record_checksum(values)
-    files.write_texts(directory, {RECORD: files.to_json(values)})
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Writes the manifest and removes the files of older versions. Call it when the new files are complete."""
+    values = asdict(manifest)
+    values["bytes"] = {name: (directory / name).stat().st_size for name in manifest.names}
+    values["checksums"] = {name: _compute_checksum(directory / name) for name in manifest.names}
+    values["checksum"] = _compute_manifest_checksum(values)
+    files.write_texts(directory, {MANIFEST: files.to_json(values)})
     for pattern in ("vectors-*.faiss", "rows-*.jsonl", "rows-*.npy"):
         for path in directory.glob(pattern):
-            if path.name not in record.names:
+            if path.name not in manifest.names:
                 path.unlink()
 
 
-def _compute_record_checksum(values: dict[str, object]) -> int:
-    """Computes the CRC-32 of the values of a record, without the checksum itself."""
+def _compute_manifest_checksum(values: dict[str, object]) -> int:
+    """Computes the CRC-32 of the values of a manifest, without the checksum itself."""
     return zlib.crc32(files.to_json(values).encode())
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 import numpy as np
 
 from keras_bert.search import search_model
-from keras_bert.search.index_files import IndexRecord, IndexRows, find_record, list_values, read_index
+from keras_bert.search.index_files import IndexRows, Manifest, find_manifest, list_values, read_index
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
@@ -38,7 +38,7 @@ class TextIndex:
 
     Args:
         directory: the directory of the index.
-        preset: the model that made the index; by default, as recorded there.
+        preset: the model that made the index; by default, the one that index.json names.
 
     Raises:
         FileNotFoundError: there is no index, or its model is missing.
@@ -58,18 +58,18 @@ class TextIndex:
 
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
         directory = Path(directory)
-        find_record(directory)  # raises if there is none
-        opened = read_index(directory, lambda record: (record, *_open_files(directory, record)))
-        assert opened is not None  # there is a record
-        record, self._rows, self._neighbours = opened
-        self.text_column = record.text_column
-        preset = record.preset if preset is None else preset
-        if search_model.load(preset) != record.model:
+        find_manifest(directory)  # raises if there is none
+        opened = read_index(directory, lambda manifest: (manifest, *_open_files(directory, manifest)))
+        assert opened is not None  # there is a manifest
+        manifest, self._rows, self._neighbours = opened
+        self.text_column = manifest.text_column
+        preset = manifest.preset if preset is None else preset
+        if search_model.load(preset) != manifest.model:
             raise ValueError(
-                f"{preset} is not the model that made {directory}, which is {record.preset}; use that model, or "
+                f"{preset} is not the model that made {directory}, which is {manifest.preset}; use that model, or "
                 "index the corpus again in another directory"
             )
-        self._model = SearchModel(preset, record.model)
+        self._model = SearchModel(preset, manifest.model)
         self._last_filter: tuple[str, np.ndarray] = "", np.empty(0, np.int64)
 
     def __len__(self) -> int:
@@ -169,9 +169,9 @@ class TextIndex:
         return hits
 
 
-def _open_files(directory: Path, record: IndexRecord) -> tuple[IndexRows, Neighbours]:
-    rows = IndexRows(directory / record.rows, directory / record.starts)
-    neighbours = Neighbours.open(directory / record.vectors)
-    if not len(rows) == len(neighbours) == record.texts:
+def _open_files(directory: Path, manifest: Manifest) -> tuple[IndexRows, Neighbours]:
+    rows = IndexRows(directory / manifest.rows, directory / manifest.starts)
+    neighbours = Neighbours.open(directory / manifest.vectors)
+    if not len(rows) == len(neighbours) == manifest.texts:
         raise ValueError(f"{directory} is damaged: its files differ in length; index the corpus again")
     return rows, neighbours

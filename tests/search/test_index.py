@@ -15,7 +15,7 @@ import pytest
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.search import TextIndex, build_index, building, neighbours, remove_rows
 from keras_bert.search.building import EncodedTexts
-from keras_bert.search.index_files import RECORD, IndexRows, read_index, write_rows
+from keras_bert.search.index_files import MANIFEST, IndexRows, read_index, write_rows
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -61,7 +61,7 @@ def test_a_model_that_compares_by_dot_product(untraced, corpus, tmp_path, dot_pr
     order = np.argsort(-products, kind="stable")[:5]
     assert order.tolist() != np.argsort(-products / np.linalg.norm(vectors, axis=1))[:5].tolist()  # of the cosines
     build_index(corpus, tmp_path / "index", dot_preset)
-    assert json.loads((tmp_path / "index" / RECORD).read_text())["similarity"] == "dot"
+    assert json.loads((tmp_path / "index" / MANIFEST).read_text())["similarity"] == "dot"
     hits = TextIndex(tmp_path / "index").search("film", top_k=5)
     assert [hit["text"] for hit in hits] == [sentences[number] for number in order]
     np.testing.assert_allclose([hit["similarity"] for hit in hits], products[order], rtol=1e-5)
@@ -194,13 +194,13 @@ def test_an_interrupted_run_goes_on(corpus, tmp_path, small_preset, sentences, m
     (left,) = names_of(directory)
     if killed:  # in the middle of a write
         with open(directory / left, "ab") as file:
-            file.write(b"half a record")
-    with error_names(FileNotFoundError, directory, RECORD):
+            file.write(b"half an entry")
+    with error_names(FileNotFoundError, directory, MANIFEST):
         TextIndex(directory)
     count = len(sentences)
     assert build_index(corpus, directory, small_preset) == {"texts": count, "encoded": count - 16, "truncated": 0}
     assert [hits[0]["text"] for hits in TextIndex(directory).search(sentences, top_k=1)] == sentences
-    assert names_of(directory) == [RECORD, "rows-1.jsonl", "rows-1.npy", "vectors-1.faiss"]
+    assert names_of(directory) == [MANIFEST, "rows-1.jsonl", "rows-1.npy", "vectors-1.faiss"]
 
 
 def test_damaged_vectors_of_an_interrupted_run_are_encoded_again(tmp_path):
@@ -222,12 +222,12 @@ def test_a_reader_beside_a_rebuild_reads_one_or_the_other(corpus, tmp_path, smal
     directory, sizes = tmp_path / "index", []
     build_index(corpus, directory, small_preset)
 
-    def opened(record):
-        if record.version == 1 and not sizes:  # another process replaces the index right now
+    def opened(manifest):
+        if manifest.version == 1 and not sizes:  # another process replaces the index right now
             sizes.append(0)
             corpus.write_text("the river\n")
             build_index(corpus, directory, small_preset)
-        return len(IndexRows(directory / record.rows, directory / record.starts))
+        return len(IndexRows(directory / manifest.rows, directory / manifest.starts))
 
     assert read_index(directory, opened) == 1
 
@@ -261,7 +261,7 @@ def test_a_failed_run_leaves_the_old_index(corpus, tmp_path, small_preset, sente
     assert before.items() <= {path.name: path.read_bytes() for path in directory.iterdir()}.items()
     assert TextIndex(directory).search(sentences[3], top_k=1)[0]["text"] == sentences[3]
     assert build_index(corpus, directory, small_preset) == {"texts": 1, "encoded": 0, "truncated": 0}
-    assert names_of(directory) == [RECORD, "rows-2.jsonl", "rows-2.npy", "vectors-2.faiss"]
+    assert names_of(directory) == [MANIFEST, "rows-2.jsonl", "rows-2.npy", "vectors-2.faiss"]
 
 
 @pytest.fixture
@@ -511,7 +511,7 @@ def test_removed_rows_are_not_found_and_the_others_are_as_before(films, small_pr
 
 
 def test_all_rows_of_an_index_cannot_be_removed(films, tmp_path):
-    with error_names(FileNotFoundError, tmp_path / "none", RECORD):
+    with error_names(FileNotFoundError, tmp_path / "none", MANIFEST):
         remove_rows(tmp_path / "none", {"id": "3"})
     with error_names(ValueError, "60 rows", films[1], "remove the directory"):
         remove_rows(films[1], {"year": [2000, 2001, 2002, 2003, 2004]})
