@@ -73,12 +73,7 @@ def refuse_pointer(path: str | Path) -> None:
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
-    """Opens a file to read, and decompresses it if it begins with gzip's magic bytes.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the file is a Git LFS pointer, or the compressed data is damaged.
-    """
+    """Opens a file to read, and decompresses gzip. Raises ValueError for a Git LFS pointer or damaged gzip."""
     refuse_pointer(path)
     with open(path, "rb") as file:
         if not file.peek(2).startswith(_GZIP):
@@ -92,17 +87,9 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
 
 
 def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
-    """Reads a file's text in UTF-8, without a byte order mark, and keeps its line ends.
+    """Reads a text in UTF-8 with its line ends. Raises ValueError as `read_lines`, or if it is only white space.
 
-    Args:
-        path: the file.
-        may_be_compressed: whether to decompress gzip. Use it for the user's own data, not for the files of a model: a
-            few kilobytes of gzip from elsewhere could fill the memory.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: as `open_bytes`; or the text is not UTF-8 (the message has the first bad line), or is only white
-            space.
+    Only a user's own data may be compressed: for a model's files, a few kilobytes of gzip could fill the memory.
     """
     if may_be_compressed:
         with open_bytes(path) as file:
@@ -110,64 +97,46 @@ def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
     else:
         refuse_pointer(path)
         raw = Path(path).read_bytes()
-    try:
-        text = raw.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        before = raw.rfind(b"\n", 0, error.start) + 1
-        raise _not_utf8(path, raw.count(b"\n", 0, error.start) + 1, raw, error, error.start - before) from None
+    text = _decode(raw, path)
     if not text.strip():
         raise ValueError(f"{path} is empty")
     return text
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Yields the lines of a text of any size, with their ends: `\\n`, or, in a file without `\\n` (old Macs), `\\r`.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: as `open_bytes`; or the text is not UTF-8.
-    """
+    """Yields lines with their ends: `\\n`, or in a file without it (old Macs) `\\r`. Raises ValueError if not UTF-8."""
     with open_bytes(path) as file:
         for number, raw in enumerate(file, start=1):
-            try:
-                line = raw.decode()
-            except UnicodeDecodeError as error:
-                raise _not_utf8(path, number, raw, error, error.start) from None
-            if number == 1:
-                line = line.removeprefix("\ufeff")
+            line = _decode(raw, path, number)
             if number == 1 and not line.endswith("\n"):  # the only line
                 yield from io.StringIO(line, newline="\r")
             else:
                 yield line
 
 
-def _not_utf8(path: str | Path, line: int, raw: bytes, error: UnicodeDecodeError, column: int) -> ValueError:
-    likely = "UTF-16" if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
-    return ValueError(
-        f"{path}, line {line}, is not UTF-8: bad byte {raw[error.start]:#04x} at byte {column} ({error.reason}); "
-        f"convert the file first, for instance with iconv -f {likely} -t UTF-8"
-    )
+def _decode(raw: bytes, path: str | Path, first_line: int = 1) -> str:
+    """Decodes bytes that begin with line `first_line` of a file, and drops a byte order mark in its line 1."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + raw.count(b"\n", 0, error.start)
+        column = error.start - raw.rfind(b"\n", 0, error.start) - 1
+        likely = "UTF-16" if first_line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
+        raise ValueError(
+            f"{path}, line {line}, is not UTF-8: bad byte {raw[error.start]:#04x} at byte {column} ({error.reason}); "
+            f"convert the file first, for instance with iconv -f {likely} -t UTF-8"
+        ) from None
+    return text.removeprefix("\ufeff") if first_line == 1 else text
 
 
 def split_lines(text: str) -> list[str]:
-    """Splits a text into lines, without their ends: `\\n` or `\\r\\n`, or, in a text without `\\n` (old Macs), `\\r`.
-
-    `str.splitlines` would also split at U+2028, which may be inside a line.
-    """
-    return [line.removesuffix("\r") for line in with_line_feeds(text).removesuffix("\n").split("\n")]
-
-
-def with_line_feeds(text: str) -> str:
-    """Replaces `\\r` by `\\n` in a text without `\\n`, as of old Macs; keeps `\\n` and `\\r\\n`."""
-    return text if "\n" in text else text.replace("\r", "\n")
+    """Splits a text at `\\n` and `\\r\\n` or, without `\\n` (old Macs), at `\\r`; unlike `splitlines` not at U+2028."""
+    text = text if "\n" in text else text.replace("\r", "\n")
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def text_files(path: Path) -> list[Path]:
-    """Lists `path` itself, or the .txt files in a directory, sorted by name.
-
-    Raises:
-        FileNotFoundError: there are no such files, or one is a broken link.
-    """
+    """Lists `path` itself, or the .txt files in a directory, by name. Raises FileNotFoundError if any is missing."""
     if not path.is_dir():
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
@@ -182,20 +151,14 @@ def text_files(path: Path) -> list[Path]:
 
 
 def read_json(path: Path, shape: JsonShape = dict) -> Any:
-    """Reads the value in a JSON file, and checks its shape by `check_json`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not JSON in UTF-8, is a Git LFS pointer, or has a value of another type; the message
-            names the file and the key.
-    """
+    """Reads a JSON file, and checks it by `check_json`. Raises ValueError, with the file's name, as `load_json` too."""
     value = load_json(path)
     check_json(value, shape, path)
     return value
 
 
 def load_json(path: Path) -> Any:
-    """Reads the value in a JSON file, of any shape. Raises as `read_json`."""
+    """Reads a JSON file of any shape. Raises ValueError for a Git LFS pointer, or what is not JSON in UTF-8."""
     try:
         text = path.read_text(encoding="utf-8")
         value = parse_json(text)
@@ -207,17 +170,7 @@ def load_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Parses a JSON text.
-
-    Raises:
-        ValueError: the text is not JSON, or Python cannot read it; the message says what is wrong. A JSONDecodeError
-            also has the position.
-
-    Example:
-        >>> parse_json("9" * 5000)
-        Traceback (most recent call last):
-        ValueError: a whole number of more than 4,300 digits
-    """
+    """Parses JSON. Raises JSONDecodeError, or ValueError where Python raises another error or gives up."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -236,41 +189,42 @@ def _refuse_lone_surrogates(text: str) -> None:
                 raise ValueError(f"half of a surrogate pair, {escape[0]}, at character {escape.start()}")
 
 
-def check_json(value: object, shape: JsonShape, source: str | Path) -> None:
-    """Raises ValueError, with the key and the expected type, if a value from JSON has another shape.
+def check_json(value: Any, shape: JsonShape, source: str | Path, place: str = "") -> None:
+    """Raises ValueError, with `source`, the key and the expected type, if a value from JSON has another shape.
 
-    Args:
-        value: dict, list, str, int, float, bool or None, nested.
-        shape: the expected type, int for whole numbers and float for all numbers; or
-            - `{"key": shape, ...}`: an object with these keys, and maybe others;
-            - `{str: shape}`: an object with any keys;
-            - `[shape]`: a list of any length; `[shape, shape]`: a list of two;
-            - `(shape, shape)`: either shape; if one is None, the key may also be missing.
-        source: the name of the value in the message, such as the path of its file.
-
-    Example:
-        >>> check_json({"model": {"vocab": {"a": "7"}}}, {"model": {"vocab": {str: int}}}, "tokenizer.json")
-        Traceback (most recent call last):
-        ValueError: tokenizer.json has '7' in model.vocab.a; expected a whole number
+    A shape is a type (int for whole numbers, float for all numbers), or
+    - `{"key": shape, ...}`: an object with these keys, and maybe others; `{str: shape}`: with any keys;
+    - `[shape]`: a list of any length; `[shape, shape]`: a list of two;
+    - `(shape, shape)`: either shape; if one is None, the key may also be missing.
     """
-    fault = next(_find_mismatches(value, shape), None)
-    if fault is not None:
-        place, actual, expected = fault
-        place = place.removeprefix(".")
-        if actual is None and place:
-            raise ValueError(f"{source} has no {place}; expected {expected}")
-        where = f" in {place}" if place else ""
-        raise ValueError(f"{source} has {reprlib.repr(actual)}{where}; expected {expected}")
+    shapes = _shapes_by_type(shape)
+    kind: type = type(value)
+    if kind is int and int not in shapes:
+        kind = float
+    inner, expected = shapes.get(kind), " or ".join(_TYPE_NAMES[each] for each in shapes)
+    is_wrong = kind not in shapes
+    if isinstance(inner, list) and len(inner) not in (1, len(value)):
+        is_wrong, expected = True, f"a list of {len(inner)}"
+    if is_wrong:
+        name = place.removeprefix(".")
+        if value is None and name:
+            raise ValueError(f"{source} has no {name}; expected {expected}")
+        raise ValueError(f"{source} has {reprlib.repr(value)}{f' in {name}' if name else ''}; expected {expected}")
+    parts: Iterable[tuple[str, object, JsonShape]] = ()  # places, values and shapes
+    if isinstance(inner, dict):
+        shape_of_key = dict.fromkeys(value, inner[str]) if str in inner else inner
+        parts = ((f".{key}", value.get(key), part_shape) for key, part_shape in shape_of_key.items())
+    elif isinstance(inner, list):
+        part_shapes = inner * len(value) if len(inner) == 1 else inner
+        parts = ((f"[{index}]", *part) for index, part in enumerate(zip(value, part_shapes, strict=True)))
+    for key, part, part_shape in parts:
+        if type(part) is not part_shape:  # a quick test first, for long vocabularies
+            check_json(part, part_shape, source, place + key)
 
 
 def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
-    """Replaces floats without a fraction by int, in objects, where the shape (see `check_json`) is int.
-
-    Example:
-        >>> with_whole_numbers({"size": 384.0, "rate": 1.0}, {"size": int, "rate": float})
-        {'size': 384, 'rate': 1.0}
-    """
-    shapes = {_json_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
+    """Replaces floats without a fraction by int, in objects, where the shape (see `check_json`) is int."""
+    shapes = _shapes_by_type(shape)
     if type(value) is float and value.is_integer() and int in shapes and float not in shapes:
         return int(value)
     if isinstance(value, dict) and isinstance(inner := shapes.get(dict), dict) and str not in inner:
@@ -278,34 +232,10 @@ def with_whole_numbers(value: Any, shape: JsonShape) -> Any:
     return value
 
 
-def _find_mismatches(value: Any, shape: JsonShape) -> Iterator[tuple[str, object, str]]:
-    """Yields the key path, the value and the expected type of each part that has another shape."""
-    shapes = {_json_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
-    kind: type = type(value)
-    if kind is int and int not in shapes:
-        kind = float
-    if kind not in shapes:
-        yield "", value, " or ".join(_TYPE_NAMES[each] for each in shapes)
-        return
-    inner = shapes[kind]
-    parts: Iterable[tuple[str | int, object, JsonShape]] = ()  # keys, values and shapes
-    if isinstance(inner, dict):
-        expected = dict.fromkeys(value, inner[str]) if str in inner else inner
-        parts = ((key, value.get(key), part_shape) for key, part_shape in expected.items())
-    elif isinstance(inner, list) and len(inner) == 1:
-        parts = ((index, part, inner[0]) for index, part in enumerate(value))
-    elif isinstance(inner, list) and len(inner) != len(value):
-        yield "", value, f"a list of {len(inner)}"
-    elif isinstance(inner, list):
-        parts = zip(range(len(inner)), value, inner, strict=True)
-    for key, part, part_shape in parts:
-        if type(part) is not part_shape:  # a quick test first, for long vocabularies
-            for place, actual, expected in _find_mismatches(part, part_shape):
-                yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", actual, expected
-
-
-def _json_type(shape: JsonShape) -> type:
-    return shape if isinstance(shape, type) else type(shape)  # type(None), type({...}), type([...])
+def _shapes_by_type(shape: JsonShape) -> dict[type, JsonShape]:
+    """Maps the type of a value to the shape that it may have: type(None), type({...}), type([...])."""
+    shapes = shape if isinstance(shape, tuple) else (shape,)
+    return {each if isinstance(each, type) else type(each): each for each in shapes}
 
 
 def to_json(value: object) -> str:
@@ -314,12 +244,7 @@ def to_json(value: object) -> str:
 
 
 def to_json_line(value: object) -> str:
-    """Formats JSON in one line. What JSON lacks becomes null (NaN and infinity) or a text (such as dates).
-
-    Example:
-        >>> to_json_line({"scores": [0.5, float("nan")]})
-        '{"scores": [0.5, null]}'
-    """
+    """Formats JSON in one line. What JSON lacks becomes null (NaN and infinity) or a text (such as dates)."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
@@ -365,18 +290,11 @@ RUN = "training"  # the folder of a run's state, inside the directory of the run
 
 
 def check_run(directory: str | Path, overwrite: bool) -> None:
-    """Checks that a directory can hold a run: it is new or empty, already holds a run, or may be overwritten.
-
-    Raises:
-        FileExistsError: the directory holds something else.
-        OSError: the directory cannot be written into.
-    """
+    """Raises FileExistsError unless a directory is new or empty, holds a run, or may be overwritten; else OSError."""
     path = Path(directory)
     if path.exists() and not overwrite and not (path / RUN).is_dir() and not is_empty_directory(path):
-        advice = "choose another output" + (
-            ", or start again with overwrite" if (path / "config.json").is_file() else ""
-        )
-        raise FileExistsError(f"{path} exists and is not the directory of a run; {advice}")
+        advice = ", or start again with overwrite" if (path / "config.json").is_file() else ""
+        raise FileExistsError(f"{path} exists and is not the directory of a run; choose another output{advice}")
     check_writable(path)
 
 
@@ -389,17 +307,8 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yields a temporary path; moves its file to `path` when the block ends, or removes it if the block fails.
-
-    Temporary files that killed processes left for the same `path` are removed first.
-
-    Raises:
-        OSError: the file cannot be written. The error names `path`, not the temporary path.
-    """
-    for leftover in _find_leftovers(path, "tmp"):
-        _remove(leftover)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with folder(path.parent), _removed_afterwards(unfinished), _errors_naming(path, unfinished):
+    """Yields a temporary path; moves its file to `path` when the block ends, or removes it. OSErrors name `path`."""
+    with _unfinished(path, "tmp") as unfinished:
         yield unfinished
         os.replace(unfinished, path)
 
@@ -415,14 +324,9 @@ def write_texts(directory: str | Path, texts: Mapping[str, str | bytes]) -> None
 def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
     """Yields a temporary directory; moves it to `path` when the block ends, or removes it if the block fails.
 
-    A directory at `path` stays until the block ends. It is replaced only with `overwrite`, and only if it has the file
-    `mark`, which every directory of this kind has. Temporary directories that killed processes left for the same `path`
-    are removed first. If a process was killed between moving the old directory away and moving the new one to `path`,
-    the old directory is moved back.
-
-    Raises:
-        FileExistsError: `path` exists, is not an empty directory, and must not be replaced.
-        OSError: a file cannot be written. The error names its path in `path`, not in the temporary directory.
+    A directory at `path` stays until the block ends. If a process was killed between moving the old directory away and
+    moving the new one to `path`, the old directory is moved back. Raises FileExistsError as `refuse_to_replace`, and
+    OSErrors that name paths in `path`.
     """
     path = path.absolute()
     for leftover in _find_leftovers(path, "old"):
@@ -430,11 +334,9 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
             _remove(leftover)
         else:
             os.rename(leftover, path)
-    for leftover in _find_leftovers(path, "new"):
-        _remove(leftover)
-    refuse_to_replace(path, mark, overwrite)  # before any work is done
-    unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    with folder(path.parent), _removed_afterwards(unfinished), _errors_naming(path, unfinished):
+    replaced = _temporary_path(path, "old")
+    with _unfinished(path, "new") as unfinished:
+        refuse_to_replace(path, mark, overwrite)  # before any work is done
         unfinished.mkdir()
         yield unfinished
         refuse_to_replace(path, mark, overwrite)  # another process may have created it since
@@ -446,16 +348,13 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """Locks a directory for a block, so that only one process writes there; creates the directory if missing.
+    """Locks a directory, created if missing, for a block. Raises BlockingIOError if another process writes there.
 
-    The block locks the directory's file `.lock`. The system frees the lock when the process ends, even if killed. A new
-    directory that stays empty is removed. File systems without locks let every process enter.
-
-    Raises:
-        BlockingIOError: another process holds the lock.
+    The system frees the lock on the file `.lock` when the process ends, even if killed. File systems without locks let
+    every process enter.
     """
     path = directory / ".lock"
-    with folder(directory), _errors_naming(directory, path), path.open("wb") as lock:
+    with _folder(directory), _errors_naming(directory, path), path.open("wb") as lock:
         _lock(lock, directory)
         with _removed_afterwards(path):
             yield
@@ -474,6 +373,20 @@ def remove_leftovers(directory: Path) -> None:
         path = temporary.with_name(temporary.name[1:].removesuffix(".tmp").rpartition(".")[0])
         if path.is_file() and temporary in _find_leftovers(path, "tmp"):  # the file itself has been written whole since
             _remove(temporary)
+
+
+def _temporary_path(path: Path, state: str) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{state}")
+
+
+@contextmanager
+def _unfinished(path: Path, state: str) -> Iterator[Path]:
+    """Yields a temporary path for `path`, and removes it afterwards; those of killed processes are removed first."""
+    for leftover in _find_leftovers(path, state):
+        _remove(leftover)
+    unfinished = _temporary_path(path, state)
+    with _folder(path.parent), _removed_afterwards(unfinished), _errors_naming(path, unfinished):
+        yield unfinished
 
 
 def _find_leftovers(path: Path, state: str) -> list[Path]:
@@ -501,7 +414,7 @@ def _lock(file: BinaryIO, directory: Path) -> None:
 
 
 @contextmanager
-def folder(directory: Path) -> Iterator[None]:
+def _folder(directory: Path) -> Iterator[None]:
     """Creates a directory for a block. Of it and its parents, those that are new and stay empty are removed."""
     new = [each for each in (directory, *directory.parents) if not each.exists()]
     directory.mkdir(parents=True, exist_ok=True)
@@ -549,7 +462,7 @@ def _errors_naming(path: Path, unfinished: Path) -> Iterator[None]:
 
 
 def refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
-    """Raises FileExistsError if `directory_written_whole` must not replace `path`; call it before any work."""
+    """Raises FileExistsError if `path` is in use, unless it has the file `mark` of its kind and `overwrite` is True."""
     if not path.exists() or is_empty_directory(path):
         return
     if not (path / mark).is_file():

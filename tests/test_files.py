@@ -109,3 +109,9 @@ def test_decimals_read_back_exactly():
     bits = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
     row = np.concatenate([bits[np.isfinite(bits)], np.float32([0.1, -0.0, 1e-45, 3.4028235e38])])
     np.testing.assert_array_equal(np.float32(files.decimals(row)), row)
+
+
+def test_numbers_that_json_has_otherwise():
+    assert files.to_json_line({"scores": (0.5, float("nan"))}) == '{"scores": [0.5, null]}'
+    values, shape = {"size": 384.0, "rate": 1.0, "more": 2.0}, {"size": (int, None), "rate": float}
+    assert repr(files.with_whole_numbers(values, shape)) == "{'size': 384, 'rate': 1.0, 'more': 2.0}"
