@@ -32,13 +32,10 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
 
 @dataclass(eq=False)
 class Parts:
-    """Files to write into a directory, each whole or not at all, and notes of the complete files in the directory.
+    """Files to write into a directory, in one or several calls, and notes there on which of them are complete.
 
-    Use it for long work that can be interrupted: the same call then writes only the incomplete files. Objects can be
-    pickled. `notes` has, for each file name, the sums of the file's counts, or None if it is incomplete.
-
-    Raises:
-        ValueError: the directory holds files with these names, but written with other settings.
+    Objects can be pickled. `notes` has the sums of each file's counts, or None if it is incomplete. Raises ValueError
+    if the directory holds files with these names, but written with other settings.
     """
 
     directory: Path
@@ -54,11 +51,7 @@ class Parts:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[list[int]]:
-        """Locks the directory for a block, and yields the numbers of the incomplete files.
-
-        Raises:
-            BlockingIOError: another process holds the lock.
-        """
+        """Locks the directory as `files.only_writer`, and yields the numbers of the incomplete files."""
         if not self._incomplete():
             yield []
             return
@@ -67,17 +60,7 @@ class Parts:
             yield self._incomplete()
 
     def write(self, numbers: Sequence[int], processes: int, on_counts: Callable[[Counts], object]) -> None:
-        """Writes incomplete files, in this process or in several.
-
-        Args:
-            numbers: the numbers of the files, from `lock`.
-            processes: the number of processes.
-            on_counts: called with the counts of the work since its last call.
-
-        Raises:
-            OSError: a file cannot be written; incomplete files are removed.
-            RuntimeError: one of several processes was killed.
-        """
+        """Writes files by number, and calls `on_counts` with the counts of the work since its last call."""
         several = processes > 1 and len(numbers) > 1
         if numbers:
             self._update_notes([])  # notes the files as begun
@@ -95,17 +78,7 @@ class Parts:
     def write_with_beam(
         self, numbers: Sequence[int], options: PipelineOptions, check: Callable[[int], object] = lambda number: None
     ) -> None:
-        """Writes incomplete files in a Beam pipeline, waits for its end, and notes all files.
-
-        Args:
-            numbers: the numbers of the files, from `lock`.
-            options: the runner and its options. All workers must see the directory.
-            check: called with each number before the first file is written. Must be picklable.
-
-        Raises:
-            ImportError: Apache Beam is not installed.
-            Exception: errors of workers, as the runner raises them.
-        """
+        """Writes files on workers that see the directory, after a picklable `check` of each number, and waits."""
         beam = import_extra("apache_beam", "Apache Beam", "beam")
         if not numbers:
             return

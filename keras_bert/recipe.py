@@ -78,12 +78,7 @@ P = TypeVar("P", bound="PretrainingRecipe")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(_Checked):
-    """The hyper-parameters that fine-tuning and pre-training have in common.
-
-    Raises:
-        TypeError: a value is not of its field's type.
-        ValueError: a value is outside its field's limits.
-    """
+    """The hyper-parameters that fine-tuning and pre-training have in common."""
 
     learning_rate: float = _field(5e-5, "a number above 0", "The highest learning rate")
     warmup: float = _field(0.1, "a share, 0 to 1", "The share of all updates in which the learning rate rises")
@@ -100,13 +95,7 @@ class Recipe(_Checked):
 
     @classmethod
     def of(cls: type[R], **values: Any) -> R:
-        """Makes a recipe with these fields. Raises TypeError, with the valid names, if a field does not exist.
-
-        Example:
-            >>> FineTuningRecipe.of(learning_rate=-5e-5)
-            Traceback (most recent call last):
-            ValueError: learning_rate is -5e-05; expected a number above 0
-        """
+        """Makes a recipe with these fields. Raises TypeError, with the valid names, if a field does not exist."""
         names = cls.__dataclass_fields__
         if unknown := ", ".join(name for name in values if name not in names):
             raise TypeError(f"there is no hyper-parameter {unknown}; the hyper-parameters are {', '.join(names)}")
@@ -165,33 +154,17 @@ class FineTuningRecipe(Recipe):
             object.__setattr__(self, "batch_size", 32)
 
     def for_examples(self: F, count: int, texts_per_class: float | None = None) -> F:
-        """Sets what the recipe leaves open: whether to learn from pairs (`few_shot`), and the number of epochs.
-
-        The number of epochs is `min(max(3, epochs of 200 updates), 20)`. Few examples need more epochs, because the
-        number of updates matters (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT", who take 20 epochs).
-        With `batch_tokens`, the number is always 3. An epoch of `few_shot` has many pairs of each example; there is
-        one.
-
-        Args:
-            count: the number of examples to train on.
-            texts_per_class: the mean number of texts per class; None if the model cannot learn by `few_shot`.
-
-        Example:
-            >>> [FineTuningRecipe().for_examples(count).epochs for count in (50_000, 800, 100)]
-            [3, 8, 20]
-            >>> recipe = FineTuningRecipe().for_examples(16, texts_per_class=8)
-            >>> recipe.few_shot, recipe.epochs
-            (True, 1)
-        """
+        """Sets `few_shot` and `epochs`, if None. `texts_per_class` is None if the model cannot learn by `few_shot`."""
         if self.few_shot is None:
             is_few = self.epochs is None and texts_per_class is not None and texts_per_class <= FEW_EXAMPLES
             return dataclasses.replace(self, few_shot=is_few).for_examples(count)
         if self.epochs is not None:
             return self
-        if self.few_shot:
+        if self.few_shot:  # whose epoch has many pairs of each example
             return dataclasses.replace(self, epochs=1)
         if self.batch_size is None:
             return dataclasses.replace(self, epochs=EPOCHS)
+        # The number of updates matters (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT": 20 epochs).
         batches = max(1, math.ceil(count / self.batch_size))
         epochs = math.ceil(ENOUGH_UPDATES / math.ceil(batches / self.accumulate))
         return dataclasses.replace(self, epochs=min(max(epochs, EPOCHS), _MOST_EPOCHS))
@@ -216,18 +189,7 @@ class PretrainingRecipe(Recipe):
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
 
     def for_width(self: P, hidden_size: int, trained: bool = False) -> P:
-        """Sets the learning rate, if the recipe has none, from the table `PRETRAINING_RATES`.
-
-        Args:
-            hidden_size: the width of the model.
-            trained: whether the model's weights are trained already. It then gets the lowest rate of the table.
-
-        Example:
-            >>> [PretrainingRecipe(steps=1).for_width(width).learning_rate for width in (128, 256, 384, 768)]
-            [0.001, 0.0005, 0.00025, 0.0001]
-            >>> PretrainingRecipe(steps=1, learning_rate=3e-4).for_width(128).learning_rate
-            0.0003
-        """
+        """Sets the learning rate, if it is None, from `PRETRAINING_RATES`: the lowest if the weights are trained."""
         if self.learning_rate is not None:
             return self
         rate = next(rate for width, rate in PRETRAINING_RATES if (math.inf if trained else hidden_size) <= width)
@@ -258,10 +220,7 @@ class RowsRecipe(_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class SecondPhase(_Checked):
-    """The settings of a second phase of pre-training, on longer rows (Devlin et al. 2018, appendix A.2).
-
-    Only the command has one.
-    """
+    """The settings of the command's second phase, on longer rows (Devlin et al. 2018, appendix A.2)."""
 
     then_steps: int | None = _field(
         None, "1 or more", "The number of steps of a second phase with longer rows; by default there is none"
@@ -288,16 +247,7 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
 
 
 def split_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
-    """Splits keyword arguments between dataclasses, and makes one of each kind, in the order of `kinds`.
-
-    Raises:
-        TypeError: an argument is not a field of any kind.
-
-    Example:
-        >>> recipe, second = split_by_kind({"then_steps": 3, "steps": 9}, PretrainingRecipe, SecondPhase)
-        >>> recipe.steps, second.then_steps
-        (9, 3)
-    """
+    """Makes a dataclass of each kind from the settings that are its fields. Raises TypeError if one is of none."""
     fields = [[field.name for field in dataclasses.fields(kind)] for kind in kinds]
     known = [name for names in fields for name in names]
     if unknown := ", ".join(name for name in settings if name not in known):

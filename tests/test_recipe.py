@@ -73,6 +73,21 @@ def test_values_of_another_type_or_out_of_range_are_refused(settings, error, wor
         recipe.FineTuningRecipe.of(**settings)
 
 
+def test_few_texts_per_class_are_learned_from_pairs():
+    given = recipe.FineTuningRecipe()
+    assert vars(given.for_examples(16, texts_per_class=8)) == {**vars(given), "few_shot": True, "epochs": 1}
+    assert not given.for_examples(99, texts_per_class=33).few_shot
+    assert not recipe.FineTuningRecipe(epochs=2).for_examples(16, texts_per_class=8).few_shot
+
+
+def test_settings_are_split_by_kind():
+    settings = {"then_steps": 3, "steps": 9}
+    phases = recipe.split_by_kind(settings, recipe.PretrainingRecipe, recipe.SecondPhase)
+    assert phases == [recipe.PretrainingRecipe(steps=9), recipe.SecondPhase(then_steps=3)]
+    with error_names(TypeError, "setting then, now", "then_steps"):
+        recipe.split_by_kind({"then": 1, "now": 2}, recipe.SecondPhase)
+
+
 def test_what_is_not_given():
     found = recipe.FineTuningRecipe()
     assert (found.batch_size, found.class_weight, found.learning_rate, found.warmup) == (32, {}, 5e-5, 0.1)
