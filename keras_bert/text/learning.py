@@ -34,37 +34,19 @@ from keras_bert.text.words import split_words
 Corpus = Path | Iterable[str | Path]
 
 _BATCH_BYTES = 2**20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
-    """Reads a corpus, as for `learn_vocabulary`, in batches of about a megabyte, with a progress bar on a terminal.
-
-    Empty lines are left out.
-
-    Raises (while it reads; for files in a list, at once):
-        TypeError: the corpus is one str, or an element is neither str nor Path.
-        FileNotFoundError: there is no such file, or a directory has no .txt files.
-        ValueError: a file is not UTF-8, or binary; a text has a lone surrogate.
-
-    Example:
-        >>> list(read_batches(["a cat", "un café"]))
-        [[b'a cat', b'un caf\\xc3\\xa9']]
-    """
+    """Reads a corpus, as for `learn_vocabulary`, in batches of about a megabyte, with a progress bar on a terminal."""
     if isinstance(corpus, str | bytes):
         raise TypeError(f"the corpus is one {type(corpus).__name__}, {corpus!r:.60}; expected texts, or a pathlib.Path")
     corpus = [corpus] if isinstance(corpus, Path) else corpus
     check_many(corpus, "corpus")
     total = None
     if isinstance(corpus, list | tuple):
-        corpus = [part for each in corpus for part in (files.text_files(each) if isinstance(each, Path) else [each])]
-        paths = [part for part in corpus if isinstance(part, Path)]
-        if len(paths) == len(corpus):
-            total = sum(path.stat().st_size for path in paths)
-    return _make_batches(corpus, total)
-
-
-def _make_batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[bytes]]:
+        corpus = [each for one in corpus for each in (files.text_files(one) if isinstance(one, Path) else [one])]
+        if all(isinstance(each, Path) for each in corpus):
+            total = sum(path.stat().st_size for path in corpus)
     batch: list[bytes] = []
     size = 0
     with tqdm(desc="reading", total=total, unit="B", unit_scale=True, delay=1, disable=None) as bar:
@@ -83,7 +65,7 @@ def _make_batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[l
 def _read_texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
     for number, each in enumerate(corpus):
         if isinstance(each, Path):
-            yield from itertools.chain.from_iterable(map(_read_lines, files.text_files(each)))
+            yield from itertools.chain.from_iterable(map(_read_file, files.text_files(each)))
             continue
         if not isinstance(each, str):
             raise TypeError(f"text {number} is {each!r:.60} ({type(each).__name__}); expected a str or a pathlib.Path")
@@ -93,34 +75,18 @@ def _read_texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
             raise lone_surrogate(number, error) from None
 
 
-def _read_lines(path: Path) -> Iterator[bytes]:
-    """Reads the non-empty lines of a file. A line of many megabytes is cut into parts, at spaces."""
-    with path.open("rb") as file:
-        rest, offset = b"", 0  # the bytes not yet yielded, and their offset in the file
-        while True:
-            block = file.read(_BATCH_BYTES)
-            data = rest + block
-            end = len(data) if not block else data.rfind(b"\n") + 1 or data.rfind(b" ") + 1
-            data, rest = data[:end], data[end:]
-            _check_text(data, path, offset)
-            text = data.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else data
-            yield from filter(None, map(bytes.strip, text.split(b"\n")))
-            offset += end
-            if not block:
-                return
-
-
-def _check_text(data: bytes, path: Path, offset: int) -> None:
-    nul = data.find(b"\0")
-    if nul >= 0:
-        raise ValueError(f"{path} is not text: it has a byte 0x00 at offset {offset + nul:,}")
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 text: byte {data[error.start]:#04x} at offset {offset + error.start:,}; convert it "
-            "first, with iconv for instance"
-        ) from None
+def _read_file(path: Path) -> Iterator[bytes]:
+    """Reads the non-empty lines of a file. A line of many megabytes is cut at spaces."""
+    for number, line in enumerate(files.read_lines(path), start=1):
+        if "\0" in line:
+            raise ValueError(f"{path}, line {number}, is not text: it has a byte 0x00")
+        text, start = line.encode().strip(), 0
+        while len(text) - start > _BATCH_BYTES:
+            end = text.find(b" ", start + _BATCH_BYTES) + 1 or len(text)
+            yield text[start:end].strip()
+            start = end
+        if start < len(text):
+            yield text[start:]
 
 
 # -- Counts words.
@@ -131,19 +97,14 @@ _MAX_WORDS = 2**21  # distinct words, some hundred megabytes; beyond it, the rar
 
 @functools.cache
 def _make_splitter() -> tf_text.FastWordpieceTokenizer:
-    """Makes a tokenizer that splits text into the words of WordPieceTokenizer: its vocabulary makes each one token."""
+    """Makes a tokenizer with the words of WordPieceTokenizer. Each of them is one token of its vocabulary."""
     return tf_text.FastWordpieceTokenizer(
         ["[UNK]", "a"], unknown_token="[UNK]", token_out_type=tf.int32, max_bytes_per_word=4 * LONGEST_WORD
     )
 
 
 def split_into_words(normalized: tf.Tensor) -> list[str]:
-    """Splits normalized texts, string `[batch]`, into words as WordPieceTokenizer does.
-
-    Example:
-        >>> split_into_words(tf.constant(["don't stop", "京都"]))
-        ['don', "'", 't', 'stop', '京', '都']
-    """
+    """Splits normalized texts, string `[batch]`, into words as WordPieceTokenizer does."""
     with tf.device("CPU"):
         _, starts, ends = _make_splitter().tokenize_with_offsets(normalized)  # int64 [batch, (words)]
     rows = normalized.numpy()
@@ -154,12 +115,7 @@ def split_into_words(normalized: tf.Tensor) -> list[str]:
 
 
 def inside_words(chars: Sequence[str]) -> list[str]:
-    """Picks the characters that may be inside a word: all but punctuation and CJK ideographs, which are words.
-
-    Example:
-        >>> inside_words(["a", "-", "é", "京"])
-        ['a', 'é']
-    """
+    """Picks the characters that may be inside a word: all but punctuation and CJK ideographs, which are words."""
     with tf.device("CPU"):
         lengths = _make_splitter().tokenize(tf.constant([f"a{char}" for char in chars])).row_lengths().numpy()
     return [char for char, length in zip(chars, lengths, strict=True) if length == 1]
@@ -176,12 +132,7 @@ def count_words(words: Counter, new_words: Iterable) -> None:
 
 
 def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
-    """Lists the characters of words in ascending order, without the rarest, up to a share of `1 - character_coverage`.
-
-    Example:
-        >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)
-        (['a', 'b', 'c', 'o'], ['a', 'b', 'c'])
-    """
+    """Lists the characters of words in ascending order, but the rarest, up to a share of `1 - character_coverage`."""
     counts: Counter[str] = Counter()
     for word, times in words.items():
         for char in word:
@@ -195,7 +146,7 @@ def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
     return sorted(counts)
 
 
-# -- Learns byte pairs: merges the most frequent pairs of symbols first.
+# -- Learns.
 
 T = TypeVar("T")
 
@@ -204,13 +155,14 @@ _MAX_TOKEN_LENGTH = 60  # symbols; in UTF-8, well below TensorFlow Text's limit
 _MAX_REPETITIONS = 1000  # the most repetitions of a word in one string
 
 
-def learn_pairs(
-    words: Mapping[str, int], alphabet: Sequence[str], size: int
+def _learn_pairs(
+    words: Mapping[str, int], first: Sequence[str], size: int, prefix: str = ""
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Learns byte-pair encoding (Sennrich et al. 2016) with Hugging Face's `tokenizers`. It is deterministic.
+    """Merges the most frequent pairs of symbols first (Sennrich et al. 2016), by Hugging Face's `tokenizers`.
 
-    `words` has the count of each word, without spaces. `alphabet` has their one-character symbols, in ascending order.
-    Returns up to `size` tokens, `alphabet` first; and the merged pairs, earliest first.
+    `words` counts words, without spaces. The vocabulary begins with `first`, which has all their symbols: the library
+    would number symbols with the prefix of those inside words at random, which decides ties. Returns it, up to `size`
+    tokens, and the merged pairs, earliest first.
     """
     tokenizers = import_extra("tokenizers", "tokenizers", extra="vocab")
 
@@ -224,7 +176,8 @@ def learn_pairs(
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=_MIN_FREQUENCY,
-        initial_alphabet=list(alphabet),
+        special_tokens=list(first),
+        continuing_subword_prefix=prefix,
         max_token_length=_MAX_TOKEN_LENGTH,
         show_progress=False,
     )
@@ -384,21 +337,9 @@ def _learn_wordpiece(
     min_size = len(_BERT) + len(chars) + len(inner)
     if size < min_size:
         raise _too_small_error(size, min_size)
-    # The library numbers ## tokens in a random order, which decides ties. So each character that begins a word, and
-    # each that continues one, is replaced by a symbol of one character.
-    symbols = [chr(0x20000 + index) for index in range(len(chars) + len(inner))]
-    begins = dict(zip(chars, symbols[: len(chars)], strict=True))
-    continues = dict(zip(map(ord, inner), symbols[len(chars) :], strict=True))
-    spelled_words = {
-        begins[word[0]] + word[1:].translate(continues): times
-        for word, times in words.items()
-        if begins.keys() >= set(word)
-    }
-    learned_tokens, _ = learn_pairs(spelled_words, symbols, size - len(_BERT))
-    symbol_to_char = dict(zip(map(ord, symbols), [*chars, *inner], strict=True))
-    prefix = dict.fromkeys(symbols, "##") | dict.fromkeys(begins.values(), "")
-    vocabulary = [prefix[token[0]] + token.translate(symbol_to_char) for token in learned_tokens]
-    return WordPieceTokenizer([*_BERT, *vocabulary], lowercase=lowercase, strip_accents=strip_accents)
+    known = {word: times for word, times in words.items() if {*chars}.issuperset(word)}
+    vocabulary, _ = _learn_pairs(known, [*_BERT, *chars, *(f"##{char}" for char in inner)], size, prefix="##")
+    return WordPieceTokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
 
 
 def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
@@ -412,8 +353,8 @@ def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
             count_words(words, split_words(tf.constant(batch)).values.numpy())
     _check_not_empty(words)
     spelled_words = {word.decode("latin-1").translate(symbols): times for word, times in words.items()}
-    tokens, merges = learn_pairs(spelled_words, sorted(symbols), size - len(_ROBERTA) - len(_ROBERTA_LAST))
-    return BytePairTokenizer([*_ROBERTA, *tokens, *_ROBERTA_LAST], merges)
+    tokens, merges = _learn_pairs(spelled_words, [*_ROBERTA, *sorted(symbols)], size - len(_ROBERTA_LAST))
+    return BytePairTokenizer([*tokens, *_ROBERTA_LAST], merges)
 
 
 def _learn_sentencepiece(

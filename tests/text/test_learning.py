@@ -293,10 +293,11 @@ def test_what_is_no_text(corpus, error, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"caf\xe9 noir", ["UTF-8", "0xe9", "offset 3", "iconv"]),
-        (b"a line\n" * 5000 + b"\xff", ["UTF-8", "0xff", "offset 35,000"]),
-        ("text".encode("utf-16"), ["0x00", "offset 3"]),
-        (b"a line\n" * 5000 + b"PK\0", ["0x00", "offset 35,002"]),
+        (b"caf\xe9 noir", ["line 1", "UTF-8", "0xe9", "byte 3", "iconv"]),
+        (b"a line\n" * 5000 + b"\xff", ["line 5001", "UTF-8", "0xff", "byte 0"]),
+        ("text".encode("utf-16"), ["line 1", "UTF-16"]),
+        ("text".encode("utf-16-le"), ["line 1", "0x00"]),
+        (b"a line\n" * 5000 + b"PK\0", ["line 5001", "0x00"]),
     ],
 )
 def test_files_that_are_no_text(content, words, batch_bytes, tmp_path, monkeypatch):
