@@ -109,10 +109,10 @@ def measure_encoder(model: Path, file: str, columns: Columns, options: dict[str,
     with misuse(TypeError):
         encoder.check_examples(x, y)
         answers = encoder.answers(x)
-        measures, details = encoder.measures(answers, y), encoder.details(answers, y, corpus)
-    if columns.corpus:  # drops measures of the search without the corpus, which is easier
-        measures = {name: value for name, value in measures.items() if name not in details}
-    return {**measures, **details}
+        score = encoder.kind_with(corpus).score(answers, y)
+    # With a corpus, drops measures of the search without it, which is easier.
+    measures = {name: value for name, value in score.measures.items() if not corpus or name not in score.details}
+    return {**measures, **score.details}
 
 
 _WORST_ANSWERS = 100  # the number of worst answers in a report

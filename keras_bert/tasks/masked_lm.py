@@ -16,6 +16,7 @@ from keras_bert.encoder.encoder import NAMES, check_range
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
+from keras_bert.tasks.kinds.objectives import MaskedTokens
 from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
@@ -178,6 +179,7 @@ class BertMaskedLM(BertTask):
         (1, 1, 30522)
     """
 
+    kind = MaskedTokens()
     HEAD = "masked_lm"
     READS_SPECIAL_TOKENS = True
     PREPROCESSOR_IS_OPTIONAL = True
@@ -209,13 +211,6 @@ class BertMaskedLM(BertTask):
         """Computes the head's logits at positions, int `[batch, predictions]`, of `[batch, seq_length, hidden]`."""
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
-
-    def training_loss(self) -> keras.losses.Loss:
-        """Makes the loss to compile with: mean cross-entropy over a batch's predictions, weighted by `sample_weight`.
-
-        Give the padding of `masked_lm_positions` the weight 0.
-        """
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
     @property
     def _runners(self) -> Iterable[ByLength]:
@@ -338,7 +333,7 @@ class BertMaskedLM(BertTask):
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         (text,) = texts
-        return [{"filled": answer["text"], "masks": answer["masks"]} for answer in self.fill(text, progress=False)]
+        return map(self.kind.fields, self.fill(text, progress=False))
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:

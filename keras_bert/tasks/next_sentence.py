@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, overload
 
 import keras
@@ -12,9 +12,9 @@ from keras import ops
 
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, columns_of, one_or_many, plain_labels
+from keras_bert.tasks.columns import Inputs, Texts, columns_of, one_or_many
+from keras_bert.tasks.kinds.objectives import NextSentence
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
@@ -52,6 +52,7 @@ class BertNextSentence(BertTask):
     preprocessor: BertPreprocessor
     _by_length: ByLength
 
+    kind = NextSentence()
     HEAD = "next_sentence"
     EXAMPLES = TextExamples
     text_names = ("text", "text_pair")
@@ -106,41 +107,13 @@ class BertNextSentence(BertTask):
         """Serves `text` and `text_pair`, string `[batch]` each, with `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
-    def training_loss(self) -> keras.losses.Loss:
-        """Returns the loss to compile with: cross-entropy."""
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def targets(self, y: Labels | None) -> Targets:
-        """Converts labels, 0 (it follows) or 1 (it does not), to int32; tensors stay as they are.
-
-        Raises:
-            ValueError: a label is something else.
-        """
-        y = plain_labels(y)
-        if not isinstance(y, list | tuple | np.ndarray):
-            return y
-        if bad := [row for row, label in enumerate(y) if label not in (0, 1)]:
-            raise ValueError(f"label {bad[0]} (from 0) is {y[bad[0]]!r}; expected 0 (it follows) or 1 (it does not)")
-        return np.array(y, np.int32)
-
-    @property
-    def example_settings(self) -> dict[str, str]:
-        return {"problem_type": "regression"}  # labels are numbers
-
     def answers(self, x: Texts) -> list[float]:
         text, text_pair = columns_of(x)
         return self.score(text, text_pair, progress=False).tolist()
 
-    def measures(self, answers: Sequence[float], y: Labels | None) -> dict[str, float]:
-        """Computes `accuracy`."""
-        return metrics.accuracy(np.asarray(y), (np.asarray(answers) < 0.5).astype(int))
-
-    def mistakes(self, answers: Sequence[float], y: Labels) -> list[int]:
-        return [i for i, (score, label) in enumerate(zip(answers, y, strict=True)) if (score < 0.5) != label]
-
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         text, text_pair = texts
-        return [{"probability": float(score)} for score in self.score(text, text_pair, progress=False)]
+        return map(self.kind.fields, self.score(text, text_pair, progress=False).tolist())
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:

@@ -14,26 +14,22 @@ from keras import ops
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, cross_encoder, hugging_face
-from keras_bert.tasks import metrics, ranking_losses
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
-    Column,
     Inputs,
     Labels,
     Targets,
     Texts,
     as_arrays,
-    as_float32,
     check_top_k,
     checked_labels,
     columns_of,
     one_or_many,
     plain,
-    plain_labels,
 )
 from keras_bert.tasks.heads import check_finite
+from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.sentence_losses import margins_of, scores_of
 from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
@@ -87,6 +83,7 @@ class BertReranker(BertTask):
     preprocessor: BertPreprocessor
     _by_length: ByLength
 
+    kind = Ranking()
     HEAD: ClassVar[str] = "sequence"
     EXAMPLES = TextExamples
     SETTINGS_IN_OTHER_FILES = ("labels",)
@@ -238,101 +235,42 @@ class BertReranker(BertTask):
         logits = self(inputs, training=False)
         return {"logits": logits, "score": self._scores(logits)}
 
-    # -- Training
+    # -- Training on pairs, or on lists: queries, and columns of passages
 
-    def training_loss(self) -> keras.losses.Loss:
-        """Returns the loss to compile with: binary cross-entropy of the logit."""
-        return ranking_losses.binary_cross_entropy()
-
-    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """Chooses the default loss for these examples.
-
-        - pairs: binary cross-entropy;
-        - lists with a better model's scores or margins: `MarginMSELoss`;
-        - other lists: `LambdaLoss`.
-        """
-        passages = len(examples.segments) - 1
-        if passages == 1:
-            return self.training_loss()
-        has_scores = are_scores(np.asarray(examples.targets), passages)
-        return ranking_losses.MarginMSELoss() if has_scores else ranking_losses.LambdaLoss()
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        columns = columns_of(x, None)
+        _check_pairs(len(columns) > 1)
+        return columns
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
-            return as_arrays(x), labels_of(y, *count_lists(x))
+            return as_arrays(x), self.kind.targets_of(x, y)
         return super().arrays(x, y)
 
-    def targets(self, y: Labels | None) -> Targets:
-        """Converts labels, 0 (no answer) to 1 (an answer), to float32 `[examples, 1]`; tensors stay as they are.
-
-        Raises:
-            ValueError: a label is not a number from 0 to 1.
-        """
-        y = plain_labels(y)
-        if y is None or not isinstance(y, list | tuple | np.ndarray):
-            return y
-        labels = as_float32(y, "labels, from 0 (no answer) to 1 (an answer),")
-        if labels.size != len(y):
-            raise ValueError(f"labels are an array of shape {labels.shape}; expected one number for each pair")
-        labels = labels.reshape(len(y), 1)
-        if outside := np.flatnonzero(~((labels >= 0) & (labels <= 1))).tolist():
-            raise ValueError(
-                f"label {outside[0]} is {y[outside[0]]}; expected a number from 0 (no answer) to 1 (an answer)"
-            )
-        return labels
-
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        """Tokenizes pairs with labels, or lists with labels as `labels_of` takes them."""
-        columns = columns_of(x, None)
-        _check_pairs(len(columns) > 1)
-        if len(columns) == 2:
-            return super().examples(x, y)
-        labels = labels_of(y, *count_lists(columns))
+        columns = self.columns(x)
+        targets = self.kind.targets_of(columns, y)
         query, *passages = segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
-        return TokenizedExamples(segments, tf.convert_to_tensor(labels), lengths)
+        return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if len(segments) == 2:
             return super().batch(segments, targets)
         return pack_lists(self.preprocessor.pack, segments), targets
 
-    # -- Answers, and measures of them
-
-    @property
-    def example_settings(self) -> dict[str, str]:
-        return {"problem_type": "regression"}  # labels are numbers
-
     def check_examples(self, x: Texts, y: Labels | None) -> None:
-        columns = columns_of(x, None)
-        if len(columns) > 2:
-            labels_of(y, *count_lists(columns))
-            if not len(columns[0]):
-                raise ValueError("there are no examples to evaluate with")
-        else:
-            super().check_examples(x, y)
+        self.kind.check(self.columns(x), y)
 
     def answers(self, x: Texts) -> list[float | list[float]]:
         """Scores each pair; for lists, all passages of each query."""
-        queries, *passages = columns_of(x, None)
-        _check_pairs(bool(passages))
+        queries, *passages = self.columns(x)
         scores = [self.score(queries, each, progress=False) for each in passages]
         return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
 
-    def measures(self, answers: Sequence[float | list[float]], y: Labels | None) -> dict[str, float]:
-        """Measures scores against labels.
-
-        For pairs, computes `average_precision`, where labels of 0.5 or more are answers; for lists, see
-        `measure_ranking`.
-        """
-        if len(answers) and isinstance(answers[0], list):
-            scores = np.array(answers)
-            return measure_ranking(scores, labels_of(y, *scores.shape))
-        return metrics.average_precision(np.ravel(self.targets(y)) >= 0.5, answers)
-
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         text, text_pair = texts
-        return [{"score": score} for score in self.score(text, text_pair, progress=False).tolist()]
+        return map(self.kind.fields, self.score(text, text_pair, progress=False).tolist())
 
     # -- Files
 
@@ -393,9 +331,6 @@ def _check_pairs(are_pairs: bool) -> None:
         raise ValueError("this model takes pairs, a query and a passage: a tuple of two, (queries, passages)")
 
 
-# -- Lists for a reranker: columns of texts that hold queries and several passages each. And measures of a ranking.
-
-
 def pack_lists(
     pack: Callable[[tuple[tf.Tensor, tf.Tensor]], dict[str, tf.Tensor]], columns: Sequence[tf.Tensor]
 ) -> dict[str, tf.Tensor]:
@@ -408,50 +343,3 @@ def pack_lists(
         return tf.transpose(tf.reshape(rows, [count, -1, tf.shape(rows)[1]]), [1, 0, 2])
 
     return {name: by_query(rows) for name, rows in packed.items()}
-
-
-def count_lists(columns: Sequence[Column]) -> tuple[int, int]:
-    """Counts the queries, and the passages per query. Raises ValueError if the columns differ in length."""
-    counts = {len(column) for column in columns}
-    if len(counts) > 1:
-        raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
-    return counts.pop(), len(columns) - 1
-
-
-def labels_of(y: Labels | None, queries: int, passages: int) -> np.ndarray:
-    """Converts labels, scores or margins of the passages to float32 `[queries, numbers]`; None: the first is right."""
-    if y is None:
-        return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
-    labels = scores_of(plain_labels(y))
-    if len(labels) != queries:
-        raise ValueError(f"there are {queries:,} queries, but labels for {len(labels):,}")
-    labels = labels.reshape(queries, -1)
-    if labels.shape[1] not in (passages, passages - 1):
-        raise ValueError(
-            f"there are {passages} passages a query, but {labels.shape[1]} labels; give one for each passage, or "
-            "margins: the score of the first passage minus that of each other one"
-        )
-    return labels
-
-
-def are_scores(labels: np.ndarray, passages: int) -> bool:
-    """Checks whether labels are a teacher's scores or margins, not relevance grades: 0, 1, 2 ..."""
-    return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
-
-
-def measure_ranking(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Measures the ranking of passages by scores, float `[queries, passages]`, against labels, see `labels_of`."""
-    if are_scores(labels, scores.shape[1]):
-        margins = (np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores))
-        correlations = metrics.correlation(*margins)
-        return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
-    labels = np.asarray(labels, np.float64)  # gains 2^grade - 1: Burges et al. 2005, section 6
-    # Of equal scores, the lower grade ranks first: a model that tells no passages apart earns nothing by their order.
-    ranked = np.take_along_axis(labels, np.lexsort((labels, -scores), axis=1), axis=1)[:, :10]
-    best = -np.sort(-labels, axis=1)[:, :10]
-    discounts = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
-    dcg, ideal_dcg = (((2**each - 1) * discounts).sum(axis=1) for each in (ranked, best))
-    is_relevant = ranked > 0
-    reciprocal_ranks = np.where(is_relevant.any(axis=1), 1 / (is_relevant.argmax(axis=1) + 1), 0)
-    ndcg = np.divide(dcg, ideal_dcg, out=np.zeros_like(dcg), where=ideal_dcg > 0)
-    return {"ndcg@10": float(ndcg.mean()), "mrr@10": float(reciprocal_ranks.mean())}

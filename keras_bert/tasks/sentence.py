@@ -20,24 +20,15 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARITIES
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many, plain_labels
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads import check_finite
+from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
 from keras_bert.tasks.long_text import check_window_pooling, pool_windows, sequence_output
 from keras_bert.tasks.pooling import pooled
-from keras_bert.tasks.sentence_losses import (
-    CoSENTLoss,
-    MarginMSELoss,
-    MultipleNegativesRankingLoss,
-    VectorMSELoss,
-    are_text_numbers,
-    are_vectors,
-    scores_of,
-    text_numbers,
-)
+from keras_bert.tasks.sentence_losses import are_text_numbers
 from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.vector_metrics import TextVectors, measured, searched
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
@@ -148,6 +139,10 @@ class BertSentenceEncoder(BertTask):
         self.truncate_dim = truncate_dim
         self._runners_by_skipped: dict[int, ByLength] = {}
         self.built = True
+
+    @property
+    def kind(self) -> Similarity:
+        return Similarity(self.similarity)
 
     @property
     def vector_size(self) -> int:
@@ -328,51 +323,28 @@ class BertSentenceEncoder(BertTask):
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         (text,) = texts
-        return [{"embedding": vector.tolist()} for vector in self.encode(text, progress=False)]
+        return map(self.kind.fields, self.encode(text, progress=False))
 
     # -- Training on columns of texts that are compared: anchors, positives, negatives
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):
-            return as_arrays(x), text_numbers(self._columns(x, None))
+            return as_arrays(x), self.kind.targets_of(self.columns(x), None)
         return super().arrays(x, y)
 
-    def targets(self, y: Labels | None) -> Targets:
-        """Converts scores of pairs, several scores a row, or vectors to float32; tensors and datasets stay as they are.
-
-        Raises:
-            ValueError: the rows have different numbers of scores, or one is not finite.
-        """
-        y = plain_labels(y)
-        return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else scores_of(y)
-
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
-        """Tokenizes columns of texts, each with its prompt. Without scores, the targets are those of `text_numbers`."""
-        scores = self.targets(y)
-        columns = self._columns(x, scores)
+        """Tokenizes columns of texts, each with its prompt."""
+        columns = self.columns(x)
+        targets = self.kind.targets_of(columns, y)
         segments = tuple(
             self.preprocessor.tokenizer.tokenize(self._add_prompt(number, as_strings(list(column))))
             for number, column in enumerate(columns)
         )
         lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
-        targets = text_numbers(columns) if scores is None else scores
         return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
-    def _columns(self, x: Texts, y: Targets | None) -> tuple[Sequence[str], ...]:
-        columns = columns_of(x, None)
-        number = len(columns)
-        if number < 2 and (y is None or len(y.shape) < 2):
-            raise ValueError(
-                "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
-                "more, with negatives"
-            )
-        if len(counts := {len(column) for column in columns}) > 1:
-            raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
-        if y is not None and len(y) != len(columns[0]):
-            raise ValueError(f"there are {len(columns[0]):,} rows of texts, but {len(y):,} of scores")
-        if y is not None and len(y.shape) == 1 and len(columns) > 3:
-            raise ValueError(f"there are {len(columns)} columns of texts, but one score a row; give one for each text")
-        return columns
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        return columns_of(x, None)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if are_text_numbers(targets):  # numbered anew in the batch: small numbers are exact in a loss's float32
@@ -381,27 +353,8 @@ class BertSentenceEncoder(BertTask):
             targets = tf.ensure_shape(targets, [None, len(segments)])
         return tuple(self.preprocessor.pack(segment) for segment in segments), targets
 
-    def training_loss(self) -> keras.losses.Loss:
-        """Returns the loss of anchors and positives: `MultipleNegativesRankingLoss`."""
-        return MultipleNegativesRankingLoss()
-
-    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """Chooses the default loss for these examples.
-
-        - texts only: `MultipleNegativesRankingLoss`;
-        - pairs with scores: `CoSENTLoss`;
-        - triplets or longer rows with scores: `MarginMSELoss`;
-        - texts with a better model's vectors: `VectorMSELoss`.
-        """
-        if are_text_numbers(examples.targets):
-            return self.training_loss()
-        if are_vectors(examples.targets, len(examples.segments)):
-            return VectorMSELoss()
-        return CoSENTLoss() if len(examples.segments) == 2 else MarginMSELoss()
-
     def check_examples(self, x: Texts, y: Labels | None) -> None:
-        if not len(self._columns(x, self.targets(y))[0]):
-            raise ValueError("there are no examples to evaluate with")
+        self.kind.check(self.columns(x), y)
 
     def answers(self, x: Texts) -> list[TextVectors]:
         """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
@@ -413,28 +366,10 @@ class BertSentenceEncoder(BertTask):
         rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
         return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
 
-    def measures(self, answers: Sequence[TextVectors], y: Labels | None) -> dict[str, float]:
-        """Measures vectors, see `vector_metrics.measured`.
-
-        - `y` is None: a search for the positives, by `ndcg@10` and others;
-        - scores: `spearman` and `pearson`;
-        - labels of pairs, 0 or 1: `average_precision` and others;
-        - a better model's vectors: `cosine`.
-        """
-        return measured(answers, y, self.similarity)
-
-    def details(self, answers: Sequence[TextVectors], y: Labels | None, corpus: Sequence[str] = ()) -> dict[str, float]:
-        """Computes all measures of the search for the positives, `map@100` and others; none if `y` has scores.
-
-        Args:
-            answers, y: as for `measures`.
-            corpus: further texts to search.
-        """
-        if y is not None:
-            return {}
+    def kind_with(self, corpus: Sequence[str]) -> Similarity:
+        """Makes the kind whose `Score.details` also search further texts."""
         texts = list(dict.fromkeys(corpus))
-        vectors = self._encode_column(1, texts)
-        return searched(answers, dict(zip(texts, vectors, strict=True)), similarity=self.similarity)
+        return Similarity(self.similarity, dict(zip(texts, self._encode_column(1, texts), strict=True)))
 
     # -- Files
 

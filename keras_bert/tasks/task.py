@@ -323,17 +323,12 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
         columns = self.columns(x)
-        y = self.kind.plain(y)
-        if y is None:
-            raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
-        if len({len(column) for column in (*columns, y)}) > 1:
-            counts = " and ".join(f"{len(column):,}" for column in columns)
-            raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
+        targets = self.kind.targets_of(columns, y)
         assert self.preprocessor is not None  # else there is no tokenizer
         assert self._by_length is not None
         segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = self._by_length.lengths(list(segments))
-        return TokenizedExamples(segments, tf.convert_to_tensor(self.targets(y)), lengths)
+        return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""

@@ -16,34 +16,19 @@ Similarity is the cosine of vectors, which may have any length; or, for models t
 ==============  =====================================================================================================
 
 Manning et al. 2008, "Introduction to Information Retrieval", section 8.4; Järvelin and Kekäläinen 2002 for nDCG.
-
-======================================  ===================================================================
-Labels of rows (anchor, positive, ...)  What `BertSentenceEncoder` is measured by
-======================================  ===================================================================
-None                                    a search for each anchor's positives among all texts except anchors;
-                                        with negatives, also the accuracy of triplets
-of pairs, all 0 or 1                    average precision, best F1 and best accuracy
-of pairs, other numbers                 Spearman's and Pearson's correlations
-scores or margins, see `MarginMSELoss`  Spearman's and Pearson's correlations of the margins
-vectors, see `VectorMSELoss`            the mean cosine
-======================================  ===================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert.extras import import_extra
-from keras_bert.tasks import metrics
-from keras_bert.tasks.sentence_losses import are_vectors, margins_of, scores_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-    from keras_bert.tasks.columns import Labels
 
 _SCORES = 2**25  # scores in memory at a time
 
@@ -154,69 +139,3 @@ def _scale_vectors(vectors: ArrayLike, similarity: str) -> np.ndarray:
     if similarity == "dot":
         return vectors
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-
-
-# -- Measures the vectors of rows of texts, which a `BertSentenceEncoder` computes.
-
-_MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # the measures of a search to choose models by
-
-
-class TextVectors(NamedTuple):
-    """The texts of a row, the anchor and one or more others, and their vectors, float32 `[columns, size]`."""
-
-    texts: tuple[str, ...]
-    vectors: np.ndarray
-
-
-def measured(rows: Sequence[TextVectors], scores: Labels | None, similarity: str = "cosine") -> dict[str, float]:
-    """Measures the vectors of rows of texts, against scores if there are any."""
-    columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
-    if scores is None:
-        search_measures = searched(rows, at=(1, 10), similarity=similarity)
-        measures = {name: search_measures[name] for name in _MEASURES}
-        if len(columns) > 2:
-            parts = [triplet_accuracy(columns[0], columns[1], each, similarity) for each in columns[2:]]
-            measures["triplet_accuracy"] = float(np.mean([result["triplet_accuracy"] for result in parts]))
-        return measures
-    references = scores_of(scores)
-    if are_vectors(references, len(columns)):
-        references = references[:, None] if references.ndim == 2 else references
-        references = np.broadcast_to(references, (*references.shape[:1], len(columns), *references.shape[2:]))
-        column_cosines = [cosines(each, references[:, column]) for column, each in enumerate(columns)]
-        return {"cosine": float(np.mean(column_cosines))}
-    if len(columns) > 2:
-        products = np.sum(columns[0] * columns[1:], axis=-1).T  # [rows, columns - 1]
-        reference_margins, margins = (np.ravel(margins_of(each, len(columns) - 2)) for each in (references, products))
-        return _correlations(reference_margins, margins)
-    pair_similarities = similarities(columns[0], columns[1], similarity)
-    if set(references.tolist()) == {0.0, 1.0}:
-        return pair_classification(references, pair_similarities)
-    return _correlations(references, pair_similarities)
-
-
-def _correlations(scores: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    correlations = metrics.correlation(scores, predictions)
-    return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
-
-
-def searched(
-    rows: Sequence[TextVectors],
-    corpus: Mapping[str, np.ndarray] | None = None,
-    at: Sequence[int] = (1, 3, 5, 10, 100),
-    similarity: str = "cosine",
-) -> dict[str, float]:
-    """Measures how well anchors find their positives among all other texts and the corpus, by `retrieval`."""
-    index, vectors, anchors, relevant = {}, [], {}, []
-    for row in rows:
-        anchor = anchors.setdefault(row.texts[0], len(anchors))
-        if anchor == len(relevant):
-            relevant.append((row.vectors[0], set()))
-        for text, vector in zip(row.texts[1:], row.vectors[1:], strict=True):
-            if index.setdefault(text, len(index)) == len(vectors):
-                vectors.append(vector)
-        relevant[anchor][1].add(index[row.texts[1]])
-    for text, vector in (corpus or {}).items():
-        if index.setdefault(text, len(index)) == len(vectors):
-            vectors.append(vector)
-    queries, positives = zip(*relevant, strict=True)
-    return retrieval(queries, vectors, positives, at, similarity)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert import BertClassifier, BertReranker
 from keras_bert.formats import Preset, cross_encoder
 from keras_bert.tasks import ranking_losses as losses
-from keras_bert.tasks import reranker
+from keras_bert.tasks.kinds import ranking
 from keras_bert.tasks.registry import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune
 
@@ -305,14 +305,14 @@ def test_each_can_be_compiled_saved_and_learned_from(name):
 
 def test_measures():
     scores = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]])
-    found = reranker.measure_ranking(scores, np.array([[2, 0, 1], [0, 0, 0]]))
+    found = ranking.measure_ranking(scores, np.array([[2, 0, 1], [0, 0, 0]]))
     expected = (1 / np.log2(3) + 3 / np.log2(4)) / (3 + 1 / np.log2(3))  # and 0 without an answer
     assert found == {"ndcg@10": pytest.approx(expected / 2), "mrr@10": pytest.approx(0.25)}
     for equal in (1.0, np.nan):  # a model that tells nothing apart; the answer stands first in the file
-        found = reranker.measure_ranking(np.full([1, 4], equal), np.array([[1, 0, 0, 0]]))
+        found = ranking.measure_ranking(np.full([1, 4], equal), np.array([[1, 0, 0, 0]]))
         assert found == {"ndcg@10": pytest.approx(1 / np.log2(5)), "mrr@10": 0.25}
     for labels in ([[0.3, 1.1, 0.7], [0.5, 0.4, 0.3]], [[-0.8, -0.4], [0.1, 0.2]]):
-        found = reranker.measure_ranking(scores, np.array(labels))
+        found = ranking.measure_ranking(scores, np.array(labels))
         assert found == {"spearman": pytest.approx(1), "pearson": pytest.approx(1)}
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.tasks import sentence_losses as losses
-from keras_bert.tasks.vector_metrics import TextVectors, measured
+from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
 from keras_bert.training.batches import hold_out
 
 from ..support import small
@@ -109,9 +109,9 @@ def rows(*texts, vectors):
 
 def test_a_search_has_all_texts_once_and_all_positives_of_an_anchor():
     vectors = {"a": [1, 0], "b": [0, 1], "p": [1, 0.1], "q": [1, 0.2], "r": [0.1, 1], "n": [1, 0.05]}
-    found = measured(rows(("a", "p"), ("a", "q"), ("b", "r"), vectors=vectors), None)
+    found = Similarity().score(rows(("a", "p"), ("a", "q"), ("b", "r"), vectors=vectors), None).measures
     assert found == {"ndcg@10": 1, "mrr@10": 1, "accuracy@1": 1, "recall@10": 1}
-    found = measured(rows(("a", "p", "n"), ("a", "q", "n"), ("b", "r", "p"), vectors=vectors), None)
+    found = Similarity().score(rows(("a", "p", "n"), ("a", "q", "n"), ("b", "r", "p"), vectors=vectors), None).measures
     assert found["accuracy@1"] == 0.5  # "a" finds "n" first
     assert found["mrr@10"] == 0.75
     assert found["triplet_accuracy"] == pytest.approx(1 / 3)
@@ -120,10 +120,10 @@ def test_a_search_has_all_texts_once_and_all_positives_of_an_anchor():
 def test_scores():
     texts = [("a", "p"), ("a", "q"), ("a", "b")]
     vectors = {"a": [1, 0], "b": [0, 1], "p": [1, 0.1], "q": [1, 0.9]}
-    found = measured(rows(*texts, vectors=vectors), [4.5, 3, 1])
+    found = Similarity().score(rows(*texts, vectors=vectors), [4.5, 3, 1]).measures
     assert list(found) == ["spearman", "pearson"]
     assert found["spearman"] == pytest.approx(1)
-    found = measured(rows(*texts, vectors=vectors), [1, 1, 0])
+    found = Similarity().score(rows(*texts, vectors=vectors), [1, 1, 0]).measures
     assert (found["average_precision"], found["f1"], found["accuracy"]) == (1, 1, 1)
 
 

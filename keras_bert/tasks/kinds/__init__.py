@@ -101,6 +101,16 @@ class Kind(Generic[A]):
         """Converts labels to targets; tensors, datasets and arrays of targets stay as they are."""
         return self.plain(labels)
 
+    def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
+        """Converts the labels of examples, whose columns of texts are given, to targets."""
+        labels = self.plain(labels)
+        if labels is None:
+            raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
+        if len({len(column) for column in (*columns, labels)}) > 1:
+            counts = " and ".join(f"{len(column):,}" for column in columns)
+            raise ValueError(f"there are {counts} texts, but {len(labels):,} labels")
+        return self.targets(labels)
+
     def warnings(self, targets: Targets) -> list[str]:
         """Lists warnings of targets from which a model learns little, such as rare labels."""
         return []

@@ -1,0 +1,48 @@
+"""The kinds of BERT's two objectives of pre-training: masked tokens, and whether a text follows another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+
+from keras_bert.tasks import metrics
+from keras_bert.tasks.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.kinds import Kind, Score
+
+
+class MaskedTokens(Kind[Mapping[str, object]]):
+    """Ids of tokens at masked positions. The padding of the positions has the sample weight 0."""
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
+
+    def fields(self, answer: Mapping[str, object]) -> Mapping[str, object]:
+        return {"filled": answer["text"], "masks": answer["masks"]}
+
+
+class NextSentence(Kind[float]):
+    """Labels of pairs: 0 (the second text follows) or 1 (it does not). An answer is the probability of label 0."""
+
+    PROBLEM_TYPE = "regression"  # labels are numbers
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def targets(self, labels: Labels | None) -> Targets:
+        labels = plain_labels(labels)
+        if not isinstance(labels, list | tuple | np.ndarray):
+            return labels
+        if bad := [row for row, label in enumerate(labels) if label not in (0, 1)]:
+            raise ValueError(
+                f"label {bad[0]} (from 0) is {labels[bad[0]]!r}; expected 0 (it follows) or 1 (it does not)"
+            )
+        return np.array(labels, np.int32)
+
+    def score(self, answers: Sequence[float], labels: Labels) -> Score:
+        labels, predictions = np.asarray(labels), (np.asarray(answers) < 0.5).astype(int)
+        return Score(metrics.accuracy(labels, predictions), (predictions != labels).astype(float))
+
+    def fields(self, answer: float) -> Mapping[str, object]:
+        return {"probability": answer}
