@@ -28,7 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from _measure import DATA, Elsewhere, answer_calls, heading, interleave, need, parse, ratios, run, table
 
-from keras_bert.training.run_files import read_notes
+from keras_bert.training.run import load_state
 
 ROWS, TOKENS, STEPS = 32, 64, 4
 ALONE = "one process, both cores"
@@ -170,7 +170,7 @@ def final_loss(output: Path, data: Path, generator: random.Random | None) -> tup
     if process.returncode:
         sys.exit(said)
     happened = "" if generator is None else "restarted" if "begin again" in said else "killed after its end"
-    return happened, read_notes(output / "training/state.safetensors")["history"][-1]["loss"]
+    return happened, load_state(output / "training/state.safetensors")[1]["history"][-1]["loss"]
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ from keras_bert.formats import read_config
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, unmasked, write_records
 from keras_bert.text import WordPieceTokenizer, learn_vocabulary
 from keras_bert.training import pretrain, report
-from keras_bert.training.run_files import read_notes
+from keras_bert.training.run import load_state
 
 OUTPUT = Path(__file__).parents[1] / "saved_models/pretrained_from_scratch"
 HELD_OUT = "The-Adventures-of-Sherlock-Holmes_1661.txt"
@@ -234,7 +234,7 @@ def killed(arguments: argparse.Namespace) -> Iterator[list[str]]:
         process.send_signal(signal.SIGKILL)
         process.wait()
         state = arguments.output / "broken/state.safetensors"
-        notes = read_notes(state) if state.exists() else {"epoch": 0, "step": 0}
+        notes = load_state(state)[1] if state.exists() else {"epoch": 0, "step": 0}
         done = notes["epoch"] * max(1, arguments.steps // 20) + notes["step"]
         yield ["killed", f"{done} of {arguments.steps} steps are kept"]
     if start(arguments, "broken").wait():

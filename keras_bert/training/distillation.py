@@ -13,7 +13,7 @@ import numpy as np
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import LossTerm, TrainingStep
-from keras_bert.training import run_files
+from keras_bert.training import run
 
 Model = TypeVar("Model", bound=BertTask)
 
@@ -137,5 +137,5 @@ class Distillation(TrainingStep):
 def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Adds a digest of the teacher to the settings of a run. Without a teacher, sets the temperature to None."""
     if teacher is None:
-        return {run_files.TEACHER: None, **settings, "temperature": None}
-    return {run_files.TEACHER: run_files.digest_of_weights(teacher.weights), **settings}
+        return {run.TEACHER: None, **settings, "temperature": None}
+    return {run.TEACHER: run.digest(teacher.weights), **settings}

@@ -22,12 +22,12 @@ from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
 from keras_bert.tensors import Tensor
 from keras_bert.text.strings import as_strings
-from keras_bert.training import distribution, report, run_files
+from keras_bert.training import distribution, report
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out
 from keras_bert.training.distillation import Distillation, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
-from keras_bert.training.run_files import Run
+from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
 
 if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs, Targets
@@ -123,7 +123,7 @@ def fine_tune(
         warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)
     chosen = resolved
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return train_on(model, train, validation, directory, chosen, **arguments)
+    return train_on(model, train, validation, Run(directory), chosen, **arguments)
 
 
 def split(
@@ -150,7 +150,7 @@ def train_on(
     model: BertTask,
     train: Labelled,
     validation: Labelled | None,
-    directory: str | Path | None,
+    run: Run,
     recipe: FineTuningWithTeacher,
     *,
     loss: keras.losses.Loss | None = None,
@@ -217,9 +217,9 @@ def train_on(
     optimizer_settings["learning_rate_factors"] = model.learning_rate_factors(examples.targets)
     settings = {
         **teacher_settings(teacher, vars(recipe)),
-        **run_files.digests_of_model(model),
-        run_files.EXAMPLES: run_files.digest_of_tokens(examples),
-        run_files.VALIDATION: validation and run_files.digest_of_examples(*validation),
+        **digests_of_model(model),
+        EXAMPLES: digest(tf.nest.flatten([*examples.segments, examples.targets], expand_composites=True)),
+        VALIDATION: validation and digest_of_examples(*validation),
     }
     if loss is not None:
         settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
@@ -232,7 +232,7 @@ def train_on(
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
         if not recipe.few_shot and (message := _few_updates_warning(recipe, updates)):
             warnings.warn(message, stacklevel=3)
-        run = Run(model, Path(directory) if directory else None, settings)
+        run.start(model, settings)
         model.initialize_head(examples.targets)
         how = (callbacks, progress, checkpoint_seconds, validation is not None)
         train_epochs(model, run, epochs, *how, keep_best=True, patience=recipe.patience)

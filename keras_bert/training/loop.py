@@ -24,7 +24,7 @@ from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
 from keras_bert.training.report import BASELINE
-from keras_bert.training.run_files import Position, Run
+from keras_bert.training.run import Position, Run
 
 _LOWER_IS_BETTER = ("loss", "mae", "rmse", "perplexity")  # of measures; others are the better, the higher
 
@@ -112,6 +112,8 @@ def train_epochs(
     _check_monitored(callbacks, has_validation)
     with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
         run.resume()
+        if run.measures is not None:
+            return
         log, bar, saved_at = TensorBoardLog(model, run), ProgressBar(run, len(epochs), progress), time.monotonic()
         rate = 0.0  # the learning rate at the last save
 
@@ -160,12 +162,13 @@ def train_epochs(
             log.end_epoch(logs)
             save()
             bar.end_epoch(logs)
+            run.log_epoch(describe_logs(logs))
 
         # After the user's callbacks, which may have set `stop_training`.
 
         def end_if_signalled() -> None:
             if run.signal:
-                raise Interrupted(run.position(), run.signal)
+                raise Interrupted(run.position, run.signal, run.place)
 
         def stop_after_batch(batch: int, logs: Mapping[str, float]) -> None:
             end_if_signalled()
@@ -304,17 +307,12 @@ class Interrupted(KeyboardInterrupt):
     Args:
         position: the position of the run.
         number: the signal's number.
-
-    Attributes:
-        position, number: as above.
         place: the position in words, for `fine_tune_files` and `pretrain_files`; otherwise empty.
     """
 
-    def __init__(self, position: Position, number: int) -> None:
-        super().__init__(position, number)
-        self.position = position
-        self.number = number
-        self.place = ""
+    def __init__(self, position: Position, number: int, place: str) -> None:
+        super().__init__(position, number, place)
+        self.position, self.number, self.place = position, number, place
 
 
 @contextlib.contextmanager

@@ -17,11 +17,11 @@ from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import ACCUMULATION_TOTALS, MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes_recipe
-from keras_bert.training import distribution, run_files
+from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
 from keras_bert.training.report import BASELINE
-from keras_bert.training.run_files import Run
+from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest_of_records, digests_of_model
 
 
 class Phase(NamedTuple):
@@ -108,6 +108,21 @@ def pretrain(
     trained = teacher is not None or model.encoder.preset_digest is not None
     chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
+    arguments = {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
+    return train_on_records(model, phases, Run(directory), chosen, teacher, **arguments)
+
+
+def train_on_records(
+    model: BertPretrainer,
+    phases: Sequence[Phase],
+    run: Run,
+    chosen: PretrainingWithTeacher,
+    teacher: BertPretrainer | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    progress: bool | None = None,
+    checkpoint_seconds: float = 300,
+) -> list[dict[str, float]]:
+    """Trains a model as `pretrain` does."""
     for phase in phases:
         dataclasses.replace(chosen, steps=phase.steps, batch_size=phase.batch_size)  # checks both numbers
     training_records = [Records(phase.records) for phase in phases]
@@ -135,11 +150,11 @@ def pretrain(
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, chosen.measure_every)
     ]
     settings = {
-        **teacher_settings(teacher, vars(chosen)), **run_files.digests_of_model(model),
+        **teacher_settings(teacher, vars(chosen)), **digests_of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
         "masking": [_masking_settings(phase.masking) for phase in phases],
-        run_files.EXAMPLES: [run_files.digest_of_records(each) for each in training_records],
-        run_files.VALIDATION: [each and run_files.digest_of_records(each) for each in validation_records],
+        EXAMPLES: [digest_of_records(each) for each in training_records],
+        VALIDATION: [each and digest_of_records(each) for each in validation_records],
     }  # fmt: skip
     kind = {"adamw": AdamW, "lamb": LAMB}[chosen.optimizer]
     with learning_from(teacher, model, chosen.temperature):
@@ -147,7 +162,7 @@ def pretrain(
         compile_model(model, chosen, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
         # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
         model.evaluate(_batches_in_order(training_records[0], chosen.batch_size).take(1), verbose=0)
-        run = Run(model, Path(directory), settings)
+        run.start(model, settings)
         has_validation = any(validation_records)
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, has_validation)
     return run.history

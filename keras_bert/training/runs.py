@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,10 +39,8 @@ from keras_bert.training import distribution, report
 from keras_bert.training.distillation import student_of
 from keras_bert.training.distribution import choose
 from keras_bert.training.fine_tune import checked_examples, split, train_on
-from keras_bert.training.loop import Interrupted, describe_logs
-from keras_bert.training.pretrain import Phase, pretrain
-from keras_bert.training.run_directory import RunDirectory
-from keras_bert.training.run_files import FinishedError, Position
+from keras_bert.training.pretrain import Phase, train_on_records
+from keras_bert.training.run import Position, Run
 
 Log = Callable[[str], Any]
 _LABELS_IN_LOG = 30  # labels in a line of the log
@@ -136,7 +133,8 @@ def fine_tune_files(
         raise ValueError("a student needs the task 'classify', teacher and num_layers")
     if recipe.few_shot and teacher is not None:
         raise ValueError("few_shot and teacher exclude each other; leave one of them out")
-    directory = RunDirectory(output, overwrite, (train, validation, preset if teacher is None else teacher))
+    start = preset if teacher is None else teacher
+    run = Run.into(output, overwrite, (train, validation, start))
     report.check_installed()
 
     def describe(position: Position) -> str:
@@ -144,8 +142,9 @@ def fine_tune_files(
             return f"epoch {position.epoch} of {recipe.epochs}"
         return f"epoch {position.epoch + 1} of {recipe.epochs}, step {position.step:,} of {position.batches:,}"
 
-    with _running(directory, dtype, strategy, log, describe, has_preset=teacher is None) as run:
-        with run.devices.scope():
+    with _training_on(dtype, strategy, log) as devices:
+        run.describe_with(describe, log, devices, has_preset=teacher is None)
+        with devices.scope():
             # Both are None, or neither is.
             learner = source if teacher is None or num_layers is None else _Student(source, teacher, num_layers)
             training_examples = learner.read(train)
@@ -164,9 +163,9 @@ def fine_tune_files(
         run_settings = {
             name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"
         }
-        run.begin(run_settings, recipe.epochs)
+        run.log_position(run_settings, recipe.epochs)
         keras.utils.set_random_seed(recipe.seed)
-        with run.devices.scope(), warnings.catch_warnings():
+        with devices.scope(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
             model, arguments = learner.load_model(preset, training_examples)
         validation_count = None if validation_examples is None else count_examples(validation_examples[0])
@@ -176,25 +175,23 @@ def fine_tune_files(
             log(notice)
         if has_default_epochs and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
-        with distribution.chief_first(run.devices):
+        with distribution.chief_first(devices):
             run.clear()
         examples = checked_examples("train", examples, model)
-        history = train_on(
-            model, examples, validation_examples, directory.run, recipe, callbacks=run.callbacks, **arguments
-        )
-        if run.is_chief:
-            model.save_preset(directory.path, overwrite=True)
+        history = train_on(model, examples, validation_examples, run, recipe, **arguments)
+        if run.is_chief and run.measures is None:
+            model.save_preset(output, overwrite=True)
             measures, confusion, details = {}, None, {}
             if validation_examples is not None:
                 answers, labels = model.answers(validation_examples[0]), validation_examples[1]
                 measures, confusion = model.measures(answers, labels), model.confusion(answers, labels)
                 details = model.details(answers, labels)
-            report_settings = {"train": train, "eval": validation, "preset": preset if teacher is None else teacher}
+            report_settings = {"train": train, "eval": validation, "preset": start}
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
             report_settings |= {**vars(source), **run_settings, "dtype": dtype}
-            report.write_report(directory.path, report_settings, history, measures, confusion, details=details)
-            run.measures = directory.finish(measures)
-    return run.measures
+            report.write_report(output, report_settings, history, measures, confusion, details=details)
+            run.seal(measures)
+    return run.measures or {}
 
 
 def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) -> None:
@@ -307,7 +304,8 @@ def pretrain_files(
     else:
         raise ValueError("a model needs vocab and size; a student needs teacher and num_layers")
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
-    directory = RunDirectory(output, overwrite, (*paths, validation, vocab, size, teacher))
+    run = Run.into(output, overwrite, (*paths, validation, vocab, size, teacher))
+    assert run.directory is not None  # inside the output
     steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
     # The model is measured after each of these steps.
     epoch_ends = [
@@ -320,45 +318,46 @@ def pretrain_files(
         done = epoch_ends[min(position.epoch, len(epoch_ends)) - 1] if position.epoch else 0
         return f"step {done + position.step:,} of {epoch_ends[-1]:,}"
 
-    with _running(directory, dtype, strategy, log, describe) as run:
+    with _training_on(dtype, strategy, log) as devices:
+        run.describe_with(describe, log, devices)
         run_settings = {**vars(recipe), "steps": steps}
         del run_settings["batch_size"]  # `Phase` has it, because the phases may differ
         if recipe.learning_rate is None:
             del run_settings["learning_rate"]  # the size of the model decides it
         if teacher is None:
             del run_settings["temperature"]
-        run.begin(run_settings, len(epoch_ends))
+        run.log_position(run_settings, len(epoch_ends))
         training_paths = [path for each in paths for path in files.text_files(Path(each))]
         validation_paths = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
-        with run.devices.scope():
+        with devices.scope():
             start = make_start()
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
-        first, then = _Rows(directory.run, start.preprocessor, rows, recipe.seed), None
+        first, then = _Rows(run.directory, start.preprocessor, rows, recipe.seed), None
         if second.then_steps is not None:  # checks its length before any work
             preprocessor = BertPreprocessor(
                 first.preprocessor.tokenizer, second.then_length, max_sequence_length=start.config.max_positions
             )
-            then = _Rows(directory.run / _THEN, preprocessor, rows, recipe.seed)
-        with distribution.chief_first(run.devices):
+            then = _Rows(run.directory / _THEN, preprocessor, rows, recipe.seed)
+        with distribution.chief_first(devices):
             run.clear()
             phase, counts = first.write(training_paths, validation_paths, recipe.steps, recipe.batch_size, log)
             if then is not None and second.then_steps is not None:
                 then, _ = then.write(training_paths, validation_paths, second.then_steps, second.then_batch_size, log)
         keras.utils.set_random_seed(recipe.seed)
-        with run.devices.scope():
-            model, arguments = start.make()
+        with devices.scope():
+            model, model_teacher = start.make()
         if recipe.learning_rate is None:
             width = start.config.hidden_size
-            recipe = recipe.for_width(width, trained="teacher" in arguments)
-            reason = "it starts from its teacher" if "teacher" in arguments else f"it is {width} wide"
+            recipe = recipe.for_width(width, trained=teacher is not None)
+            reason = f"it is {width} wide" if teacher is None else "it starts from its teacher"
             if run.is_chief:
                 log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
-        arguments |= {"callbacks": run.callbacks, **vars(recipe), **phase._asdict()}
-        history = pretrain(model, directory=directory.run, then=then, **arguments)
-        if run.is_chief:
-            model.save_preset(directory.path, overwrite=True)
+        phases = [phase] if then is None else [phase, then]
+        history = train_on_records(model, phases, run, recipe, model_teacher)
+        if run.is_chief and run.measures is None:
+            model.save_preset(output, overwrite=True)
             by_step = [{"step": epoch_ends[each.pop("epoch") - 1], **each} for each in map(dict, history)]
             report_settings = {"text": " ".join(map(str, paths)), "eval": validation}
             report_settings |= (
@@ -370,9 +369,9 @@ def pretrain_files(
                 report_settings |= vars(second)
             report_settings |= {"dtype": dtype, **counts}
             measures = _measures_of(history[-1])
-            report.write_report(directory.path, report_settings, by_step, measures, panels=_PANELS)
-            run.measures = directory.finish(measures)
-    return run.measures
+            report.write_report(output, report_settings, by_step, measures, panels=_PANELS)
+            run.seal(measures)
+    return run.measures or {}
 
 
 def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
@@ -386,14 +385,14 @@ class _Start(NamedTuple):
 
     preprocessor: BertPreprocessor
     config: BertConfig
-    make: Callable[[], tuple[BertPretrainer, dict[str, Any]]]  # makes the model, and further arguments for `pretrain`
+    make: Callable[[], tuple[BertPretrainer, BertPretrainer | None]]  # makes the model; the other is its teacher
 
 
 def _new_model(vocab: str | Path, size: str, rows: RowsRecipe) -> _Start:
     tokenizer, pairs = read_vocabulary(vocab), rows.objective != "sentences"
     config = config_of(str(size), tokenizer, pairs)
     preprocessor = BertPreprocessor(tokenizer, rows.sequence_length, max_sequence_length=config.max_positions)
-    return _Start(preprocessor, config, lambda: (BertPretrainer(BertEncoder(config), preprocessor, pairs), {}))
+    return _Start(preprocessor, config, lambda: (BertPretrainer(BertEncoder(config), preprocessor, pairs), None))
 
 
 def _student_model(handle: str | Path, num_layers: int, rows: RowsRecipe) -> _Start:
@@ -402,8 +401,7 @@ def _student_model(handle: str | Path, num_layers: int, rows: RowsRecipe) -> _St
             raise ValueError(f"teacher: {handle} has no masked language modeling head to learn from")
     pairs = rows.objective != "sentences"
     teacher = BertPretrainer.from_preset(handle, sequence_length=rows.sequence_length, pairs=pairs)
-    make = lambda: (student_of(teacher, num_layers), {"teacher": teacher})  # noqa: E731
-    return _Start(teacher.preprocessor, teacher.encoder.config, make)
+    return _Start(teacher.preprocessor, teacher.encoder.config, lambda: (student_of(teacher, num_layers), teacher))
 
 
 class _Rows(NamedTuple):
@@ -443,57 +441,9 @@ def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -
     return f"{counts['examples']:,} examples of {text}, from {source}"
 
 
-# -- Common to fine-tuning and pre-training.
-
-
-class _RunInProgress:
-    """A run between its beginning and its end.
-
-    Attributes:
-        devices: the strategy of the run.
-        is_chief: whether this process writes the common files.
-        measures: the measures of the model; empty until the model is saved.
-        callbacks: log the measures of each epoch; empty on a terminal, where the progress bar shows them.
-    """
-
-    def __init__(
-        self, directory: RunDirectory, devices: tf.distribute.Strategy, log: Log, describe: Callable[[Position], str]
-    ) -> None:
-        self.devices, self.is_chief = devices, distribution.is_chief(devices)
-        self.measures: dict[str, float] = {}
-        self.callbacks: list[keras.callbacks.Callback] = []
-        self._directory, self._log, self._describe_position = directory, log, describe
-        if self.is_chief and not sys.stderr.isatty():
-            self.callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=self._log_measures))
-
-    def begin(self, settings: Mapping[str, Any], epochs: int) -> None:
-        """Logs the position of a run that was started before. Raises ValueError if that run has other settings."""
-        position = self._directory.position(settings)
-        line = self._directory.describe_position(position, epochs, self._describe_position)
-        if line and self.is_chief:
-            self._log(line)
-
-    def clear(self) -> None:
-        if self.is_chief:
-            self._directory.clear()
-
-    def _log_measures(self, epoch: int, logs: dict[str, float]) -> None:
-        self._log(f"{self._describe_position(Position(epoch + 1, 0, 0, False))}: {describe_logs(logs)}")
-
-
 @contextlib.contextmanager
-def _running(
-    directory: RunDirectory, dtype: str, strategy: str, log: Log, describe: Callable[[Position], str],
-    has_preset: bool = False,
-) -> Iterator[_RunInProgress]:  # fmt: skip
-    """Sets the dtype policy and the strategy of a run, in this block, and adds advice to the errors of its state.
-
-    Args:
-        directory: the output directory.
-        dtype, strategy, log: see `fine_tune_files`.
-        describe: puts a position into words.
-        has_preset: whether the run starts from a preset.
-    """
+def _training_on(dtype: str, strategy: str, log: Log) -> Iterator[tf.distribute.Strategy]:
+    """Sets the dtype policy in this block, and chooses the devices."""
     if dtype not in DTYPES:
         raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
     old_policy = keras.config.dtype_policy()
@@ -502,14 +452,6 @@ def _running(
         devices, name = choose(strategy)
         if devices.num_replicas_in_sync > 1:
             log(f"training on {name}")
-        run = _RunInProgress(directory, devices, log, describe)
-        with directory.advising(has_preset):
-            try:
-                yield run
-            except FinishedError as error:
-                run.measures = directory.finished_measures(error)
-    except Interrupted as error:
-        error.place = describe(error.position)
-        raise
+        yield devices
     finally:
         keras.config.set_dtype_policy(old_policy)

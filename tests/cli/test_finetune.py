@@ -20,8 +20,7 @@ from keras_bert import (
 from keras_bert.data import Answer
 from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.training import runs
-from keras_bert.training.run_directory import RunDirectory
-from keras_bert.training.run_files import read_notes, save_state
+from keras_bert.training.run import Run, load_state, save_state
 
 from ..support import small
 from ..support.commands import KINDS, QUICK, columns, flat, invoke
@@ -69,7 +68,7 @@ def test_the_directory_of_a_finished_run_is_the_model(finished):
     model = Path(finished["--output"])
     assert {path.name for path in (model / "training").iterdir()} <= {"state.safetensors", "logs"}
     assert (model / "training/state.safetensors").stat().st_size < 10_000 < (model / "model.safetensors").stat().st_size
-    assert read_notes(model / "training/state.safetensors")["measures"].keys() == {"accuracy"}
+    assert load_state(model / "training/state.safetensors")[1]["measures"].keys() == {"accuracy"}
 
 
 def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_path):
@@ -135,10 +134,10 @@ def test_the_model_of_any_task_may_be_overwritten(tmp_path):
     model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), dense={"units": 3})
     model.save_preset(tmp_path)
     assert (tmp_path / "2_Dense/config.json").exists()
-    RunDirectory(tmp_path, overwrite=True)  # raises nothing
+    Run.into(tmp_path, overwrite=True)  # raises nothing
     (tmp_path / "1_Pooling/mine.txt").touch()
     with pytest.raises(FileExistsError, match=r"holds 1_Pooling/mine\.txt, which no run wrote"):
-        RunDirectory(tmp_path, overwrite=True)
+        Run.into(tmp_path, overwrite=True)
 
 
 def test_overwriting_keeps_the_card_that_a_user_may_have_written(tmp_path):
@@ -146,7 +145,7 @@ def test_overwriting_keeps_the_card_that_a_user_may_have_written(tmp_path):
     model.save_preset(tmp_path)
     (tmp_path / files.RUN).mkdir()
     (tmp_path / "README.md").write_text("my words")
-    RunDirectory(tmp_path, overwrite=True).clear()
+    Run.into(tmp_path, overwrite=True).clear()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["README.md"]
     assert (tmp_path / "README.md").read_text() == "my words"
 
@@ -175,8 +174,10 @@ def test_what_is_not_overwritten(fails, mine, tmp_path):
 def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch, tmp_path):
     for is_terminal, count in ((True, 0), (False, 1)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
-        run = runs._RunInProgress(RunDirectory(tmp_path, False), tf.distribute.get_strategy(), print, str)
-        assert len(run.callbacks) == count
+        run, lines = Run.into(tmp_path, False), []
+        run.describe_with(str, lines.append, tf.distribute.get_strategy())
+        run.log_epoch("loss 1.0")
+        assert len(lines) == count
 
 
 @pytest.fixture
@@ -184,9 +185,9 @@ def taught(monkeypatch):
     """What reaches the training, which trains nothing: a list of (model, examples, to measure with, settings)."""
     calls = []
 
-    def train_on(model, examples, to_measure, directory, recipe, **settings):
+    def train_on(model, examples, to_measure, run, recipe, **settings):
         calls.append((model, examples, to_measure, {**vars(recipe), **settings}))
-        save_state(directory / "state.safetensors", [], {})
+        save_state(run.directory / "state.safetensors", [], {})
         return [{"epoch": 1, "loss": 1.0}]
 
     monkeypatch.setattr(runs, "train_on", train_on)

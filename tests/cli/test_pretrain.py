@@ -17,7 +17,7 @@ from keras_bert.recipe import PretrainingRecipe
 from keras_bert.text import BytePairTokenizer, load_tokenizer
 from keras_bert.text.vocabulary import byte_symbols
 from keras_bert.training import runs
-from keras_bert.training.run_files import save_state
+from keras_bert.training.run import save_state
 
 from ..support import small
 from ..support.commands import SIZES, flat, write_documents
@@ -107,12 +107,12 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     monkeypatch.setattr(runs, "write_records", lambda *given, **more: written.append((given, more)) or counts)
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
 
-    def pretrain(model, **given):
-        save_state(given["directory"] / "state.safetensors", [], {})
-        trained.append((model, given))
+    def train_on_records(model, phases, run, recipe, teacher):
+        save_state(run.directory / "state.safetensors", [], {})
+        trained.append((model, phases, recipe))
         return history
 
-    monkeypatch.setattr(runs, "pretrain", pretrain)
+    monkeypatch.setattr(runs, "train_on_records", train_on_records)
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
@@ -124,12 +124,11 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     for ((paths, _, preprocessor), given), length, predictions in zip(written, (24, 40), (4, 6), strict=True):
         assert (paths, preprocessor.sequence_length) == ([folder / "held.txt"], length)
         assert given == expected | {"predictions": predictions}
-    ((model, given),) = trained
+    ((model, phases, recipe),) = trained
     assert model.encoder.config == tiny(activation=model.encoder.config.activation)
-    assert (given["steps"], given["batch_size"], given["masking"], given["validation"]) == (3, 8, None, None)
-    assert given["then"][1:] == (4, 6, None, None)
-    assert [given["records"], given["then"].records] == [folder for (_, folder, _), _ in written]
-    assert (given["seed"], given["measure_every"], given["warmup"], given["learning_rate"]) == (7, 2, 0.5, 1e-3)
+    assert [phase[1:] for phase in phases] == [(3, 8, None, None), (4, 6, None, None)]
+    assert [phase.records for phase in phases] == [folder for (_, folder, _), _ in written]
+    assert (recipe.seed, recipe.measure_every, recipe.warmup, recipe.learning_rate) == (7, 2, 0.5, 1e-3)
     report = (folder / "model/report.md").read_text()
     for line in ("| static_masking | True |", "| learning_rate | 0.001 |", "| warmup | 0.5 |", "| eval | None |"):
         assert line in report

@@ -15,7 +15,7 @@ from keras_bert import (
 )
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.training import fine_tune, learning_from, student_of
-from keras_bert.training.run_files import AnotherRunError
+from keras_bert.training.run import RunError
 
 from ..support import small
 from ..support.corpus import encoder
@@ -230,10 +230,10 @@ def test_it_learns_what_the_teacher_says(tmp_path, preprocessor):
     same = np.mean([ours["label"] == theirs for ours, theirs in zip(student.classify(texts), right, strict=True)])
     assert same > 0.9
     # A run goes on with its teacher only.
-    with error_names(AnotherRunError, tmp_path, "finished", "teacher"):
+    with error_names(RunError, tmp_path, "finished", "teacher"):
         fine_tune(student, nothing, directory=tmp_path, **settings)
     teacher.head.logits.bias.assign_add([1.0, 0.0])
-    with error_names(AnotherRunError, tmp_path, "finished", "teacher"):
+    with error_names(RunError, tmp_path, "finished", "teacher"):
         fine_tune(student, nothing, directory=tmp_path, teacher=teacher, **settings)
 
 

@@ -16,7 +16,7 @@ from keras_bert import BertClassifier, BertTokenClassifier, undocumented
 from keras_bert.training import fine_tune
 from keras_bert.training.batches import batches_of_epoch
 from keras_bert.training.loop import TensorBoardLog
-from keras_bert.training.run_files import AnotherRunError, Run
+from keras_bert.training.run import Run, RunError
 
 from ..support import small
 from ..support.messages import assert_names, error_names
@@ -167,7 +167,7 @@ def test_a_run_with_classes_by_index_goes_on_with_their_names(tmp_path):
     run = {**SETTINGS, "epochs": 1, "directory": tmp_path}
     by_index = fine_tune(classifier(), examples(8), class_weight={np.int64(1): 0.0}, **run)
     assert fine_tune(classifier(), examples(8), class_weight={"good": 1, "bad": 0}, **run) == by_index
-    with error_names(AnotherRunError, tmp_path, "finished", "class_weight"):
+    with error_names(RunError, tmp_path, "finished", "class_weight"):
         fine_tune(classifier(), examples(8), class_weight={1: 0.5}, **run)
 
 
@@ -225,7 +225,7 @@ def test_a_log_that_cannot_be_written_says_so_in_one_line(tmp_path):
     model.compile("sgd", "mse")
 
     def write_log(directory):
-        log = TensorBoardLog(model, Run(model, directory, {}))
+        log = TensorBoardLog(model, Run(directory))
         for _ in range(100):
             log.end_epoch({"val_accuracy": 0.5})
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert.training import fine_tune, report
 from keras_bert.training.batches import hold_out
-from keras_bert.training.run_files import AnotherRunError
+from keras_bert.training.run import RunError
 
 from ..support.messages import error_names
 from ..support.reviews import SETTINGS, classifier, examples
@@ -49,5 +49,5 @@ def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch
     assert epoch["val_accuracy"] == 0.5
     keras.utils.set_random_seed(9)  # has no part in it
     assert fine_tune(model, (x, y), validation_split=0.25, **run) == [epoch]
-    with error_names(AnotherRunError, tmp_path, "finished", "validation_split", 0.25, 0.5):
+    with error_names(RunError, tmp_path, "finished", "validation_split", 0.25, 0.5):
         fine_tune(model, (x, y), validation_split=0.5, **run)

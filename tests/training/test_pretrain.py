@@ -13,7 +13,7 @@ from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, bas
 from keras_bert.recipe import PretrainingRecipe
 from keras_bert.training import LAMB, Phase, pretrain
 from keras_bert.training.pretrain import _measure
-from keras_bert.training.run_files import AnotherRunError
+from keras_bert.training.run import RunError
 
 from ..support.corpus import encoder, preprocessor
 from ..support.messages import error_names
@@ -87,9 +87,9 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, records, untraced)
     _, history = check_resumed(records, tmp_path, (3, 8))  # in the first epoch, and in the second
     assert len(history) == 3
     assert "val_next_sentence_accuracy" in history[0]
-    with error_names(AnotherRunError, "finished", "seed"):
+    with error_names(RunError, "finished", "seed"):
         run(new(), records, tmp_path / "broken", seed=1)
-    with error_names(AnotherRunError, "finished", "configuration of the model"):
+    with error_names(RunError, "finished", "configuration of the model"):
         run(new(dropout=0.2), records, tmp_path / "broken")
 
 
@@ -115,7 +115,7 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
     assert int(expected.optimizer.iterations) == 22
     assert float(expected.optimizer.learning_rate) == 0  # at the end of both, and not before
     assert set(lengths) == {24}
-    with error_names(AnotherRunError, "finished", "steps", [12, 10], [12]):
+    with error_names(RunError, "finished", "steps", [12, 10], [12]):
         run(new(), tmp_path / "short", tmp_path / "broken", **{**settings, "then": None})
 
 
@@ -154,12 +154,12 @@ def test_a_run(tmp_path, records, monkeypatch, untraced):
     assert float(model.optimizer.learning_rate) == 0  # the schedule is at its end
     assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
     monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
-    with error_names(AnotherRunError, "finished", "seed"):
+    with error_names(RunError, "finished", "seed"):
         run(model, records, tmp_path, **recipe, seed=1)
     (tmp_path / "others").mkdir()
     for name, other in (("train", "train"), ("validation", "train")):
         (tmp_path / "others" / name).symlink_to(records / other)
-    with error_names(AnotherRunError, "finished", "other validation examples", "continue"):
+    with error_names(RunError, "finished", "other validation examples", "continue"):
         run(model, tmp_path / "others", tmp_path, **recipe)
 
 
@@ -278,7 +278,7 @@ def test_the_rate_follows_the_size(tmp_path, records, monkeypatch, untraced):
     assert model.optimizer._learning_rate.get_config()["peak"] == rate
     monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
     assert pretrain(model, records / "train", 2, tmp_path, learning_rate=rate, **settings) == history
-    with error_names(AnotherRunError, "learning_rate", rate, 0.0001):
+    with error_names(RunError, "learning_rate", rate, 0.0001):
         pretrain(model, records / "train", 2, tmp_path, learning_rate=1e-4, **settings)
 
 

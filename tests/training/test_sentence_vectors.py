@@ -13,7 +13,7 @@ from keras_bert.tasks.sentence_losses import (
     TripletLoss,
 )
 from keras_bert.training import evaluate, fine_tune
-from keras_bert.training.run_files import AnotherRunError
+from keras_bert.training.run import RunError
 
 from ..support import small
 from ..support.messages import error_names
@@ -51,7 +51,7 @@ def test_a_run_is_resumed_bit_for_bit(tmp_path):
     assert fine_tune(resumed, train, train, tmp_path, **SETTINGS) == history
     for got, want in zip(resumed.get_weights(), whole.get_weights(), strict=True):
         np.testing.assert_array_equal(got, want)
-    with error_names(AnotherRunError, tmp_path, "finished", "loss"):
+    with error_names(RunError, tmp_path, "finished", "loss"):
         fine_tune(new(), train, train, tmp_path, loss=MultipleNegativesRankingLoss(5.0), **SETTINGS)
 
 
