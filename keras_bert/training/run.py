@@ -373,7 +373,7 @@ def digest(parts: Iterable[bytes | keras.Variable | tf.Tensor]) -> str:
     """Computes a SHA-256 of bytes, and of the bytes of variables and tensors."""
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(keras.ops.convert_to_numpy(part)).tobytes())
+        digest.update(part if isinstance(part, bytes) else keras.ops.convert_to_numpy(part).tobytes())
     return digest.hexdigest()
 
 

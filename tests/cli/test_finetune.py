@@ -214,7 +214,7 @@ def test_options_reach_the_training_and_the_report(run, taught, untrained, table
     expected = {name.strip("-").replace("-", "_"): value for name, value in OPTIONS.items()}
     expected |= {"validation_split": None, "batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
     assert {name: settings[name] for name in expected} == expected
-    assert set(settings) == {*expected, "few_shot", "temperature", "callbacks"}
+    assert set(settings) == {*expected, "few_shot", "temperature"}
     report = (tmp_path / "new/report.md").read_text()
     for name in {*expected} - {"batch_size"}:
         assert f"| {name} | {expected[name]} |" in report
