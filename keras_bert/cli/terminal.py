@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -24,6 +25,9 @@ from keras_bert.processes import KilledError
 class Failure(click.ClickException):
     """An error of the system, of files for instance: one line on standard error, exit code 1."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(with_options(message))
+
     def format_message(self) -> str:
         return visible(self.message)  # it may quote control characters of a file
 
@@ -41,6 +45,19 @@ def misuse(*error_types: type[Exception]) -> Iterator[None]:
         yield
     except (ImportError, ValueError, *error_types) as error:
         raise Misuse(one_line(error)) from error
+
+
+def with_options(message: str) -> str:
+    """Names the command's options in place of Python's arguments: `skip_bad` or `add=True` become --skip-bad, --add."""
+    context = click.get_current_context(silent=True)
+    for parameter in context.command.params if context else ():
+        option = next((name for name in parameter.opts if name.startswith("--")), None)
+        if option is not None and parameter.name is not None:
+            message = re.sub(rf"\b{parameter.name}=True\b", option, message)
+            message = re.sub(rf"\b{parameter.name}='(\w+)'", rf"{option} \1", message)
+            if "_" in parameter.name:
+                message = re.sub(rf"(?<!['\w]){parameter.name}\b(?!['\w])", option, message)
+    return message
 
 
 def one_line(error: Exception) -> str:
@@ -122,7 +139,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
     from tqdm import tqdm
 
     with tqdm.external_write_mode():  # clears a progress bar first
-        echo(f"Warning: {message}", err=True)
+        echo(f"Warning: {with_options(str(message))}", err=True)
 
 
 ARGUMENTS = "keras_bert.arguments"  # the key of the command line's words in click's `Context.meta`

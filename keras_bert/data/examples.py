@@ -27,7 +27,7 @@ class Problems:
         >>> problems.settle(total=1000, skip_bad=False)
         Traceback (most recent call last):
         ValueError: train.tsv: 1 of 1,000 rows cannot be used: line 17: 4 cells instead of 3. Fix the file, or leave
-        them out with skip_bad (--skip-bad)
+        them out with skip_bad
     """
 
     def __init__(self, path: str | Path, kind: str):
@@ -53,7 +53,7 @@ class Problems:
         if len(self._faults) >= total:
             raise ValueError(f"{summary} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
-            advice = "Fix the file, or leave them out with skip_bad (--skip-bad)"
+            advice = "Fix the file, or leave them out with skip_bad"
             raise ValueError(f"{summary} cannot be used: {shown}. {advice}")
         warnings.warn(f"{summary} are left out: {shown}", stacklevel=3)  # at the call of the reader
 

@@ -167,8 +167,8 @@ def build_index(
             texts = {**{line: json.loads(line)[text_column] for line in old.rows.lines()}, **texts}
         elif old and (missing := sum(line not in texts for line in old.rows.lines())):
             warnings.warn(
-                f"rows of {directory} that leave the index, because {corpus} does not have them: {missing:,}; pass add "
-                "(--add) to keep them",
+                f"rows of {directory} that leave the index, because {corpus} does not have them: {missing:,}; pass "
+                "add=True to keep them",
                 stacklevel=2,
             )
         keys = [compute_key(text.encode()) for text in texts.values()]

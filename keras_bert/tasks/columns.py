@@ -350,9 +350,7 @@ def numeric_label_warnings(labels: Sequence[str]) -> list[str]:
     """Lists one warning if there are many classes and all their names are numbers, else nothing."""
     if len(labels) < _MANY_LABELS or not all(map(_is_number, labels)):
         return []
-    return [
-        f"all {len(labels):,} labels are numbers: did you mean problem_type='regression' (--problem-type regression)?"
-    ]
+    return [f"all {len(labels):,} labels are numbers: did you mean problem_type='regression'?"]
 
 
 def _are_numbers(label: object) -> bool:

@@ -432,19 +432,14 @@ class RankFiles(FromTable):
         passages, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if passages == 1:
             if scores or self.loss not in (None, "binary_cross_entropy"):
-                option = "score_columns (--score-column)" if scores else f"loss {self.loss}"
-                raise ValueError(
-                    f"{option} is for lists; name the other texts of a row with negative_columns (--negative-column)"
-                )
+                option = "score_columns" if scores else f"loss {self.loss}"
+                raise ValueError(f"{option} is for lists; name the other texts of a row with negative_columns")
         elif self.label_column is not None:
-            raise ValueError(
-                "label_column is for pairs; the labels of lists are in score_columns (--score-column), one for each "
-                "text"
-            )
+            raise ValueError("label_column is for pairs; the labels of lists are in score_columns, one for each text")
         elif scores and scores not in (passages, passages - 1):
             raise ValueError(
                 f"there are {scores} columns of scores for {passages} texts: that of text_pair_column, and those of "
-                "negative_columns (--negative-column)"
+                "negative_columns"
             )
 
     @property
@@ -502,7 +497,7 @@ class EmbedFiles(FromTable):
         if scores > 1 and scores != texts:
             raise ValueError(
                 f"there are {scores} columns of scores for {texts} texts: that of positive_column, and those of "
-                "negative_columns (--negative-column)"
+                "negative_columns"
             )
 
     @property

@@ -79,5 +79,5 @@ def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
     assert "'praise' is not one of the labels" in fails("distill", "classify", *teaching, *columns(table), *rest)
     BertClassifier(encoder, small.preprocessor(), ["blame", "praise"]).save_preset(tmp_path / "small")
     rest = ("--teacher", tmp_path / "small", "--num-layers", "2", "--output", tmp_path / "new")
-    assert "num_layers is 2; expected 1 to 1, the teacher's" in fails("distill", "classify", *columns(table), *rest)
+    assert "--num-layers is 2; expected 1 to 1, the teacher's" in fails("distill", "classify", *columns(table), *rest)
     assert not (tmp_path / "new").exists()

@@ -38,7 +38,7 @@ def test_mistakes(fails, tmp_path):
     path.write_text('{"text": "good"}\n{"body": "good"}\n')
     assert fails("embed", path, "--output", tmp_path / "vectors") == (
         f"{path}: 1 of 2 rows cannot be used: line 2: no 'text'; its keys are 'body'. Fix the file, or leave them out "
-        "with skip_bad (--skip-bad)"
+        "with --skip-bad"
     )
     assert not (tmp_path / "vectors").exists()
     path.write_text('{"text": "good"}\n')

@@ -51,7 +51,7 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
         BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier
     ]  # fmt: skip
     command = ("export", "preprocessor", "--output", tmp_path / "new", "--sequence-length", "1000")
-    assert fails(*command).startswith("sequence_length is 1000")
+    assert fails(*command).startswith("--sequence-length is 1000")
     # By default all positions, of which there are fewer than 128.
     assert [each.sequence_length for each, _, _ in exports[:3]] == [48, 7, None]
     assert [settings for _, _, settings in exports] == [

@@ -69,7 +69,7 @@ def test_white_space_of_byte_pairs(run, tmp_path):
 def test_mistakes(run, fails, model, untrained):
     assert fails("fill", model, "the [MASK]", "the cat") == "argument 2: it has no [MASK]"
     assert fails("fill", model, input=b"the <mask>\n") == "standard input, line 1: it has no [MASK]"
-    assert fails("fill", model, "[MASK]", "--top-k", "11").startswith("top_k is 11; expected 1 to 10")
+    assert fails("fill", model, "[MASK]", "--top-k", "11").startswith("--top-k is 11; expected 1 to 10")
     cut = run("fill", model, "cat " * 20 + "[MASK]", exit_code=2)  # warned of, too
     assert "only 0 in the 16 tokens that are read" in cut.stderr.splitlines()[-1]
     assert "has no masked language modeling head" in fails("fill", untrained, "the [MASK]")

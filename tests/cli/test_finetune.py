@@ -283,9 +283,9 @@ def test_words_and_questions_reach_the_training(run, taught, untrained, tmp_path
 def test_mistakes(run, fails, untrained, table, tmp_path):
     command = ("finetune", "classify", *columns(table), "--output", tmp_path / "new", "--preset")
     for option, value, *words in (
-        ("--sequence-length", 33, "sequence_length", 33),
-        ("--class-weight", "odd=2", "class_weight", "odd", "blame, praise"),
-        ("--frozen-layers", 2, "frozen_layers", 2, "1 layers"),
+        ("--sequence-length", 33, "--sequence-length", 33),
+        ("--class-weight", "odd=2", "--class-weight", "odd", "blame, praise"),
+        ("--frozen-layers", 2, "--frozen-layers", 2, "1 layers"),
     ):
         assert_names(run(*command, untrained, option, value, exit_code=2).stderr.splitlines()[-1], *words)
     assert fails(*command, ROOT / "tests/golden/tiny-bert").startswith(f"{ROOT}/tests/golden/tiny-bert has no ")
@@ -303,7 +303,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     read = ("--text-column", "sentence", "--label-column", "kind")
     message = fails(*command, "--train", bad, *read)
     assert "1 of 3 rows cannot be used: line 3" in message
-    assert message.endswith("leave them out with skip_bad (--skip-bad)")
+    assert message.endswith("leave them out with --skip-bad")
     result = run(*command, "--train", bad, *read, "--skip-bad")
     assert "line 3" in result.stderr
     one_class = tmp_path / "one.tsv"

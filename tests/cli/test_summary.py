@@ -58,7 +58,7 @@ def test_a_model_of_few_positions(run, fails):
     positions = read_config(TINY / "config.json").max_positions
     assert positions < 128
     assert f"of {positions} tokens" in run("summary", TINY).stdout
-    message = f"sequence_length is 128; this model has {positions} positions"
+    message = f"--sequence-length is 128; this model has {positions} positions"
     assert fails("summary", TINY, "--sequence-length", "128") == message
 
 
