@@ -455,6 +455,11 @@ def squad_v2(
     return result
 
 
+def exact_matches(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> list[float]:
+    """Returns 1 for each prediction that equals one of the answers to its question, else 0."""
+    return _best_over_references(_exact, answers, predictions)
+
+
 def _best_threshold(
     values: list[float], predictions: Sequence[str], no_answer_scores: Sequence[float], answerable: list[bool]
 ) -> tuple[float, float]:

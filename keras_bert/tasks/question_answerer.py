@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, overload
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, overload
 
 import keras
 import numpy as np
@@ -13,16 +13,14 @@ from tqdm import tqdm
 
 from keras_bert.data import QuestionExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k, plain_labels
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k
+from keras_bert.tasks.kinds.spans import SpanAnswer, Spans
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.spans import (
     NEVER,
-    SpanLoss,
     answer_byte_span,
     best_spans,
-    check_answers,
     checked_questions,
     rank_answers,
     read_contexts,
@@ -38,17 +36,6 @@ from keras_bert.text.strings import as_strings
 
 _NUM_BEST, _MAX_LENGTH, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
 _QUESTIONS_AT_A_TIME = 4096
-
-
-class SpanAnswer(TypedDict):
-    """An answer to a question; see `BertQuestionAnswerer.answer`."""
-
-    answer: str
-    start: int
-    end: int
-    score: float
-    probability: float
-    no_answer_score: float
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -271,10 +258,6 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
     # -- For training
 
-    def training_loss(self) -> keras.losses.Loss:
-        """Returns the loss to compile with: cross-entropy of start and end, see `SpanLoss`."""
-        return SpanLoss()
-
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes questions and contexts, and splits contexts into windows. Each window is a training example.
 
@@ -294,7 +277,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         if not isinstance(x, tuple) or len(x) != 2:
             raise ValueError(f"x is a {type(x).__name__}; expected a tuple of two lists, (questions, contexts)")
         questions, contexts = checked_questions(*x)
-        y = plain_labels(y)
+        y = self.kind.plain(y)
         if y is None:
             raise ValueError(f"there are {len(questions):,} questions, but no answers")
         if len(questions) != len(y):
@@ -325,59 +308,18 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
-    # -- Measures
+    # -- Answers
 
-    def check_examples(self, x: Texts, y: Labels | None) -> None:
-        super().check_examples(x, y)
-        for number, answers in enumerate(plain_labels(y)):
-            check_answers(number, answers)
+    @property
+    def kind(self) -> Spans:
+        return Spans(self.no_answer_threshold)
 
     def answers(self, x: Texts) -> list[list[SpanAnswer]]:
         """Finds the two best answers to each question. The best may be "no answer"."""
         return self.answer(*x, top_k=2, progress=False)
 
-    def measures(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> dict[str, float]:
-        """Computes SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's measures.
-
-        In SQuAD 2.0, `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
-        """
-        references = [[text for text, _ in each] for each in y]
-        if all(references):
-            scores = metrics.squad_v1(references, [ranked[0]["answer"] for ranked in answers])
-        else:
-            # "No answer" may rank first; the search for the best threshold needs the answer after it.
-            spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
-            no_answer_scores = [ranked[0]["no_answer_score"] for ranked in answers]
-            threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
-            scores = metrics.squad_v2(references, spans, no_answer_scores, threshold)
-        return {"f1": scores.pop("f1"), **scores}
-
-    def mistakes(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
-        """Finds the questions whose answer is not an exact match, as SQuAD counts.
-
-        For a question without an answer, only "no answer" is right.
-        """
-        return [
-            i
-            for i, (ranked, references) in enumerate(zip(answers, y, strict=True))
-            if metrics.squad_v1([[text for text, _ in references] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
-        ]
-
-    def worst(self, answers: Sequence[list[SpanAnswer]], y: Labels) -> list[int]:
-        return sorted(self.mistakes(answers, y), key=lambda i: -answers[i][0]["probability"])
-
-    def compared(self, answer: list[SpanAnswer], label: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
-        """Returns the right answers and the model's best answer; each is empty if there is none."""
-        references = " | ".join(dict.fromkeys(text for text, _ in label))
-        return [{"label": references, **self.answer_columns(answer)}]
-
-    def answer_columns(self, answer: list[SpanAnswer]) -> dict[str, object]:
-        """Returns the best answer and its probability."""
-        return {name: answer[0][name] for name in ("answer", "probability")}
-
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        question, context = texts
-        return self.answer(question, context)
+        return map(self.kind.fields, self.answer(*texts))
 
     # -- Files
 

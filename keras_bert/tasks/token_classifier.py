@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -17,23 +17,11 @@ from keras_bert.data import WordExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.formats.weight_files import read_checked, write_checked
-from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.columns import (
-    Inputs,
-    Labels,
-    Targets,
-    Texts,
-    checked_labels,
-    label_index,
-    one_or_many,
-    plain,
-    plain_labels,
-    rare_label_warnings,
-)
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, checked_labels, one_or_many, plain
 from keras_bert.tasks.crf import CRF
-from keras_bert.tasks.entities import EntityAnswer, LabelScheme, WordAnswer, locate_entities, scheme_of
+from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
+from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
 from keras_bert.tasks.long_text import sequence_output, token_mask
 from keras_bert.tasks.storable import Settings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -51,7 +39,6 @@ A conditional random field follows the head: its scores of transitions are in `{
 reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always
 the answer of this model.
 """
-_IGNORED = -1  # the target of all but a word's first token
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -90,6 +77,7 @@ class BertTokenClassifier(BertTask):
     """
 
     preprocessor: BertPreprocessor
+    kind: WordLabels
     _by_length: BySentence
 
     HEAD = "tokens"
@@ -119,13 +107,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
                 "labels; use long_text='windows', which cuts nothing, or 'truncate'"
             )
         self.labels = labels
-        self._detect_scheme([])  # raises
+        WordLabels(labels)  # raises
         self._add_head(len(labels), dropout)
         self.crf = None
         if crf:
             scheme = scheme_of(labels) if crf is True else crf
             self.crf = CRF(len(labels), scheme, labels if scheme else None, name="crf")
             self.crf.build()
+        self.kind = WordLabels(labels, self.crf)
         self._by_length = BySentence(preprocessor, lambda segments: tf.stack(self._predict_words(*segments), axis=-1))
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
@@ -167,7 +156,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         check_many(words, "words", "word")
         words = list(plain(words))
         is_one = bool(words) and all(isinstance(word, str) for word in words)
-        sentences = _check_sentences([words] if is_one else words)
+        sentences = check_sentences([words] if is_one else words)
         results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
         if truncated := sum(answer["label"] is None for sentence in answers for answer in sentence):
@@ -211,7 +200,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         offsets = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
         words = [[text[start:end] for start, end in row] for text, row in zip(texts, offsets, strict=True)]
         tagged = self.tag(words, batch_tokens, progress)
-        scheme = self._detect_scheme([])
+        scheme = self.kind.scheme([])
         entities = [locate_entities(*each, scheme) for each in zip(texts, offsets, tagged, strict=True)]
         return entities[0] if is_one else entities
 
@@ -284,12 +273,6 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         logits = self(inputs, training=False)
         return {"logits": logits, "probabilities": ops.softmax(logits)}
 
-    def training_loss(self) -> keras.losses.Loss:
-        """Returns the loss to compile with: mean cross-entropy over the words of a batch; with a CRF, the CRF's."""
-        if self.crf is not None:
-            return self.crf.loss
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
-
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         """Tokenizes labelled sentences.
 
@@ -305,65 +288,16 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or the model
                 has no such label. The message has the sentence's index, from 0.
         """
-        x, y = _check_sentences(x), plain_labels(y)
+        x, y = check_sentences(x), self.kind.plain(y)
         if y is None:
             raise ValueError(f"there are {len(x):,} sentences, but no labels")
         if len(x) != len(y):
             raise ValueError(f"there are {len(x):,} sentences, but labels for {len(y):,}")
-        numbers = [self._label_indices(*each) for each in zip(range(len(x)), x, y, strict=True)]
+        labels = self.kind.indices(x, y)
         tokens, begins = self._by_length.tokenize(x)
-        labels = tf.constant([number for row in numbers for number in row], tf.int32)  # [words]
-        targets = tf.fill(tf.shape(begins.values), _IGNORED)
+        targets = tf.fill(tf.shape(begins.values), IGNORED)
         targets = tf.tensor_scatter_nd_update(targets, tf.where(begins.values > 0), labels)
         return TokenizedExamples((tokens,), begins.with_values(targets), self._by_length.lengths([tokens]))
-
-    def check_examples(self, x: Texts, y: Labels | None) -> None:
-        super().check_examples(x, y)
-        assert y is not None  # else there are no examples
-        for each in zip(range(len(y)), _check_sentences(x), plain_labels(y), strict=True):
-            _check_labels(*each)
-        self._detect_scheme(self._label_names(y))  # raises
-
-    def _label_indices(self, sentence: int, words: Sequence[str], labels: Sequence[str | int]) -> list[int]:
-        _check_labels(sentence, words, labels)
-        try:
-            return [label_index(label, self.labels) for label in labels]
-        except ValueError as error:
-            raise ValueError(f"sentence {sentence} (from 0): {error}") from None
-
-    def target_warnings(self, targets: tf.RaggedTensor) -> list[str]:
-        numbers = targets.values.numpy()
-        return rare_label_warnings(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
-
-    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
-        """Lists the weight of each label, float32 `[labels]`. Raises ValueError if the model has a CRF."""
-        if self.crf is not None:
-            raise ValueError(
-                "class_weight weighs single words, but a CRF's loss is that of whole sentences; use crf=False"
-            )
-        if isinstance(weights, Mapping):
-            return chosen_weights(weights, self.labels)
-        assert targets is not None  # `fit` refuses to balance a dataset
-        numbers = np.ravel(getattr(targets, "flat_values", targets))
-        return balanced_weights(np.bincount(numbers[numbers >= 0], minlength=len(self.labels)))
-
-    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
-        """Computes a weight for each token, float32 of the shape of the targets; 0 where they are ignored."""
-        weights = tf.gather(class_weights, tf.maximum(targets, 0))
-        return tf.where(targets == _IGNORED, 0.0, weights)
-
-    def initialize_head(self, targets: tf.RaggedTensor) -> None:
-        """Sets a new head's bias to the log frequencies of the labels, and initializes a new CRF from their sequences.
-
-        At the rates of fine-tuning, a bias hardly moves: without this, a head must learn how rare labels are through
-        its kernel.
-        """
-        bias, labels = self.head.logits.bias, targets.values.numpy()
-        if not np.any(ops.convert_to_numpy(bias)):  # training leaves no bias at exactly 0
-            counts = 1 + np.bincount(labels[labels >= 0], minlength=len(self.labels))
-            bias.assign(np.log(counts / counts.sum()))
-        if self.crf is not None:
-            self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
 
     def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         sample_weight = sample_weight if self.crf is not None else _weights_of_words(sample_weight, y)
@@ -406,7 +340,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             weights = ops.cast(sample_weight, divergences.dtype)
             axes = len(divergences.shape) - len(weights.shape)  # of sentences, or of words
             divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
-        return [averaged(label_term, weighted_mean(divergences, ops.not_equal(y, _IGNORED)))]
+        return [averaged(label_term, weighted_mean(divergences, ops.not_equal(y, IGNORED)))]
 
     def batch(
         self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor
@@ -418,14 +352,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         packed = self.preprocessor.pack(segments)
         mask = token_mask(self.preprocessor, segments[0], packed["input_word_ids"])
         values = first_tokens(targets, _count_kept_tokens(mask)).values
-        ignored = tf.fill(tf.shape(mask), _IGNORED)
+        ignored = tf.fill(tf.shape(mask), IGNORED)
         return packed, tf.tensor_scatter_nd_update(ignored, tf.where(mask), values)
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if not (isinstance(x, list) and x and (isinstance(x[0], list | tuple) or isinstance(y, list))):
             return super().arrays(x, y)
         if y is None:
-            return self.preprocessor.pack(self._by_length.tokenize(_check_sentences(x))[0]), None
+            return self.preprocessor.pack(self._by_length.tokenize(check_sentences(x))[0]), None
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
@@ -435,7 +369,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """Computes metrics as Keras does, but over first tokens of words: other tokens have no label."""
         if y is None:
             return super().compute_metrics(x, y, y_pred, sample_weight)
-        is_word = tf.not_equal(y, tf.cast(_IGNORED, y.dtype))
+        is_word = tf.not_equal(y, tf.cast(IGNORED, y.dtype))
         columns = (y, y_pred, _weights_of_words(sample_weight, y))
         word_columns = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
         return super().compute_metrics(x, *word_columns)
@@ -443,57 +377,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def answers(self, x: Collection[Sequence[str]]) -> list[list[WordAnswer]]:
         return self.tag(x, progress=False)
 
-    def measures(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
-        """Computes `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words.
-
-        For entities, truncated words count as "O". For `accuracy`, they are wrong.
-        """
-        references, predictions = self._label_names(y), _predicted_labels(answers)
-        scheme = self._detect_scheme(references)
-        if not scheme.parts:
-            return metrics.accuracy(*_flatten_words(references, predictions))
-        scores = metrics.entity_f1(map(scheme.bioes, references), map(scheme.bioes, predictions))
-        return {"f1": scores.pop("f1"), **scores}
-
-    def details(self, answers: Sequence[list[WordAnswer]], y: Labels) -> dict[str, float]:
-        """Computes precision, recall, F1 and support of each kind of entity, and their macro averages.
-
-        If labels follow no scheme for entities, measures each label of words instead. See `metrics.by_class`.
-        """
-        references, predicted = self._label_names(y), _predicted_labels(answers)
-        scheme = self._detect_scheme(references)
-        if not scheme.parts:
-            labels, predictions = _flatten_words(references, predicted)
-            return metrics.by_class(labels, predictions, list(dict.fromkeys([*self.labels, *labels])))
-        return metrics.entities_by_kind(map(scheme.bioes, references), map(scheme.bioes, predicted))
-
-    def mistakes(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
-        pairs = enumerate(zip(_predicted_labels(answers), self._label_names(y), strict=True))
-        return [i for i, (predicted, reference) in pairs if predicted != reference]
-
-    def worst(self, answers: Sequence[list[WordAnswer]], y: Labels) -> list[int]:
-        return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
-
-    def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
-        """Lists the words whose label is wrong."""
-        (references,) = self._label_names([label])
-        rows = [
-            {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
-            for name, each in zip(references, answer, strict=True)
-        ]
-        return [row for row in rows if row["label"] != row["answer"]]
-
-    def _label_names(self, y: Iterable[Sequence[str | int]]) -> list[list[str]]:
-        """Converts numbers of labels to names. A name that the model lacks may occur: no answer equals it."""
-        names = self.labels
-        return [[each if isinstance(each, str) else names[label_index(each, names)] for each in labels] for labels in y]
-
-    def _detect_scheme(self, labels: Iterable[Sequence[str]]) -> LabelScheme:
-        """Finds the scheme of labels: those of the model, and those of examples, which the model may lack."""
-        return LabelScheme.detect([*self.labels, *(name for sentence in labels for name in sentence)])
-
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        return [{"entities": entities} for entities in self.entities(texts[0], progress=False)]
+        return map(self.kind.fields, self.entities(*texts, progress=False))
 
     @classmethod
     def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
@@ -542,35 +427,6 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     def hugging_face_settings(self) -> dict[str, object]:
         return hugging_face.label_entries(self.labels)
-
-
-def _check_sentences(sentences: object) -> list[Sequence[str]]:
-    check_many(sentences, "sentences", "sentence")
-    checked: list[Sequence[str]] = list(plain(sentences))
-    for number, words in enumerate(checked):
-        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
-            raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
-    return checked
-
-
-def _predicted_labels(answers: Sequence[Sequence[WordAnswer]]) -> list[list[str | None]]:
-    return [[answer["label"] for answer in sentence] for sentence in answers]
-
-
-def _flatten_words(
-    references: list[list[str]], predictions: list[list[str | None]]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Flattens labels and predictions of all sentences into one list each; a truncated word is predicted as "None"."""
-    pairs = [pair for labels in zip(references, predictions, strict=True) for pair in zip(*labels, strict=True)]
-    return tuple(label for label, _ in pairs), tuple(str(answer) for _, answer in pairs)
-
-
-def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
-    """Raises TypeError or ValueError unless the labels of a sentence are a list with one for each word."""
-    if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
-        raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
-    if len(words) != len(labels):
-        raise ValueError(f"sentence {sentence} (from 0) has {len(words)} words, but {len(labels)} labels")
 
 
 def _weights_of_words(sample_weight: Tensor | None, y: Tensor) -> Tensor | None:

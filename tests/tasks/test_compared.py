@@ -50,6 +50,7 @@ def test_words():
 def test_questions():
     model = small.task(BertQuestionAnswerer, text={"stride": 8})
     ranked = [{"answer": "she", "probability": 0.5, "score": 3.0}, {"answer": "Ada", "probability": 0.4, "score": 2.0}]
+    ranked = [{**each, "no_answer_score": 0.0} for each in ranked]
     assert model.worst([ranked[1:], ranked, ranked[1:]], [(), (), (Answer("Ada", 0),)]) == [1, 0]
     for right, label in ((), ""), ((Answer("Ada", 0), Answer("Ada", 0), Answer("Ada L.", 0)), "Ada | Ada L."):
         assert model.compared(ranked, right) == [{"label": label, "answer": "she", "probability": 0.5}]

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_bert import BertTokenClassifier
 from keras_bert.tasks.entities import find_entities
+from keras_bert.tasks.kinds.words import WordLabels
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -159,6 +160,7 @@ def test_entities_of_plain_labels(model, monkeypatch):
     try:
         for labels, want in ((["O", "A", "B"], text), (["C", "A", "B"], ["film", "story", "good"])):
             monkeypatch.setattr(model, "labels", labels)
+            monkeypatch.setattr(model, "kind", WordLabels(labels))
             assert [(each["label"], each["text"]) for each in model.entities(text)[0]] == [("A", each) for each in want]
     finally:
         model.head.logits.bias.assign(bias)

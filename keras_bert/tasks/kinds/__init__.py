@@ -58,18 +58,20 @@ class Score:
         Raises:
             TypeError: answers are neither right nor wrong.
         """
-        if self.errors is None:
-            raise TypeError("answers of this model are neither right nor wrong, so it has no mistakes to count")
-        if self.least_mistake is None:
-            return np.flatnonzero(self.errors).tolist()
-        return [index for index in self.worst if self.errors[index] >= self.least_mistake]
+        errors, least = self._errors, self.least_mistake
+        return np.flatnonzero(errors).tolist() if least is None else [i for i in self.worst if errors[i] >= least]
 
     @property
     def worst(self) -> list[int]:
         """The indices of `mistakes`, worst first; if all examples have some error, of all examples."""
-        if self.errors is None or self.least_mistake is None:
-            return sorted(self.mistakes, key=lambda index: -self.errors[index])
-        return np.argsort(-self.errors, kind="stable").tolist()
+        order = np.argsort(-self._errors, kind="stable").tolist()
+        return order if self.least_mistake is not None else [i for i in order if self._errors[i]]
+
+    @property
+    def _errors(self) -> np.ndarray:
+        if self.errors is None:
+            raise TypeError("answers of this model are neither right nor wrong, so it has no mistakes to count")
+        return self.errors
 
 
 class Kind(Generic[A]):

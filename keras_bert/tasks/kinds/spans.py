@@ -1,0 +1,72 @@
+"""The kind Spans: the answer to a question is a span of its context, or "no answer"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import keras
+import numpy as np
+
+from keras_bert.tasks import metrics
+from keras_bert.tasks.columns import Labels
+from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.tasks.spans import SpanLoss, check_answers
+
+
+class SpanAnswer(TypedDict):
+    """An answer to a question; see `BertQuestionAnswerer.answer`."""
+
+    answer: str
+    start: int
+    end: int
+    score: float
+    probability: float
+    no_answer_score: float
+
+
+@dataclass(frozen=True)
+class Spans(Kind[list[SpanAnswer]]):
+    """Labels are the answers to a question, (text, start); none if it has no answer. An answer is the two best spans.
+
+    Measures are SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's, of which
+    `best_f1_thresh` is the `no_answer_threshold` with the highest F1.
+    """
+
+    no_answer_threshold: float | None
+
+    def loss(self) -> keras.losses.Loss:
+        return SpanLoss()
+
+    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
+        super().check(columns, labels)
+        for number, answers in enumerate(self.plain(labels)):
+            check_answers(number, answers)
+
+    def score(self, answers: Sequence[list[SpanAnswer]], labels: Labels | None) -> Score:
+        """Measures as SQuAD does. An answer that is no exact match is a mistake; its error is its probability."""
+        references = [[text for text, _ in each] for each in (() if labels is None else labels)]
+        best = [ranked[0] for ranked in answers]
+        if all(references):
+            scores = metrics.squad_v1(references, [each["answer"] for each in best])
+        else:
+            # "No answer" may rank first; the search for the best threshold needs the answer after it.
+            spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
+            no_answer_scores = [each["no_answer_score"] for each in best]
+            threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
+            scores = metrics.squad_v2(references, spans, no_answer_scores, threshold)
+        is_right = metrics.exact_matches([each or [""] for each in references], [each["answer"] for each in best])
+        probabilities = np.maximum([each["probability"] for each in best], np.finfo(float).tiny)
+        return Score({"f1": scores.pop("f1"), **scores}, np.where(is_right, 0.0, probabilities))
+
+    def fields(self, answer: Any) -> Mapping[str, object]:
+        return answer
+
+    def columns(self, answer: list[SpanAnswer]) -> dict[str, object]:
+        return {name: answer[0][name] for name in ("answer", "probability")}
+
+    def compared(self, answer: list[SpanAnswer], label: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
+        """Puts the right answers and the model's best one side by side; each is empty if there is none."""
+        references = " | ".join(dict.fromkeys(text for text, _ in label))
+        return [{"label": references, **self.columns(answer)}]

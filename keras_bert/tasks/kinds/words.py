@@ -1,0 +1,151 @@
+"""The kind WordLabels: a label for each word of a sentence; entities if the labels follow a scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.tasks import metrics
+from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
+from keras_bert.tasks.columns import Labels, Targets, label_index, plain, rare_label_warnings
+from keras_bert.tasks.entities import LabelScheme, WordAnswer
+from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.tensors import Tensor
+from keras_bert.text.arguments import check_many
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.crf import CRF
+    from keras_bert.tasks.heads import ClassifierHead
+
+IGNORED = -1  # the target of all but a word's first token
+
+
+class WordLabels(Kind[list[WordAnswer]]):
+    """One of `labels` for each word. With a CRF, the labels of a sentence depend on each other.
+
+    Measures are `f1`, `precision` and `recall` of entities if labels follow a scheme; else `accuracy` of words. For
+    entities, truncated words count as "O"; for `accuracy`, they are wrong.
+    """
+
+    def __init__(self, labels: list[str], crf: CRF | None = None) -> None:
+        self.labels, self.crf = labels, crf
+        self.scheme([])  # raises
+
+    def scheme(self, labels: Iterable[Sequence[str]]) -> LabelScheme:
+        """Finds the scheme of labels: those of the model, and those of examples, which the model may lack."""
+        return LabelScheme.detect([*self.labels, *(name for sentence in labels for name in sentence)])
+
+    def loss(self) -> keras.losses.Loss:
+        if self.crf is not None:
+            return self.crf.loss
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=IGNORED)
+
+    def indices(self, words: Sequence[Sequence[str]], labels: Sequence[Sequence[str | int]]) -> tf.Tensor:
+        """Converts the labels of sentences to indices, int32 `[words]`."""
+        indices = []
+        for number, each in enumerate(zip(words, labels, strict=True)):
+            _check_labels(number, *each)
+            try:
+                indices += [label_index(label, self.labels) for label in each[1]]
+            except ValueError as error:
+                raise ValueError(f"sentence {number} (from 0): {error}") from None
+        return tf.constant(indices, tf.int32)
+
+    def warnings(self, targets: tf.RaggedTensor) -> list[str]:
+        return rare_label_warnings(self.labels, self._counts(targets), "words")
+
+    def _counts(self, targets: Targets | tf.RaggedTensor) -> np.ndarray:
+        """Counts the words of each label, int64 `[labels]`."""
+        numbers = np.ravel(getattr(targets, "flat_values", targets))
+        return np.bincount(numbers[numbers >= 0], minlength=len(self.labels))
+
+    def initialize_head(self, head: ClassifierHead | None, targets: tf.RaggedTensor) -> None:
+        """Sets the bias to the log frequencies of the labels, and initializes a new CRF from their sequences.
+
+        At the rates of fine-tuning, a bias hardly moves: without this, a head must learn how rare labels are through
+        its kernel.
+        """
+        if head is not None and head.is_new:
+            counts = 1 + self._counts(targets)
+            head.logits.bias.assign(np.log(counts / counts.sum()))
+        if self.crf is not None:
+            self.crf.start_from(row[row >= 0] for row in map(np.array, targets.to_list()))
+
+    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
+        """Lists the weight of each label, float32 `[labels]`."""
+        if self.crf is not None:
+            raise ValueError(
+                "class_weight weighs single words, but a CRF's loss is that of whole sentences; use crf=False"
+            )
+        if isinstance(weights, Mapping):
+            return chosen_weights(weights, self.labels)
+        assert targets is not None  # `fit` refuses to balance a dataset
+        return balanced_weights(self._counts(targets))
+
+    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
+        """Computes a weight for each token, float32 of the shape of the targets; 0 where they are ignored."""
+        weights = tf.gather(class_weights, tf.maximum(targets, 0))
+        return tf.where(targets == IGNORED, 0.0, weights)
+
+    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
+        super().check(columns, labels)
+        assert labels is not None  # else there are no examples
+        for each in zip(range(len(labels)), check_sentences(columns[0]), self.plain(labels), strict=True):
+            _check_labels(*each)
+        self.scheme(self._names(labels))  # raises
+
+    def score(self, answers: Sequence[list[WordAnswer]], labels: Labels | None) -> Score:
+        """Measures words or entities. The error of an answer is its number of wrong words."""
+        references = self._names(() if labels is None else labels)
+        predictions = [[answer["label"] for answer in sentence] for sentence in answers]
+        pairs = [[*zip(*each, strict=True)] for each in zip(references, predictions, strict=True)]
+        errors = np.array([sum(label != answer for label, answer in sentence) for sentence in pairs], float)
+        scheme = self.scheme(references)
+        if scheme.parts:
+            columns = [[*map(scheme.bioes, each)] for each in (references, predictions)]
+            scores = metrics.entity_f1(*columns)
+            measures = {"f1": scores.pop("f1"), **scores}
+            return Score(measures, errors, compute_details=lambda: metrics.entities_by_kind(*columns))
+        words = [(label, str(answer)) for sentence in pairs for label, answer in sentence]  # "None": truncated
+        columns = tuple(label for label, _ in words), tuple(answer for _, answer in words)
+        classes = list(dict.fromkeys([*self.labels, *columns[0]]))
+        return Score(metrics.accuracy(*columns), errors, compute_details=lambda: metrics.by_class(*columns, classes))
+
+    def fields(self, answer: object) -> Mapping[str, object]:
+        return {"entities": answer}
+
+    def compared(self, answer: list[WordAnswer], label: Sequence[str | int]) -> list[dict[str, object]]:
+        """Lists the words whose label is wrong."""
+        (references,) = self._names([label])
+        rows = [
+            {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
+            for name, each in zip(references, answer, strict=True)
+        ]
+        return [row for row in rows if row["label"] != row["answer"]]
+
+    def _names(self, labels: Iterable[Sequence[str | int]]) -> list[list[str]]:
+        """Converts numbers of labels to names. A name that the model lacks may occur: no answer equals it."""
+        names = self.labels
+        return [[each if isinstance(each, str) else names[label_index(each, names)] for each in row] for row in labels]
+
+
+def check_sentences(sentences: object) -> list[Sequence[str]]:
+    """Returns sentences as a list. Raises TypeError unless each is a list of words."""
+    check_many(sentences, "sentences", "sentence")
+    checked: list[Sequence[str]] = list(plain(sentences))
+    for number, words in enumerate(checked):
+        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
+    return checked
+
+
+def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
+    """Raises TypeError or ValueError unless the labels of a sentence are a list with one for each word."""
+    if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
+        raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
+    if len(words) != len(labels):
+        raise ValueError(f"sentence {sentence} (from 0) has {len(words)} words, but {len(labels)} labels")
