@@ -52,16 +52,20 @@ class Int8Ranges:
         return [i for i, block in enumerate(self.blocks) if block is None]
 
 
-def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
-    """Writes ranges into a preset's directory, and replaces older ranges there."""
-    tensors = {}
+def to_arrays(ranges: Int8Ranges) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Converts ranges to the arrays and texts of their file."""
+    arrays = {}
     for i, block in enumerate(ranges.blocks):
         for name, (limit, scales) in (block or {}).items():
-            tensors[f"block_{i}/{name}/limit"] = np.array([limit], np.float32)
+            arrays[f"block_{i}/{name}/limit"] = np.array([limit], np.float32)
             if scales is not None:
-                tensors[f"block_{i}/{name}/{_SCALES_KEY}"] = np.ascontiguousarray(scales, np.float32)
-    metadata = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
-    write_checked(Path(directory) / FILE, tensors, metadata)
+                arrays[f"block_{i}/{name}/{_SCALES_KEY}"] = np.ascontiguousarray(scales, np.float32)
+    return arrays, {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
+
+
+def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
+    """Writes ranges into a preset's directory, and replaces older ranges there."""
+    write_checked(Path(directory) / FILE, *to_arrays(ranges))
 
 
 def read_ranges(directory: str | Path) -> Int8Ranges | None:

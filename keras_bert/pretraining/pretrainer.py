@@ -19,7 +19,7 @@ from keras_bert.formats import FAMILIES, read_config
 from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.tasks.storable import RowSettings, TaskPreset
+from keras_bert.tasks.storable import Setting
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import LossTerm, count_averaged, divergence, weighted_mean
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer, load_tokenizer
@@ -83,7 +83,6 @@ ACCUMULATION_TOTALS = "accumulation_totals"
 
 # DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, scaled to sum to 1, so that gradients do not grow.
 _LABEL_WEIGHT, _LOGIT_WEIGHT, _HIDDEN_WEIGHT = 2 / 8, 5 / 8, 1 / 8
-_DEFAULT_LENGTH = 128
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -121,6 +120,10 @@ class BertPretrainer(BertTask):
         >>> tuple(outputs["masked_lm"].shape), tuple(outputs["next_sentence"].shape)
         ((1, 1, 30522), (1, 2))
     """
+
+    SETTINGS = (Setting("pairs", bool),)
+    HEADS = ((MASKED_LM, None), (NEXT_SENTENCE, "pairs"))
+    ROW_LENGTH = 128
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor, pairs: bool = True, **kwargs: Any) -> None:
         super().__init__(encoder, preprocessor, **kwargs)
@@ -216,17 +219,5 @@ class BertPretrainer(BertTask):
             hidden_term._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
         ]
 
-    @classmethod
-    def _heads(cls, arguments: dict[str, Any]) -> tuple[str, ...]:
-        return (MASKED_LM, NEXT_SENTENCE) if arguments.get("pairs", True) else (MASKED_LM,)
-
-    @classmethod
-    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        length = rows.sequence_length or preset.preprocessor.get("sequence_length") or _DEFAULT_LENGTH
-        return super()._read_preprocessor(preset, encoder, rows._replace(sequence_length=length))
-
     def _convert_labels(self, y: Any) -> Any:
         return y  # a dict: output -> its targets
-
-    def settings(self) -> dict[str, Any]:
-        return {"pairs": self.pairs}

@@ -12,8 +12,6 @@ from keras import ops
 
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import hugging_face
-from keras_bert.formats.families import table_of
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     Inputs,
@@ -26,22 +24,16 @@ from keras_bert.tasks.columns import (
 )
 from keras_bert.tasks.kinds.classes import (
     PROBLEM_TYPES,
-    Classes,
     OfTexts,
     ScaledMeanSquaredError,
     TextAnswer,
 )
 from keras_bert.tasks.long_text import check_window_pooling, classify_texts, text_features
-from keras_bert.tasks.storable import Settings, TaskPreset
+from keras_bert.tasks.storable import DROPOUT, Setting
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import LossTerm, averaged, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-
-_POOLING_NOTE = """\
-The head reads the mean of all tokens{scaled}, not the first token, and only `keras_bert` computes it. `transformers`
-reads the encoder; the head's weights have names of their own, `{pooling}_pooled.*`.
-"""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -87,7 +79,13 @@ class BertClassifier(BertTask):
     EXAMPLES = TextExamples
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
-    SETTINGS_IN_OTHER_FILES = ("labels", "problem_type")
+    SETTINGS = (
+        Setting("labels", list),
+        Setting("problem_type", str),
+        Setting("pairs", bool),
+        Setting("window_pooling", str),
+        DROPOUT,
+    )
     ANSWERS_PROGRAM = """\
 labels = open("labels.txt", encoding="utf-8").read().splitlines()
 for values in outputs.get("probabilities", outputs.get("values")):
@@ -301,39 +299,6 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return map(self.kind.fields, self.classify(*texts, progress=False))
 
     # -- Files
-
-    @property
-    def card_note(self) -> str:
-        config = self.encoder.config
-        is_plain = config.pooler or config.pooling == "first" or not table_of(config).pools_unusually(config)
-        return (
-            ""
-            if is_plain
-            else _POOLING_NOTE.format(
-                pooling=config.pooling, scaled=" scaled to length 1" * (config.pooling == "unit_mean")
-            )
-        )
-
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        problem_type = (preset.hugging_face.get("problem_type") if preset.has_head else None) or Classes.PROBLEM_TYPE
-        labels = preset.labels(user_settings.get("labels"))
-        return {"problem_type": problem_type, **preset.settings, **user_settings, "labels": labels}
-
-    def _loads_head(self, preset: TaskPreset) -> bool:
-        return preset.head_fits(self.labels)
-
-    def settings(self) -> Settings:
-        return {
-            "labels": self.labels,
-            "problem_type": self.problem_type,
-            "pairs": self.pairs,
-            "window_pooling": self.window_pooling,
-            "dropout": self.dropout_rate,
-        }
-
-    def hugging_face_settings(self) -> dict[str, object]:
-        return {**hugging_face.label_entries(self.labels), "problem_type": self.problem_type}
 
 
 def _weights_of_texts(sample_weight: Tensor) -> Tensor:

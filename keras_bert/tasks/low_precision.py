@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -150,15 +149,3 @@ class LowPrecision:
         if mode != "int8":
             raise ValueError(f'mode must be "int8", not {mode!r}')
         self.set_precision("int8", x)
-
-    def _load_ranges(self, directory: Path) -> None:
-        """Reads the ranges of a preset, if it has any."""
-        self._ranges = int8_ranges.read_ranges(directory)
-        if self._ranges is not None and self._current_ranges is None:
-            message = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
-            warnings.warn(message, stacklevel=3)
-
-    def _save_ranges(self, directory: Path) -> None:
-        """Writes the ranges into a preset, if they belong to its weights."""
-        if (ranges := self._current_ranges) is not None:
-            int8_ranges.write_ranges(directory, ranges)

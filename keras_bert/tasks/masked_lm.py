@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict, overload
 
@@ -17,7 +16,6 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds.objectives import MaskedTokens
-from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import (
@@ -25,7 +23,6 @@ from keras_bert.text import (
     BytePairTokenizer,
     SentencePieceTokenizer,
     WordPieceTokenizer,
-    load_tokenizer,
 )
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.strings import SPACES
@@ -182,6 +179,7 @@ class BertMaskedLM(BertTask):
     kind = MaskedTokens()
     HEAD = "masked_lm"
     READS_SPECIAL_TOKENS = True
+    REQUIRED_HEAD = "masked language modeling head; pre-trained models have one"
     PREPROCESSOR_IS_OPTIONAL = True
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
@@ -334,34 +332,6 @@ class BertMaskedLM(BertTask):
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         (text,) = texts
         return map(self.kind.fields, self.fill(text, progress=False))
-
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        if not preset.has_head:
-            raise ValueError(f"{preset.files.handle} has no masked language modeling head; pre-trained models have one")
-        return super()._arguments(preset, user_settings)
-
-    @classmethod
-    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
-        """Reads the preprocessor; None, with a warning, if the tokenizer cannot be used.
-
-        It is None without a warning if the preset has no tokenizer, or if the backend is not TensorFlow. Without a
-        preprocessor, the model takes packed inputs only.
-        """
-        if rows.special_tokens_in_text is False:
-            raise ValueError("special_tokens_in_text is False, but masks in texts are special tokens; leave it out")
-        if keras.backend.backend() != "tensorflow":
-            return None
-        try:
-            tokenizer = load_tokenizer(preset.files, special_tokens_in_text=True)
-            encoder.config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            warnings.warn(f"this model takes packed inputs only, because of its tokenizer: {error}", stacklevel=3)
-            return None
-        positions = encoder.config.max_positions
-        return preset.load_preprocessor(positions, rows, tokenizer=tokenizer, max_sequence_length=positions)
 
 
 def _check_preprocessor(preprocessor: BertPreprocessor) -> None:

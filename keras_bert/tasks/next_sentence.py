@@ -15,7 +15,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Texts, columns_of, one_or_many
 from keras_bert.tasks.kinds.objectives import NextSentence
-from keras_bert.tasks.storable import Settings, TaskPreset
+from keras_bert.tasks.storable import DROPOUT
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -54,6 +54,8 @@ class BertNextSentence(BertTask):
 
     kind = NextSentence()
     HEAD = "next_sentence"
+    REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"
+    SETTINGS = (DROPOUT,)
     EXAMPLES = TextExamples
     text_names = ("text", "text_pair")
 
@@ -114,15 +116,6 @@ class BertNextSentence(BertTask):
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         text, text_pair = texts
         return map(self.kind.fields, self.score(text, text_pair, progress=False).tolist())
-
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        if not preset.has_head:
-            raise ValueError(f"{preset.files.handle} has no next-sentence head; BERT's original checkpoints have one")
-        return super()._arguments(preset, user_settings)
-
-    def settings(self) -> Settings:
-        return {"dropout": self.dropout_rate}
 
 
 def _probability(logits: Tensor) -> Tensor:

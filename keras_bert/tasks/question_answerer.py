@@ -28,7 +28,7 @@ from keras_bert.tasks.spans import (
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
+from keras_bert.tasks.storable import DROPOUT, Setting
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -76,6 +76,12 @@ class BertQuestionAnswerer(BertTask):
 
     HEAD = "spans"
     READS_WINDOWS = True
+    SETTINGS = (
+        Setting("max_answer_length", int),
+        Setting("no_answer_threshold", (float, None)),
+        DROPOUT,
+    )
+    WINDOWS = (_MAX_LENGTH, _STRIDE)
     EXAMPLES = QuestionExamples
     ANSWERS_PROGRAM = """\
 for (question, context), row, starts, ends in zip(texts, rows, outputs["start_logits"], outputs["end_logits"]):
@@ -322,39 +328,3 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return map(self.kind.fields, self.answer(*texts))
 
     # -- Files
-
-    @classmethod
-    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """Reads a preprocessor that makes windows: by default, at most 384 tokens a row and a stride of 128.
-
-        Rows are padded to the longest of their batch.
-        """
-        if rows.long_text not in (None, "windows"):
-            raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
-        saved_settings, max_positions = preset.preprocessor, encoder.config.max_positions
-        reads_special = rows.special_tokens_in_text
-        if reads_special is None:
-            reads_special = saved_settings.get("special_tokens_in_text")
-        if saved_settings and rows == RowSettings(special_tokens_in_text=rows.special_tokens_in_text):
-            return BertPreprocessor.from_preset(
-                preset.files, **{**saved_settings, "special_tokens_in_text": reads_special}
-            )
-        max_length = (
-            saved_settings.get("sequence_length")
-            or saved_settings.get("max_sequence_length")
-            or min(_MAX_LENGTH, max_positions)
-        )
-        if rows.sequence_length is not None:
-            max_length = rows.sequence_length
-        if max_length > max_positions:
-            raise ValueError(f"sequence_length is {max_length}, but this model has {max_positions} positions")
-        stride = (saved_settings.get("stride") or _STRIDE) if rows.stride is None else rows.stride
-        limits = {"max_sequence_length": max_length, "stride": stride, "special_tokens_in_text": reads_special}
-        return BertPreprocessor.from_preset(preset.files, sequence_length=None, **limits)
-
-    def settings(self) -> Settings:
-        return {
-            "max_answer_length": self.max_answer_length,
-            "no_answer_threshold": self.no_answer_threshold,
-            "dropout": self.dropout_rate,
-        }

@@ -93,11 +93,12 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
         FileNotFoundError: there is no such preset, or it lacks a file.
         ValueError: a file is damaged, or the preset has no such head.
     """
-    from keras_bert.tasks.storable import TaskPreset
+    from keras_bert.tasks.storable import read_own_settings
 
     with Preset.open(handle) as preset:
-        reads_single_texts = TaskPreset.read(preset, tasks.BertClassifier).settings.get("pairs") is False
-        if reads_single_texts or TaskPreset.read(preset, tasks.BertReranker).head_size not in (1, 2):
+        reads_single_texts = read_own_settings(tasks.BertClassifier, preset).get("pairs") is False
+        head = preset.checkpoint.shapes("sequence") if "sequence" in preset.checkpoint.heads else {}
+        if reads_single_texts or head.get("logits/bias") not in ((1,), (2,)):
             raise ValueError(
                 f"{preset.handle} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker"
             )

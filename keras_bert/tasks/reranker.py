@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, TypedDict, overload
 
 import keras
@@ -13,7 +12,7 @@ from keras import ops
 
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Preset, cross_encoder, hugging_face
+from keras_bert.formats import Preset
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     Inputs,
@@ -30,7 +29,7 @@ from keras_bert.tasks.columns import (
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
+from keras_bert.tasks.storable import DROPOUT, Setting, read_own_settings
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -86,7 +85,8 @@ class BertReranker(BertTask):
     kind = Ranking()
     HEAD: ClassVar[str] = "sequence"
     EXAMPLES = TextExamples
-    SETTINGS_IN_OTHER_FILES = ("labels",)
+    SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
+    LIBRARY = "CrossEncoder"
     ANSWERS_PROGRAM = 'print(outputs["score"])'
     text_names = ("text", "text_pair")
 
@@ -280,44 +280,8 @@ class BertReranker(BertTask):
             return False
         size = preset.checkpoint.shapes(cls.HEAD).get("logits/bias")
         if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
-            return bool(TaskPreset.read(preset, cls).settings)
+            return bool(read_own_settings(cls, preset))
         return size == (1,) and preset.cross_encoder_settings.is_declared
-
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        cross_encoder_settings = preset.files.cross_encoder_settings
-        if cross_encoder_settings.is_declared and preset.head_size > 2:
-            raise ValueError(
-                f"{preset.files.handle} has {preset.head_size} outputs for a pair, not one score; load it as a "
-                "BertClassifier"
-            )
-        activation = (
-            {}
-            if preset.settings and not cross_encoder_settings.is_declared
-            else {"activation": cross_encoder_settings.activation}
-        )
-        labels = {"labels": preset.saved_labels or ["LABEL_0", "LABEL_1"]} if preset.head_size == 2 else {}
-        return {**preset.settings, **activation, **labels, **user_settings}
-
-    @classmethod
-    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        return preset.load_preprocessor_up_to(preset.files.cross_encoder_settings.max_length, encoder, rows)
-
-    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the files that `CrossEncoder(directory)` reads."""
-        cross_encoder.write_length(directory, self.preprocessor.longest)
-
-    def _loads_head(self, preset: TaskPreset) -> bool:
-        return preset.head_fits(self.labels)
-
-    def settings(self) -> Settings:
-        return {"activation": self.activation, "dropout": self.dropout_rate, "labels": self.labels}
-
-    def hugging_face_settings(self) -> dict[str, object]:
-        """Returns the activation, as `CrossEncoder` reads it; or two labels, for which it returns logits."""
-        if self.labels is None:
-            return cross_encoder.entries(self.activation)
-        return hugging_face.label_entries(self.labels)
 
 
 def _to_list(many: Any, name: str) -> list[Any]:

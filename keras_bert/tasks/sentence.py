@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -27,7 +26,7 @@ from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
 from keras_bert.tasks.long_text import check_window_pooling, pool_windows, sequence_output
 from keras_bert.tasks.pooling import pooled
 from keras_bert.tasks.sentence_losses import are_text_numbers
-from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
+from keras_bert.tasks.storable import Part, Setting
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -84,20 +83,22 @@ class BertSentenceEncoder(BertTask):
 
     preprocessor: BertPreprocessor
 
-    SETTINGS_IN_OTHER_FILES = (
-        "pooling",
-        "normalize",
-        "dense",
-        "prompts",
-        "default_prompt",
-        "include_prompt",
-        "similarity",
-        "truncate_dim",
+    SETTINGS = (
+        Setting("pooling", str),
+        Setting("normalize", bool),
+        Setting("dense", (dict, None), lambda model: _dense_settings(model.dense)),
+        Setting("prompts", (dict, None)),
+        Setting("default_prompt", (str, None)),
+        Setting("include_prompt", bool),
+        Setting("column_prompts", (list, None)),
+        Setting("truncate_dim", (int, None)),
+        Setting("similarity", str),
+        Setting("window_pooling", str),
     )
-    PARTS = ("dense",)
+    PARTS = (Part("dense", lambda model: model.dense and model.dense.weights, must_be_equal="dense"),)
+    LIBRARY = "SentenceTransformer"
     COMPARES_TEXTS = True
     READS_WINDOWS = True
-    FILES = sentence_transformers.FILES
     ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
 
     def __init__(
@@ -393,67 +394,6 @@ class BertSentenceEncoder(BertTask):
             normalize = True if preset.sentence_settings.similarity == "cosine" else None
             return cls.from_preset(preset, normalize=normalize, **arguments)
 
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        settings = vars(preset.files.sentence_settings)
-        return {**{name: settings[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **user_settings}
-
-    @classmethod
-    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        return preset.load_preprocessor_up_to(preset.files.sentence_settings.max_length, encoder, rows)
-
-    def _load_own_files(self, preset: TaskPreset) -> None:
-        saved_dense, dense = preset.files.sentence_settings.dense, self.settings()["dense"]
-        if saved_dense and saved_dense != dense:
-            warnings.warn(
-                f"{preset.files.directory} has a trained dense layer, {saved_dense}; for {dense} a new one is drawn at "
-                "random, and must be trained. To use the trained one, leave dense out",
-                stacklevel=3,
-            )
-        if self.dense is None or saved_dense != dense:
-            return
-        for variable in self.dense.weights:
-            value = preset.files.dense_weights[variable.name]
-            if value.shape != tuple(variable.shape):
-                raise ValueError(
-                    f"the {variable.name} of Dense in {preset.files.directory} has the shape {list(value.shape)}; "
-                    f"vectors of this encoder need {list(variable.shape)}"
-                )
-            variable.assign(value)
-
-    @property
-    def _own_files(self) -> tuple[str, ...]:
-        return (*super()._own_files, *(() if self.dense is None else sentence_transformers.DENSE_FILES))
-
-    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the files that `SentenceTransformer(directory)` reads."""
-        settings_in_files = {
-            name: value for name, value in self.settings().items() if name in self.SETTINGS_IN_OTHER_FILES
-        }
-        settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **settings_in_files)
-        weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
-        hidden_size = self.encoder.config.hidden_size
-        sentence_transformers.write(directory, hidden_size, settings, overwrite, weights)
-
-    def settings(self) -> Settings:
-        dense = self.dense and {
-            "units": self.dense.units,
-            "activation": self.dense.activation.__name__,
-            "use_bias": self.dense.use_bias,
-        }
-        return {
-            "pooling": self.pooling,
-            "normalize": self.normalize,
-            "dense": dense,
-            "prompts": dict(self.prompts),
-            "default_prompt": self.default_prompt,
-            "include_prompt": self.include_prompt,
-            "column_prompts": list(self.column_prompts),
-            "truncate_dim": self.truncate_dim,
-            "similarity": self.similarity,
-            "window_pooling": self.window_pooling,
-        }
-
 
 def _after(skipped: int, mask: Tensor) -> Tensor:
     """Marks all positions (last axis) but the first `skipped` with 1, in the shape and type of a mask."""
@@ -480,6 +420,12 @@ def _checked_names(names: Sequence[str | None]) -> list[str | None]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise TypeError(f"column_prompts are {names!r:.60}; expected a list with a name for each column")
     return list(names)
+
+
+def _dense_settings(dense: keras.layers.Dense | None) -> dict[str, Any] | None:
+    if dense is None:
+        return None
+    return {"units": dense.units, "activation": dense.activation.__name__, "use_bias": dense.use_bias}
 
 
 def _make_dense(inputs: int, settings: Mapping[str, Any]) -> keras.layers.Dense:

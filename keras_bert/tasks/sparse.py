@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, overload
 
 import keras
@@ -15,12 +14,11 @@ from keras import ops
 from keras_bert.choices import POOLINGS
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sparse_encoder
-from keras_bert.formats.cross_encoder import write_length
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead, check_finite
 from keras_bert.tasks.masked_lm import Candidates, TokenTexts
-from keras_bert.tasks.storable import RowSettings, Settings, TaskPreset
+from keras_bert.tasks.storable import Part, Setting
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -67,8 +65,14 @@ class BertSparseEncoder(BertTask):
     preprocessor: BertPreprocessor
 
     HEAD = "masked_lm"
-    SETTINGS_IN_OTHER_FILES = ("pooling", "activation", "query_table")
-    FILES = sparse_encoder.FILES
+    SETTINGS = (
+        Setting("pooling", str),
+        Setting("activation", str),
+        Setting("query_table", bool, lambda model: model.query_weights is not None),
+    )
+    REQUIRED_HEAD = "masked language modeling head, which computes the weights"
+    PARTS = (Part("query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table"),)
+    LIBRARY = "SparseEncoder"
     ANSWERS_PROGRAM = 'print(outputs["weights"] @ outputs["weights"].T)'
 
     def __init__(
@@ -265,36 +269,6 @@ class BertSparseEncoder(BertTask):
     def is_in(cls, preset: Preset) -> bool:
         return super().is_in(preset) and preset.sparse_settings.is_declared
 
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        if not preset.has_head:
-            raise ValueError(f"{preset.files.handle} has no masked language modeling head, which computes the weights")
-        settings = vars(preset.files.sparse_settings)
-        return {**{name: settings[name] for name in cls.SETTINGS_IN_OTHER_FILES}, **preset.settings, **user_settings}
 
-    @classmethod
-    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        return preset.load_preprocessor_up_to(preset.files.sparse_settings.max_length, encoder, rows)
-
-    def _load_own_files(self, preset: TaskPreset) -> None:
-        if self.query_weights is not None and preset.files.sparse_settings.query_table:
-            self.query_weights.assign(sparse_encoder.read_query_weights(preset.files, self.query_weights.shape[0]))
-
-    @property
-    def _own_files(self) -> tuple[str, ...]:
-        return (*super()._own_files, *(() if self.query_weights is None else sparse_encoder.ROUTER_FILES))
-
-    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the files that `SparseEncoder(directory)` reads."""
-        settings = sparse_encoder.SparseSettings(True, self.preprocessor.longest, **self.settings())
-        table = None
-        if self.query_weights is not None:
-            table = ops.convert_to_numpy(self.query_weights)
-            queries = directory / sparse_encoder.QUERIES
-            self.preprocessor.save_preset(queries, overwrite)
-            write_length(queries, self.preprocessor.longest)
-        sparse_encoder.write(directory, settings, overwrite, table)
-
-    def settings(self) -> Settings:
-        has_table = self.query_weights is not None
-        return {"pooling": self.pooling, "activation": self.activation, "query_table": has_table}
+def _as_list(variable: keras.Variable | None) -> list[keras.Variable]:
+    return [] if variable is None else [variable]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
-import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -18,38 +16,41 @@ from keras_bert import files, formats
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
-from keras_bert.formats import Preset, hugging_face, model_files, sentence_transformers
-from keras_bert.formats.hugging_face import SETTINGS as _SETTINGS
+from keras_bert.formats import Preset, hugging_face, sentence_transformers
+from keras_bert.formats.saved import CRF, Saved, own_settings, read, write, write_settings
 from keras_bert.inference import ranges as int8_ranges
-from keras_bert.tasks.columns import checked_labels
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.preprocessor import load_tokenizer
 
-_SAVED = {
-    "sequence_length": (int, None),
-    "truncation": (str, None),
-    "stride": (int, None),
-    "max_sequence_length": (int, None),
-}
-_PREPROCESSOR_TYPES = {**_SAVED, "special_tokens_in_text": (bool, None)}  # the last one is saved only if it is True
-_CONFIG_TYPES = {
-    "problem_type": (str, None),
-    _SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR_TYPES, None), "model": (dict, None)}, None),
-}
-# Name in an argument's annotation -> type in JSON.
-_JSON_TYPES = {
-    **{kind.__name__: kind for kind in (bool, int, float, str)},
-    "None": None,
-    "Mapping": dict,
-    "Sequence": list,
-}
+# Attributes of a preprocessor that presets hold.
+_ROWS = ("sequence_length", "truncation", "stride", "max_sequence_length")
 # The head of a fine-tuned model -> what it predicts for, as messages say. Heads of pre-training are left out: a preset
 # that has no other heads is a model to start from.
 _FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
-_NOT_SETTINGS = ("self", "encoder", "preprocessor", "kwargs")  # arguments of constructors that are not settings
 _CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
 Settings: TypeAlias = "dict[str, Any]"  # arguments of a constructor, as JSON values
+
+
+class Setting(NamedTuple):
+    """An argument of a task's class, which its files hold."""
+
+    name: str
+    types: files.JsonShape  # in JSON
+    value: Callable[[Any], object] | None = None  # of a model; None: the attribute of that name
+    is_left_out: bool = False  # whether files lack it if it is False
+
+
+DROPOUT = Setting("dropout", (float, None), lambda model: model.dropout_rate)
+
+
+class Part(NamedTuple):
+    """Weights besides those of the encoder and the heads: a part of `formats.Saved`."""
+
+    name: str
+    weights: Callable[[Any], list[keras.Variable] | None]  # of a model; None: it has no such part
+    must_be_equal: str | None = None  # the setting that must be the saved one; None: the head must fit
 
 
 class UntrainedWarning(UserWarning):
@@ -68,162 +69,6 @@ class RowSettings(NamedTuple):
     special_tokens_in_text: bool | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskPreset:
-    """One task's part of an open preset: its head, labels and settings, and how it shortens texts.
-
-    Attributes:
-        files: the preset.
-        hugging_face: the content of Hugging Face's `config.json`; empty in other formats.
-        has_head: whether the preset has weights of the task's head.
-        head_size: the number of labels of the head; 0 without a head or labels.
-        settings: the model's settings, as `save_preset` wrote them; empty if the preset was saved by another task.
-        preprocessor: the preprocessor's arguments, as `save_preset` wrote them; empty in the same case.
-    """
-
-    files: Preset
-    hugging_face: dict[str, Any]
-    has_head: bool
-    head_size: int
-    settings: Settings
-    preprocessor: Settings
-
-    @classmethod
-    def read(cls, preset: Preset, task: type[Storable]) -> TaskPreset:
-        """Reads a task's part of a preset.
-
-        Raises:
-            FileNotFoundError: the directory lacks a file.
-            ValueError: a file is damaged.
-        """
-        checkpoint = preset.checkpoint
-        has_head = task.HEAD in checkpoint.heads
-        (head_size,) = (checkpoint.shapes(task.HEAD) if task.HEAD and has_head else {}).get("logits/bias", (0,))
-        config = preset.json(hugging_face.CONFIG, _CONFIG_TYPES) if checkpoint.format == "hugging_face" else {}
-        saved = config.get(_SETTINGS) or {}
-        if saved.get("task") != task.__name__:
-            saved = {}
-        settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
-        allowed = {"model": _setting_types(task), "preprocessor": _PREPROCESSOR_TYPES}
-        for part, values in (("model", settings), ("preprocessor", preprocessor)):
-            source = f"{preset.directory / hugging_face.CONFIG}: {_SETTINGS}.{part}"
-            if unknown := [name for name in values if name not in allowed[part]]:
-                raise ValueError(
-                    f"{source} has {', '.join(unknown)}, which no {task.__name__} has; known are "
-                    f"{', '.join(allowed[part])}. Was it saved by a later version?"
-                )
-            files.check_json(values, {name: allowed[part][name] for name in values}, source)
-        return cls(preset, config, has_head, head_size, settings, preprocessor)
-
-    @property
-    def source(self) -> Path:
-        """The path of `config.json`, for messages."""
-        return self.files.directory / hugging_face.CONFIG
-
-    @property
-    def saved_labels(self) -> list[str] | None:
-        """The names of the head's labels, in the order of the logits; None without a head or names."""
-        if not self.has_head:
-            return None
-        return hugging_face.labels_of(self.hugging_face, self.source)
-
-    def labels(self, user_labels: Sequence[str] | None) -> list[str]:
-        """Chooses the labels of a model: those of the user, else those of the head.
-
-        Args:
-            user_labels: the user's labels, or None.
-
-        Raises:
-            ValueError: there are neither.
-        """
-        if user_labels is not None:
-            return checked_labels(user_labels)
-        saved = self.saved_labels
-        if saved is None:
-            problem = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
-            raise ValueError(f"{self.files.directory} has {problem}; give the names of your labels: labels=[...]")
-        return saved
-
-    def head_fits(self, labels: list[str] | None) -> bool:
-        """Checks whether the head fits labels: it has the same names, or no names and the same number.
-
-        For labels without names, `transformers` writes LABEL_0, LABEL_1, ...
-
-        Args:
-            labels: the labels of the model; None: the model has a single output, a score.
-
-        Warns:
-            UserWarning: a trained head does not fit, and is left out, perhaps by mistake.
-        """
-        saved_labels, count = self.saved_labels, 1 if labels is None else len(labels)
-        has_names = labels is not None and saved_labels not in (None, _default_labels(self.head_size))
-        is_same = labels is not None and saved_labels == labels
-        if is_same or (count == self.head_size and not has_names):
-            return True
-        if self.has_head:
-            saved_names = _abbreviate(saved_labels or _default_labels(self.head_size))
-            new_names = "one score" if labels is None else _abbreviate(labels)
-            advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
-            warnings.warn(
-                f"{self.files.directory} has a trained head for {saved_names}; for {new_names} a new one is randomly "
-                f"initialized, and must be trained. To use the trained one, {advice}",
-                stacklevel=5,  # where from_preset was called
-            )
-        return False
-
-    @property
-    def trained_parts(self) -> dict[str, str]:
-        """The fine-tuned parts of the preset besides the encoder, with their names in messages."""
-        parts = {
-            name: f"head for {objects}"
-            for name, objects in _FINE_TUNED_HEADS.items()
-            if name in self.files.checkpoint.heads
-        }
-        if sentence_transformers.has_dense(self.files):
-            parts["dense"] = "Dense layer of a sentence encoder"
-        return parts
-
-    @property
-    def is_to_start_from(self) -> bool:
-        """Whether the preset is only pre-trained, not fine-tuned for a task."""
-        return not self.trained_parts and not (self.files.home / sentence_transformers.MODULES).is_file()
-
-    def load_preprocessor(self, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
-        """Loads the preprocessor.
-
-        Args:
-            positions: the number of positions of the model.
-            rows: the arguments of `from_preset`, which replace the other two kinds of settings.
-            **arguments: arguments of `BertPreprocessor.from_preset`, which replace saved settings.
-
-        Raises:
-            FileNotFoundError: the preset has no tokenizer.
-            ValueError: an argument is bad.
-        """
-        settings = {"sequence_length": None, **self.preprocessor, **arguments}
-        if rows.sequence_length is not None:
-            settings["sequence_length"] = rows.sequence_length
-        if rows.special_tokens_in_text is not None:
-            settings["special_tokens_in_text"] = rows.special_tokens_in_text
-        settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions, settings)
-        longest = self.preprocessor.get("max_sequence_length")
-        if longest is not None and longest > positions:
-            if settings["sequence_length"] is None:
-                raise ValueError(
-                    f"{self.source}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but this model has "
-                    f"{positions} positions"
-                )
-            settings["max_sequence_length"] = positions  # without effect: rows have the fixed `sequence_length`
-        saved = [name for name, value in self.preprocessor.items() if settings.get(name) == value]
-        with _name_file_in_errors(self.source, saved):
-            return BertPreprocessor.from_preset(self.files, **settings)
-
-    def load_preprocessor_up_to(self, longest: int | None, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """Loads a preprocessor that truncates texts to the model's positions and, unless None, to `longest` tokens."""
-        positions = encoder.config.max_positions
-        return self.load_preprocessor(positions, rows, max_sequence_length=min(longest or positions, positions))
-
-
 T = TypeVar("T", bound="Storable")
 
 if TYPE_CHECKING:
@@ -231,13 +76,12 @@ if TYPE_CHECKING:
     class _Model:
         """The parts of `keras.Model` and `LowPrecision` that the mixin uses."""
 
+        _ranges: int8_ranges.Int8Ranges | None
         _current_ranges: int8_ranges.Int8Ranges | None
 
         def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None: ...
         def get_config(self) -> Settings: ...
         def set_precision(self, precision: str) -> None: ...
-        def _load_ranges(self, directory: Path) -> None: ...
-        def _save_ranges(self, directory: Path) -> None: ...
 else:
     _Model = object
 
@@ -245,16 +89,20 @@ else:
 class Storable(_Model):
     """A mixin that reads and writes a task: presets, checkpoints for other programs, and Keras's configuration.
 
-    The class must be a Keras model with an `encoder`, a `preprocessor`, and a layer `head` if it has a `HEAD`. A task
-    overrides its settings, the methods that read its preprocessor and heads, and those for its own files.
+    The class must be a Keras model with an `encoder`, a `preprocessor`, and a layer `head` if it has a `HEAD`. What a
+    task's files hold is data: the attributes of the class, and the value `formats.saved.Saved`.
     """
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
-    # Settings that Hugging Face's or sentence-transformers' files hold, so that config.json does not repeat them.
-    SETTINGS_IN_OTHER_FILES: ClassVar[tuple[str, ...]] = ()
-    PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, besides the encoder and the heads
-    FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
+    HEADS: ClassVar[tuple[tuple[str, str | None], ...]] = ()  # of a task with several: head, the setting that adds it
+    REQUIRED_HEAD: ClassVar[str] = ""  # of a task that cannot start with a new head: what an error calls it
+    SETTINGS: ClassVar[tuple[Setting, ...]] = ()  # the arguments of the class besides encoder and preprocessor
+    PARTS: ClassVar[tuple[Part, ...]] = ()  # its weights besides the encoder's and the heads'
+    LIBRARY: ClassVar[str | None] = None  # the class of sentence-transformers that reads its files
     READS_SPECIAL_TOKENS: ClassVar[bool] = False  # whether it always recognizes special tokens in texts
+    ROW_LENGTH: ClassVar[int | None] = None  # the default length of a row, of a task that must have one
+    # The most tokens in a row and the stride, by default, of a task that always reads windows.
+    WINDOWS: ClassVar[tuple[int, int] | None] = None
 
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None
@@ -322,66 +170,25 @@ class Storable(_Model):
             cls, {name: value for name, value in settings.items() if value is not None}
         )
         rows = RowSettings(sequence_length, long_text, stride, special_tokens_in_text)
-        with Preset.open(handle, fields.get("activation")) as opened:
-            preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
-            arguments = cls._arguments(preset, user_settings)
-            new_heads = set(cls._heads(arguments)) - checkpoint.heads
+        with Preset.open(handle, fields.get("activation")) as preset:
+            saved, checkpoint = read_saved(cls, preset), preset.checkpoint
+            arguments = _arguments(cls, preset, saved, user_settings)
+            heads = cls.HEADS or [(cls.HEAD, None)] * (cls.HEAD is not None)
+            new_heads = {name for name, setting in heads if arguments.get(setting, True)} - checkpoint.heads
             if fields.get("pooling", "first") != "first":
                 fields.setdefault("pooler", False)  # a pooler reads the first token
             elif any(checkpoint.config.reads_pooler(head) for head in new_heads):
                 fields.setdefault("pooler", True)  # masked language models have none
-            encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
-            preprocessor = cls._read_preprocessor(preset, encoder, rows)
-            with _name_file_in_errors(preset.source, () if user_settings else preset.settings):
+            encoder = BertEncoder.from_preset(preset, **fields, **({} if dtype is None else {"dtype": dtype}))
+            preprocessor = _load_preprocessor(cls, preset, saved, encoder.config, rows)
+            with _name_file_in_errors(preset.directory / hugging_face.CONFIG, () if user_settings else saved.own):
                 model = cls(encoder, preprocessor, **arguments)
-            model._load_heads(preset)
-            model._load_own_files(preset)
-            model._warn_about_heads(preset)
-            model._load_ranges(opened.directory)
+            _load_weights(model, preset, saved)
+            _warn_about_heads(model, preset, saved)
+            _load_ranges(model, preset.directory)
         if precision != "float32":
             model.set_precision(precision)
         return model
-
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        """Merges the constructor's arguments, without encoder and preprocessor: the user's replace the preset's."""
-        return {**preset.settings, **user_settings}
-
-    @classmethod
-    def _heads(cls, arguments: Settings) -> tuple[str, ...]:
-        """Lists the names of the heads that a model made with these arguments has."""
-        return () if cls.HEAD is None else (cls.HEAD,)
-
-    @classmethod
-    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
-        return preset.load_preprocessor(encoder.config.max_positions, rows)
-
-    def _load_heads(self, preset: TaskPreset) -> None:
-        """Loads the heads of a preset."""
-        checkpoint = preset.files.checkpoint
-        for name, head in self.heads.items():
-            if name in checkpoint.heads and self._loads_head(preset):
-                load_weights(head, checkpoint, name)
-
-    def _load_own_files(self, preset: TaskPreset) -> None:
-        """Loads weights from the files that only this task has."""
-
-    def _warn_about_heads(self, preset: TaskPreset) -> None:
-        """Warns of trained parts of a preset that this model does not use, and of a head that the preset lacks."""
-        kind = type(self).__name__
-        if unused := [part for name, part in preset.trained_parts.items() if name not in (*self.heads, *self.PARTS)]:
-            message = f"{preset.files.directory} has a trained {' and a '.join(unused)}, which a {kind} does not use"
-            warnings.warn(message, stacklevel=3)
-        has_labels = getattr(self, "labels", None) is not None  # whoever names labels asks for a new head
-        if self.HEAD is None or preset.has_head or has_labels:
-            return
-        message = (
-            f"{preset.files.directory} has no head of a {kind}: a new one is randomly initialized, and must be trained"
-        )
-        if preset.is_to_start_from:
-            self._untrained = message
-        else:
-            warnings.warn(message, UntrainedWarning, stacklevel=3)
 
     def _warn_if_untrained(self) -> None:
         """Warns once, before the first answer, if the head is new, was not asked for and has not been trained."""
@@ -389,17 +196,38 @@ class Storable(_Model):
         if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
             warnings.warn(message, UntrainedWarning, stacklevel=3)
 
-    def _loads_head(self, preset: TaskPreset) -> bool:
-        """Checks whether to load the heads of a preset."""
-        return True
-
     def settings(self) -> Settings:
         """Returns the constructor's arguments except `encoder` and `preprocessor`, as JSON values."""
-        return {}
+        settings = {}
+        for setting in self.SETTINGS:
+            value = getattr(self, setting.name) if setting.value is None else setting.value(self)
+            if value is not False or not setting.is_left_out:
+                plain = next(
+                    (kind for kind in (dict, list) if isinstance(value, kind)), None
+                )  # without Keras's tracking
+                settings[setting.name] = value if plain is None else plain(value)
+        return settings
 
-    def hugging_face_settings(self) -> dict[str, object]:
-        """Returns entries for Hugging Face's `config.json`, such as the labels, under the names of `transformers`."""
-        return {}
+    def saved(self) -> Saved:
+        """Makes the value that presets hold."""
+        ranges, settings, rows = self._current_ranges, self.settings(), {}
+        weights = {**self.parts(), **{part.name: _values(part.weights(self) or []) for part in self.PARTS}}
+        if self.preprocessor is not None:
+            rows = {name: getattr(self.preprocessor, name) for name in _ROWS}
+            if self.preprocessor.tokenizer.special_tokens_in_text and not self.READS_SPECIAL_TOKENS:
+                rows["special_tokens_in_text"] = True
+        return Saved(
+            self.encoder.config,
+            {name: each for name, each in weights.items() if each},
+            type(self).__name__,
+            self.LIBRARY,
+            settings,
+            settings.get("labels"),
+            preprocessor=rows,
+            max_length=None if self.preprocessor is None else self.preprocessor.longest,
+            tokenizer=self.preprocessor,
+            extra={} if ranges is None else {int8_ranges.FILE: int8_ranges.to_arrays(ranges)},
+        )
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes weights, settings, the tokenizer's files, and the int8 ranges if they belong to these weights.
@@ -414,37 +242,11 @@ class Storable(_Model):
         Raises:
             FileExistsError: there are files of a model and `overwrite` is False.
         """
-        directory = Path(directory)
-        tokenizer = () if self.preprocessor is None else model_files.TOKENIZER
-        existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
-        files.refuse_to_overwrite(directory, existing, overwrite)
-        entries = {**self.hugging_face_settings(), **_config_entries(self)}
-        options = {"settings": entries, "kept": self._own_files, "note": self.card_note}
-        formats.write(directory, self.encoder.config, self.parts(), overwrite=overwrite, **options)
-        if self.preprocessor is not None:
-            self.preprocessor.save_preset(directory, overwrite)
-        self._save_ranges(directory)
-        self._save_own_files(directory, overwrite)
+        write(directory, self.saved(), overwrite)
 
     def save_settings(self, directory: str | Path) -> None:
         """Writes the files of `save_preset` without the encoder's weights and the tokenizer's files."""
-        values = hugging_face.model_values(self.encoder.config, self.heads)
-        values |= {**self.hugging_face_settings(), **_config_entries(self)}
-        files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
-        self._save_own_files(Path(directory), overwrite=True)
-
-    @property
-    def card_note(self) -> str:
-        """A paragraph for the model card on what `transformers` does not compute; empty if it computes everything."""
-        return ""
-
-    @property
-    def _own_files(self) -> tuple[str, ...]:
-        """The names of this model's files in a preset, besides weights, configuration and tokenizer."""
-        return (*self.FILES, *([] if self._current_ranges is None else [int8_ranges.FILE]))
-
-    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the files that only this task has."""
+        write_settings(directory, self.saved())
 
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
         """Writes a checkpoint for another program, without labels; see `BertEncoder.save_checkpoint`."""
@@ -469,6 +271,184 @@ class Storable(_Model):
         return cls(**{**config, **parts})
 
 
+def read_saved(task: type[Storable], preset: Preset) -> Saved:
+    """Reads a task's model from an open preset, without its weights."""
+    return read(preset, task.__name__, task.HEAD, _types(task), task.LIBRARY)
+
+
+def read_own_settings(task: type[Storable], preset: Preset) -> Settings:
+    """Reads the settings that this task wrote into `config.json`; empty if another task did."""
+    return own_settings(preset, task.__name__, _types(task))[0]
+
+
+def _types(task: type[Storable]) -> dict[str, files.JsonShape]:
+    return {setting.name: setting.types for setting in task.SETTINGS}
+
+
+def _arguments(task: type[Storable], preset: Preset, saved: Saved, user_settings: Settings) -> Settings:
+    """Merges the constructor's arguments: the user's replace the saved ones."""
+    if task.REQUIRED_HEAD and task.HEAD not in saved.weights:
+        raise ValueError(f"{preset.handle} has no {task.REQUIRED_HEAD}")
+    arguments = {**saved.settings, **user_settings}
+    source = preset.directory / hugging_face.CONFIG
+    if "crf" in saved.weights and "crf" not in arguments:
+        raise ValueError(
+            f"{preset.directory / CRF} holds the transitions of a CRF, but {source} has no "
+            f"{hugging_face.SETTINGS}.model.crf: another program replaced it. Copy the old one back; or pass crf, "
+            "a scheme such as 'BIO' or True, or False to leave the CRF out"
+        )
+    if "labels" not in _types(task) or "labels" in arguments:
+        return arguments
+    if _types(task)["labels"] is not list:  # it may have one score in place of labels
+        labels = saved.labels or _default_labels(2)
+        return {**arguments, "labels": labels} if saved.head_size == 2 else arguments
+    if saved.labels is None:
+        problem = f"no names for its {saved.head_size} labels" if saved.head_size else "no head of this task"
+        raise ValueError(f"{preset.directory} has {problem}; give the names of your labels: labels=[...]")
+    return {**arguments, "labels": saved.labels}
+
+
+def _load_preprocessor(
+    task: type[Storable], preset: Preset, saved: Saved, config: BertConfig, rows: RowSettings
+) -> BertPreprocessor | None:
+    """Loads the preprocessor. Its arguments are those of `from_preset`, then the saved ones, then the task's."""
+    settings, positions, arguments = saved.preprocessor, config.max_positions, {}
+    if task.WINDOWS is not None:
+        return _load_windows(task.WINDOWS, preset, settings, positions, rows)
+    if task.READS_SPECIAL_TOKENS:
+        if rows.special_tokens_in_text is False:
+            raise ValueError("special_tokens_in_text is False, but masks in texts are special tokens; leave it out")
+        if keras.backend.backend() != "tensorflow":
+            return None
+        try:
+            tokenizer = load_tokenizer(preset, special_tokens_in_text=True)
+            config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            warnings.warn(f"this model takes packed inputs only, because of its tokenizer: {error}", stacklevel=3)
+            return None
+        arguments = {"tokenizer": tokenizer, "max_sequence_length": positions}
+    if task.LIBRARY is not None:
+        arguments["max_sequence_length"] = min(saved.max_length or positions, positions)
+    settings = {"sequence_length": None, **settings, **arguments}
+    if rows.sequence_length is not None:
+        settings["sequence_length"] = rows.sequence_length
+    settings["sequence_length"] = settings["sequence_length"] or task.ROW_LENGTH
+    if rows.special_tokens_in_text is not None:
+        settings["special_tokens_in_text"] = rows.special_tokens_in_text
+    settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions, settings)
+    longest, source = saved.preprocessor.get("max_sequence_length"), preset.directory / hugging_face.CONFIG
+    if longest is not None and longest > positions:
+        if settings["sequence_length"] is None:
+            raise ValueError(
+                f"{source}: {hugging_face.SETTINGS}.preprocessor.max_sequence_length is {longest}, but this model has "
+                f"{positions} positions"
+            )
+        settings["max_sequence_length"] = positions  # without effect: rows have the fixed `sequence_length`
+    own = [name for name, value in saved.preprocessor.items() if settings.get(name) == value]
+    with _name_file_in_errors(source, own):
+        return BertPreprocessor.from_preset(preset, **settings)
+
+
+def _load_windows(
+    defaults: tuple[int, int], preset: Preset, settings: Mapping[str, Any], positions: int, rows: RowSettings
+) -> BertPreprocessor:
+    """Loads a preprocessor that makes windows, padded to the longest row of their batch."""
+    if rows.long_text not in (None, "windows"):
+        raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
+    special = {"special_tokens_in_text": rows.special_tokens_in_text}
+    if rows.special_tokens_in_text is None:
+        special["special_tokens_in_text"] = settings.get("special_tokens_in_text")
+    if settings and rows == RowSettings(special_tokens_in_text=rows.special_tokens_in_text):
+        return BertPreprocessor.from_preset(preset, **{**settings, **special})
+    saved_length = settings.get("sequence_length") or settings.get("max_sequence_length")
+    length = (saved_length or min(defaults[0], positions)) if rows.sequence_length is None else rows.sequence_length
+    if length > positions:
+        raise ValueError(f"sequence_length is {length}, but this model has {positions} positions")
+    stride = (settings.get("stride") or defaults[1]) if rows.stride is None else rows.stride
+    return BertPreprocessor.from_preset(
+        preset, sequence_length=None, max_sequence_length=length, stride=stride, **special
+    )
+
+
+def _load_weights(model: Storable, preset: Preset, saved: Saved) -> None:
+    """Loads the heads and the model's other parts, if they fit its labels and settings."""
+    fits = False
+    for name, head in model.heads.items():
+        if name in saved.weights:
+            fits = "labels" not in _types(type(model)) or _head_fits(preset, saved, model.labels)
+            if fits:
+                load_weights(head, preset.checkpoint, name)
+    for part in model.PARTS:
+        if part.must_be_equal is not None:
+            ours, theirs = (each.get(part.must_be_equal) for each in (model.settings(), saved.settings))
+            fits = ours == theirs
+            if ours and theirs and not fits:
+                warnings.warn(
+                    f"{preset.directory} has a trained {part.name} layer, {theirs}; for {ours} a new one is drawn at "
+                    f"random, and must be trained. To use the trained one, leave {part.must_be_equal} out",
+                    stacklevel=3,
+                )
+        variables = part.weights(model)
+        if variables and fits and part.name in saved.weights:
+            values = saved.read(part.name, {each.name: tuple(each.shape) for each in variables})
+            for each in variables:
+                each.assign(values[each.name])
+
+
+def _head_fits(preset: Preset, saved: Saved, labels: list[str] | None) -> bool:
+    """Checks whether the head has the same labels, or as many without names. Warns if it does not fit.
+
+    None is for a single output, a score. For labels without names, `transformers` writes LABEL_0, LABEL_1, ...
+    """
+    count = 1 if labels is None else len(labels)
+    has_names = labels is not None and saved.labels not in (None, _default_labels(saved.head_size))
+    is_same = labels is not None and saved.labels == labels
+    if is_same or (count == saved.head_size and not has_names):
+        return True
+    saved_names = _abbreviate(saved.labels or _default_labels(saved.head_size))
+    new_names = "one score" if labels is None else _abbreviate(labels)
+    advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
+    warnings.warn(
+        f"{preset.directory} has a trained head for {saved_names}; for {new_names} a new one is randomly "
+        f"initialized, and must be trained. To use the trained one, {advice}",
+        stacklevel=4,  # where from_preset was called
+    )
+    return False
+
+
+def _warn_about_heads(model: Storable, preset: Preset, saved: Saved) -> None:
+    """Warns of trained parts of a preset that this model does not use, and of a head that the preset lacks."""
+    kind, own = type(model).__name__, [part.name for part in model.PARTS]
+    trained = {name: f"head for {objects}" for name, objects in _FINE_TUNED_HEADS.items() if name in saved.weights}
+    if sentence_transformers.has_dense(preset):
+        trained["dense"] = "Dense layer of a sentence encoder"
+    if unused := [part for name, part in trained.items() if name not in (*model.heads, *own)]:
+        message = f"{preset.directory} has a trained {' and a '.join(unused)}, which a {kind} does not use"
+        warnings.warn(message, stacklevel=3)
+    has_labels = getattr(model, "labels", None) is not None  # whoever names labels asks for a new head
+    if model.HEAD is None or model.HEAD in saved.weights or has_labels:
+        return
+    message = f"{preset.directory} has no head of a {kind}: a new one is randomly initialized, and must be trained"
+    if trained or (preset.home / sentence_transformers.MODULES).is_file():
+        warnings.warn(message, UntrainedWarning, stacklevel=3)
+    else:  # the preset is only pre-trained: it is there to start from
+        model._untrained = message
+
+
+def _load_ranges(model: Storable, directory: Path) -> None:
+    """Reads the int8 ranges of a preset, if it has any."""
+    model._ranges = int8_ranges.read_ranges(directory)
+    if model._ranges is not None and model._current_ranges is None:
+        message = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
+        warnings.warn(message, stacklevel=3)
+
+
+def _values(variables: list[keras.Variable]) -> dict[str, np.ndarray]:
+    return {each.name: keras.ops.convert_to_numpy(each) for each in variables}
+
+
 def _default_labels(size: int) -> list[str]:
     return [f"LABEL_{i}" for i in range(size)]
 
@@ -485,7 +465,7 @@ def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Set
     Raises:
         TypeError: there is no such argument.
     """
-    argument_names = _argument_names(task)
+    argument_names = [*_types(task)]
     if unknown := [name for name in user_settings if name not in {*argument_names, *_CONFIG_FIELDS, "name"}]:
         if "num_labels" in unknown and "labels" in argument_names:
             raise TypeError(f"{task.__name__}.from_preset takes the labels' names, not num_labels: labels=[...]")
@@ -497,21 +477,6 @@ def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Set
         name: value for name, value in user_settings.items() if name in _CONFIG_FIELDS and name not in argument_names
     }
     return fields, {name: value for name, value in user_settings.items() if name not in fields}
-
-
-def _argument_names(task: type[Storable]) -> list[str]:
-    return [name for name in inspect.signature(task.__init__).parameters if name not in _NOT_SETTINGS]
-
-
-def _setting_types(task: type[Storable]) -> dict[str, tuple[type | None, ...]]:
-    """Reads the types of the settings that `_config_entries` writes from annotations, for `files.check_json`."""
-    parameters = inspect.signature(task.__init__).parameters
-    shape = {}
-    for name in _argument_names(task):
-        if name not in task.SETTINGS_IN_OTHER_FILES or name == "truncate_dim":  # which `config.json` had once
-            kinds = re.findall(r"\w+", re.sub(r"\[.*\]", "", str(parameters[name].annotation)))
-            shape[name] = tuple(_JSON_TYPES[kind] for kind in kinds)
-    return shape
 
 
 @contextlib.contextmanager
@@ -554,14 +519,3 @@ def _long_text_settings(long_text: str | None, stride: int | None, longest: int,
     if long_text not in choices:
         raise ValueError(f"long_text is {long_text!r}; expected truncate, head_tail or windows")
     return choices[long_text]
-
-
-def _config_entries(model: Storable) -> dict[str, object]:
-    """Returns a model's entries in `config.json`, which `TaskPreset.read` reads."""
-    settings = {name: value for name, value in model.settings().items() if name not in model.SETTINGS_IN_OTHER_FILES}
-    preprocessor = {}
-    if model.preprocessor is not None:
-        preprocessor = {name: getattr(model.preprocessor, name) for name in _SAVED}
-        if model.preprocessor.tokenizer.special_tokens_in_text and not model.READS_SPECIAL_TOKENS:
-            preprocessor["special_tokens_in_text"] = True
-    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": preprocessor}}

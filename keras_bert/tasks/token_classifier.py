@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, overload
 
 import keras
@@ -12,18 +11,15 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert import files
 from keras_bert.data import WordExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import hugging_face
-from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, checked_labels, one_or_many, plain
 from keras_bert.tasks.crf import CRF
 from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
 from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
 from keras_bert.tasks.long_text import sequence_output, token_mask
-from keras_bert.tasks.storable import Settings, TaskPreset
+from keras_bert.tasks.storable import DROPOUT, Part, Setting
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
@@ -32,13 +28,6 @@ from keras_bert.text.arguments import check_many, list_of_str
 from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
-
-_CRF_FILE = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
-_CRF_NOTE = f"""\
-A conditional random field follows the head: its scores of transitions are in `{_CRF_FILE}`, which only `keras_bert`
-reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always
-the answer of this model.
-"""
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -84,7 +73,12 @@ class BertTokenClassifier(BertTask):
     READS_WINDOWS = True
     EXAMPLES = WordExamples
     EQUAL_IN_TEACHER = ("labels",)
-    SETTINGS_IN_OTHER_FILES = ("labels",)
+    SETTINGS = (
+        Setting("labels", list),
+        DROPOUT,
+        Setting("crf", (bool, str), lambda model: bool(model.crf) and (model.crf.scheme or True), is_left_out=True),
+    )
+    PARTS = (Part("crf", lambda model: model.crf and model.crf.weights),)
     ANSWERS_PROGRAM = """\
 labels = open("labels.txt", encoding="utf-8").read().splitlines()
 for row, probabilities in zip(rows, outputs["probabilities"]):
@@ -379,54 +373,6 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         return map(self.kind.fields, self.entities(*texts, progress=False))
-
-    @classmethod
-    def _arguments(cls, preset: TaskPreset, user_settings: Settings) -> Settings:
-        arguments = {**preset.settings, **user_settings}
-        if "crf" not in arguments and (preset.files.directory / _CRF_FILE).is_file():
-            raise ValueError(
-                f"{preset.files.directory / _CRF_FILE} holds the transitions of a CRF, but {preset.source} has no "
-                f"{hugging_face.SETTINGS}.model.crf: another program replaced it. Copy the old one back; or pass crf, "
-                "a scheme such as 'BIO' or True, or False to leave the CRF out"
-            )
-        return {**arguments, "labels": preset.labels(user_settings.get("labels"))}
-
-    def _loads_head(self, preset: TaskPreset) -> bool:
-        return preset.head_fits(self.labels)
-
-    def _load_own_files(self, preset: TaskPreset) -> None:
-        path, is_saved = preset.files.directory / _CRF_FILE, preset.settings.get("crf")
-        is_same = preset.head_size == len(self.labels) and preset.saved_labels in (None, self.labels)
-        if self.crf is None or not is_same or not (is_saved or path.is_file()):
-            return
-        values, _ = read_checked(files.find(preset.files.directory, _CRF_FILE))
-        shapes = {each.name: tuple(each.shape) for each in self.crf.weights}
-        if {name: value.shape for name, value in values.items()} != shapes:
-            raise ValueError(
-                f"{path} does not hold the transitions of {len(self.labels)} labels; copy the right file there"
-            )
-        self.crf.set_weights([values[name] for name in shapes])
-
-    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
-        """Writes the CRF's scores of transitions to `_CRF_FILE`."""
-        if self.crf is not None:
-            values = {each.name: ops.convert_to_numpy(each) for each in self.crf.weights}
-            write_checked(directory / _CRF_FILE, values, {})
-
-    @property
-    def card_note(self) -> str:
-        return "" if self.crf is None else _CRF_NOTE
-
-    @property
-    def _own_files(self) -> tuple[str, ...]:
-        return (*super()._own_files, *(() if self.crf is None else (_CRF_FILE,)))
-
-    def settings(self) -> Settings:
-        crf = {} if self.crf is None else {"crf": self.crf.scheme or True}
-        return {"labels": self.labels, "dropout": self.dropout_rate, **crf}
-
-    def hugging_face_settings(self) -> dict[str, object]:
-        return hugging_face.label_entries(self.labels)
 
 
 def _weights_of_words(sample_weight: Tensor | None, y: Tensor) -> Tensor | None:

@@ -1,0 +1,274 @@
+"""Saved: a task's model as a value, between its files and the model. `read` and `write` are the only ways there."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from keras_bert import files
+from keras_bert.config import BertConfig
+from keras_bert.formats import cross_encoder, hugging_face, model_files, sentence_transformers, sparse_encoder
+from keras_bert.formats.families import table_of
+from keras_bert.formats.weight_files import read_checked, write_checked
+from keras_bert.shapes import Shape
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
+
+CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
+# The arguments of a preprocessor in config.json. The last one is written only if it is True.
+_PREPROCESSOR: dict[str, files.JsonShape] = {
+    "sequence_length": (int, None),
+    "truncation": (str, None),
+    "stride": (int, None),
+    "max_sequence_length": (int, None),
+    "special_tokens_in_text": (bool, None),
+}
+_OWN = {"task": (str, None), "preprocessor": (_PREPROCESSOR, None), "model": (dict, None)}
+_CONFIG: dict[str, files.JsonShape] = {"problem_type": (str, None), hugging_face.SETTINGS: (_OWN, None)}
+# Class of sentence-transformers that reads the files of a task -> the settings that these files hold.
+_LIBRARIES = {
+    "SentenceTransformer": sentence_transformers.SentenceSettings,
+    "CrossEncoder": cross_encoder.CrossEncoderSettings,
+    "SparseEncoder": sparse_encoder.SparseSettings,
+}
+_CRF_NOTE = f"""\
+A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
+reads. `transformers` gives the emissions, the logits of each token: the best label of a word by itself is not always
+the answer of this model.
+"""
+_POOLING_NOTE = """\
+The head reads the mean of all tokens{scaled}, not the first token, and only `keras_bert` computes it. `transformers`
+reads the encoder; the head's weights have names of their own, `{pooling}_pooled.*`.
+"""
+
+# Name -> values; or what reads them, and raises ValueError if they have not the shapes that it gets.
+Weights: TypeAlias = "Mapping[str, np.ndarray] | Callable[[Mapping[str, Shape]], Mapping[str, np.ndarray]]"
+
+
+class TokenizerWriter(Protocol):
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None: ...
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A task's model as its files hold it."""
+
+    config: BertConfig
+    weights: Mapping[str, Weights]  # of "encoder", the heads, and "dense", "crf" or "query_weights"
+    task: str  # the name of its class
+    library: str | None = None  # the class of sentence-transformers that reads it, a key of `_LIBRARIES`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # arguments of the class, as JSON values
+    labels: list[str] | None = None  # in the order of the logits
+    head_size: int = 0  # the number of logits of the task's head; 0 without one
+    preprocessor: Mapping[str, Any] = field(default_factory=dict)  # its arguments
+    max_length: int | None = None  # of a row in tokens, as the library's files say
+    tokenizer: TokenizerWriter | None = None
+    extra: Mapping[str, tuple[Mapping[str, np.ndarray], Mapping[str, str]]] = field(
+        default_factory=dict
+    )  # name -> file
+    own: Collection[str] = ()  # the settings that were in this package's section of `config.json`
+
+    def read(self, part: str, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
+        """Reads a part's weights, of these shapes."""
+        weights = self.weights[part]
+        return weights(shapes) if callable(weights) else weights
+
+
+def read(
+    preset: Preset, task: str, head: str | None, types: Mapping[str, files.JsonShape], library: str | None
+) -> Saved:
+    """Reads a task's model from an open preset. Settings, labels and lengths of another task's model stay out.
+
+    Args:
+        preset: the preset.
+        task: the name of the class.
+        head: the name of its head.
+        types: the types of its settings in JSON, by name.
+        library: the class of sentence-transformers whose files it has.
+
+    Raises:
+        FileNotFoundError: the directory lacks a file.
+        ValueError: a file is damaged.
+    """
+    checkpoint = preset.checkpoint
+    weights: dict[str, Weights] = {
+        part: functools.partial(checkpoint.read, part) for part in ("encoder", *sorted(checkpoint.heads))
+    }
+    (head_size,) = (checkpoint.shapes(head) if head in checkpoint.heads else {}).get("logits/bias", (0,))
+    settings, preprocessor = own_settings(preset, task, types)
+    own, labels, max_length = [*settings], None, None
+    if head in checkpoint.heads and "labels" in types and checkpoint.format == "hugging_face":
+        values = preset.json(hugging_face.CONFIG, _CONFIG)
+        labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)
+        if "problem_type" in types and values.get("problem_type"):
+            settings = {"problem_type": values["problem_type"], **settings}
+    if library is not None:
+        theirs = vars(_SETTINGS[library](preset))
+        max_length = theirs["max_length"]
+        if theirs.get("is_declared", True):
+            settings |= {name: value for name, value in theirs.items() if name in types and value is not None}
+            if library == "CrossEncoder" and head_size > 2:
+                raise ValueError(
+                    f"{preset.handle} has {head_size} outputs for a pair, not one score; load it as a BertClassifier"
+                )
+    if settings.get("dense"):
+        weights["dense"] = functools.partial(_read_dense, preset)
+    if settings.get("query_table"):
+        weights["query_weights"] = functools.partial(_read_query_table, preset)
+    if "crf" in types and (settings.get("crf") or (preset.directory / CRF).is_file()):
+        weights["crf"] = functools.partial(_read_crf, preset, head_size)
+    return Saved(
+        checkpoint.config, weights, task, library, settings, labels, head_size, preprocessor, max_length, own=own
+    )
+
+
+_SETTINGS: dict[str, Callable[[Preset], Any]] = {
+    "SentenceTransformer": lambda preset: preset.sentence_settings,
+    "CrossEncoder": lambda preset: preset.cross_encoder_settings,
+    "SparseEncoder": lambda preset: preset.sparse_settings,
+}
+
+
+def own_settings(
+    preset: Preset, task: str, types: Mapping[str, files.JsonShape]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Reads a task's settings and its preprocessor's, as `write` wrote them; empty if another task wrote the files."""
+    values = preset.json(hugging_face.CONFIG, _CONFIG) if preset.checkpoint.format == "hugging_face" else {}
+    own = values.get(hugging_face.SETTINGS) or {}
+    if own.get("task") != task:
+        return {}, {}
+    parts = [dict(own.get(name) or {}) for name in ("model", "preprocessor")]
+    for part, values, known in zip(("model", "preprocessor"), parts, (types, _PREPROCESSOR), strict=True):
+        source = f"{preset.directory / hugging_face.CONFIG}: {hugging_face.SETTINGS}.{part}"
+        if unknown := [name for name in values if name not in known]:
+            raise ValueError(
+                f"{source} has {', '.join(unknown)}, which no {task} has; known are {', '.join(known)}. Was it saved "
+                "by a later version?"
+            )
+        files.check_json(values, {name: known[name] for name in values}, source)
+    return parts[0], parts[1]
+
+
+def _read_dense(preset: Preset, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
+    values = preset.dense_weights
+    for name, shape in shapes.items():
+        if values[name].shape != shape:
+            raise ValueError(
+                f"the {name} of Dense in {preset.directory} has the shape {list(values[name].shape)}; vectors of this "
+                f"encoder need {list(shape)}"
+            )
+    return values
+
+
+def _read_query_table(preset: Preset, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
+    (name, (size,)), *_ = shapes.items()
+    return {name: sparse_encoder.read_query_weights(preset, size)}
+
+
+def _read_crf(preset: Preset, labels: int, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
+    path = files.find(preset.directory, CRF)
+    values, _ = read_checked(path)
+    if {name: value.shape for name, value in values.items()} != shapes:
+        raise ValueError(f"{path} does not hold the transitions of {labels} labels; copy the right file there")
+    return values
+
+
+def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
+    """Writes a model. It replaces a model of any format; files in the directory that belong to no model stay.
+
+    Raises:
+        FileExistsError: there are files of a model and `overwrite` is False.
+    """
+    directory = Path(directory)
+    tokenizer = () if saved.tokenizer is None else model_files.TOKENIZER
+    existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
+    files.refuse_to_overwrite(directory, existing, overwrite)
+    weights = {part: each for part, each in saved.weights.items() if part not in ("dense", "crf", "query_weights")}
+    replaced = (*model_files.MODEL, *model_files.SETTINGS)
+    with model_files.replacing(directory, replaced, (*hugging_face.FILES, *_own_files(saved)), overwrite):
+        hugging_face.write(directory, saved.config, weights, _entries(saved), _note(saved))
+    if saved.tokenizer is not None:
+        saved.tokenizer.save_preset(directory, overwrite)
+    for name, (arrays, texts) in saved.extra.items():
+        write_checked(directory / name, arrays, texts)
+    _write_own_files(directory, saved)
+
+
+def write_settings(directory: str | Path, saved: Saved) -> None:
+    """Writes what `write` writes, without the encoder's weights and the tokenizer's files, which are there already."""
+    heads = saved.weights.keys() - {"encoder", "dense", "crf", "query_weights"}
+    values = {**hugging_face.model_values(saved.config, heads), **_entries(saved)}
+    files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
+    _write_own_files(Path(directory), saved)
+
+
+def _entries(saved: Saved) -> dict[str, object]:
+    """Makes the entries of `config.json` about labels, task and settings."""
+    entries: dict[str, object] = {} if saved.labels is None else hugging_face.label_entries(saved.labels)
+    if "problem_type" in saved.settings:
+        entries["problem_type"] = saved.settings["problem_type"]
+    if saved.library == "CrossEncoder" and saved.labels is None:  # of labels, `CrossEncoder` returns logits
+        entries |= cross_encoder.entries(saved.settings["activation"])
+    elsewhere = {"labels", "problem_type", *([] if saved.library == "CrossEncoder" else _library_settings(saved))}
+    settings = {name: value for name, value in saved.settings.items() if name not in elsewhere}
+    return {
+        **entries,
+        hugging_face.SETTINGS: {"task": saved.task, "model": settings, "preprocessor": dict(saved.preprocessor)},
+    }
+
+
+def _library_settings(saved: Saved) -> dict[str, Any]:
+    """Returns the settings that sentence-transformers' files hold."""
+    fields = () if saved.library is None else dataclasses.fields(_LIBRARIES[saved.library])
+    return {each.name: saved.settings[each.name] for each in fields if each.name in saved.settings}
+
+
+def _note(saved: Saved) -> str:
+    """Writes a paragraph for the model card on what `transformers` does not compute; "" if it computes everything."""
+    if "crf" in saved.weights:
+        return _CRF_NOTE
+    config = saved.config
+    if "problem_type" not in saved.settings or config.pooler or not table_of(config).pools_unusually(config):
+        return ""
+    scaled = " scaled to length 1" * (config.pooling == "unit_mean")
+    return _POOLING_NOTE.format(pooling=config.pooling, scaled=scaled)
+
+
+def _own_files(saved: Saved) -> Iterator[str]:
+    """Lists the files besides weights, configuration and tokenizer, or patterns of them."""
+    yield from saved.extra
+    yield from [CRF] if "crf" in saved.weights else []
+    if saved.library == "SentenceTransformer":
+        yield from sentence_transformers.FILES
+        yield from sentence_transformers.DENSE_FILES if "dense" in saved.weights else []
+    if saved.library == "SparseEncoder":
+        yield from sparse_encoder.FILES
+        yield from sparse_encoder.ROUTER_FILES if "query_weights" in saved.weights else []
+
+
+def _write_own_files(directory: Path, saved: Saved) -> None:
+    """Writes the files of `_own_files`, without `extra`, and the maximum length that `CrossEncoder` reads."""
+    if "crf" in saved.weights:
+        write_checked(directory / CRF, saved.read("crf", {}), {})
+    settings, size = _library_settings(saved), saved.config.hidden_size
+    if saved.library == "SentenceTransformer":
+        dense = saved.weights.get("dense") and saved.read("dense", {})
+        theirs = sentence_transformers.SentenceSettings(max_length=saved.max_length, **settings)
+        sentence_transformers.write(directory, size, theirs, overwrite=True, dense_weights=dense)
+    if saved.library == "CrossEncoder":
+        cross_encoder.write_length(directory, saved.max_length)
+    if saved.library == "SparseEncoder":
+        table = None
+        if "query_weights" in saved.weights:
+            table = saved.read("query_weights", {})["query_weights"]
+            saved.tokenizer.save_preset(directory / sparse_encoder.QUERIES, overwrite=True)
+            cross_encoder.write_length(directory / sparse_encoder.QUERIES, saved.max_length)
+        theirs = sparse_encoder.SparseSettings(True, saved.max_length, **settings)
+        sparse_encoder.write(directory, theirs, overwrite=True, query_weights=table)
