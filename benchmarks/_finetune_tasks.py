@@ -1,6 +1,5 @@
 """What fine-tuning is measured on: real data, and how answers to it are measured: the same for all who answer."""
 
-import dataclasses
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -10,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert import data
+from keras_bert.data import Examples
 from keras_bert.tasks.metrics import accuracy, correlation, entity_f1, f1, squad_v1
 
 CLASSES, NUMBERS, WORDS, QUESTIONS = "single_label_classification", "regression", "words", "questions"
-Examples = data.TextExamples | data.WordExamples | data.QuestionExamples
 
 
 class Task(NamedTuple):
@@ -30,33 +29,33 @@ class Task(NamedTuple):
     measure: Callable[[list, list], dict[str, float]]
 
 
-def sst2(folder: Path, part: str) -> data.TextExamples:
+def sst2(folder: Path, part: str) -> Examples:
     return data.read_table(folder / f"sst2/{part}.tsv", text_column=2, label_column=1)
 
 
-def mrpc(folder: Path, part: str) -> data.TextExamples:
+def mrpc(folder: Path, part: str) -> Examples:
     """Every eighth pair is for measuring: the real development set is not at hand."""
     columns = {"text_column": "#1 String", "text_pair_column": "#2 String", "label_column": "Quality", "format": "tsv"}
     whole = data.read_table(folder / "mrpc/msr_paraphrase_train.txt", **columns)
     return chosen(whole, [i for i in range(len(whole)) if (i % 8 == 0) == (part == "dev")])
 
 
-def stsb(folder: Path, part: str) -> data.TextExamples:
+def stsb(folder: Path, part: str) -> Examples:
     columns = {"text_column": 1, "text_pair_column": 2, "label_column": 3, "label_kind": "number", "header": False}
     return data.read_table(folder / f"stsb/stsb-en-{part}.csv", **columns)
 
 
-def wnut17(folder: Path, part: str) -> data.WordExamples:
+def wnut17(folder: Path, part: str) -> Examples:
     """Measured on the test set: its entities are such as the training set does not have."""
     names = {"train": "wnut17train.conll", "dev": "emerging.test.annotated"}
     return data.read_conll(folder / "wnut17" / names[part])
 
 
-def squad(folder: Path, part: str) -> data.QuestionExamples:
+def squad(folder: Path, part: str) -> Examples:
     return data.read_squad(folder / f"squad/{part}-v1.1.json")
 
 
-def long_reviews(folder: Path, part: str) -> data.TextExamples:
+def long_reviews(folder: Path, part: str) -> Examples:
     """2,000 film reviews, half of them good; of every four, sorted by name, the last is for measuring."""
     with tempfile.TemporaryDirectory() as unpacked:
         with zipfile.ZipFile(folder / "long_reviews/movie_reviews.zip") as archive:
@@ -86,8 +85,8 @@ LONG = Task(CLASSES, long_reviews, _percent(accuracy, "accuracy"))
 
 def chosen(examples: Examples, rows: Any) -> Examples:
     """Those with these numbers."""
-    columns = {field.name: getattr(examples, field.name) for field in dataclasses.fields(examples)}
-    return type(examples)(**{name: column and [column[i] for i in rows] for name, column in columns.items()})
+    texts = {name: [column[i] for i in rows] for name, column in examples.texts.items()}
+    return Examples(texts, examples.labels and [examples.labels[i] for i in rows])
 
 
 def some(examples: Examples, count: int | None) -> Examples:
@@ -95,15 +94,6 @@ def some(examples: Examples, count: int | None) -> Examples:
     if count is None or count >= len(examples):
         return examples
     return chosen(examples, np.sort(np.random.default_rng(0).choice(len(examples), count, replace=False)))
-
-
-def inputs_and_labels(examples: Examples) -> tuple[Any, list]:
-    """As the tasks of keras_bert take them."""
-    if isinstance(examples, data.WordExamples):
-        return examples.words, examples.labels
-    if isinstance(examples, data.QuestionExamples):
-        return (examples.questions, examples.contexts), examples.answers
-    return examples.texts if examples.pairs is None else (examples.texts, examples.pairs), examples.labels
 
 
 def label_names(examples: Examples, kind: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from _finetune_tasks import CLASSES, NUMBERS, QUESTIONS, WORDS, Examples, inputs_and_labels
+from _finetune_tasks import CLASSES, NUMBERS, QUESTIONS, WORDS, Examples
 
 from keras_bert.training.batches import batches_of_epoch
 
@@ -56,7 +56,7 @@ class Theirs:
 
     def rows(self, examples: Examples) -> list[dict[str, Any]]:
         """What there is to train on."""
-        x, y = inputs_and_labels(examples)
+        x, y = examples.xy
         encoding = self._encoded(x)
         if self.kind == QUESTIONS:
             targets = [self._span(encoding, i, y) for i in range(len(encoding["input_ids"]))]
@@ -125,11 +125,11 @@ class Theirs:
     # -- Answers, in the form of the labels
 
     def answers(self, examples: Examples) -> list:
-        x, _ = inputs_and_labels(examples)
+        x = examples.x
         encoding = self._encoded(x)
         logits = self._logits(_rows(encoding))
         if self.kind == QUESTIONS:
-            return self._best_spans(encoding, logits, examples.contexts)
+            return self._best_spans(encoding, logits, examples.texts["context"])
         if self.kind == NUMBERS:
             return [row[0] for row in logits]
         if self.kind == CLASSES:

@@ -40,7 +40,7 @@ Sentences = tuple[list[list[str]], list[list[str]]]
 def wnut17(data: Path) -> tuple[Sentences, Sentences]:
     names = ("wnut17train.conll", "emerging.test.annotated")
     train, test = (read_conll(next((data / "wnut17").glob(f"*{name}*"))) for name in names)
-    return (train.words, train.labels), (test.words, test.labels)
+    return train.xy, test.xy
 
 
 def names(data: Path) -> tuple[Sentences, Sentences]:

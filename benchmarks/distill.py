@@ -18,7 +18,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-from _finetune_tasks import CLASSES, TASKS, inputs_and_labels, label_names, some
+from _finetune_tasks import CLASSES, TASKS, label_names, some
 from _measure import DATA, heading, interleave, need, parse, rate, ratios, run, table
 
 from keras_bert import BertClassifier
@@ -39,8 +39,8 @@ def main() -> None:
     need(arguments.data)
     task = TASKS["sst2"]
     train = some(task.read(arguments.data, "train"), arguments.examples)
-    x, y = inputs_and_labels(train)
-    dev = inputs_and_labels(some(task.read(arguments.data, "dev"), arguments.dev))
+    x, y = train.xy
+    dev = some(task.read(arguments.data, "dev"), arguments.dev).xy
     heading(["tensorflow", "keras"])
     print(f"{len(x):,} sentences, {len(dev[0])} to measure with")
 

@@ -35,7 +35,6 @@ from _finetune_tasks import (
     TASKS,
     WORDS,
     Examples,
-    inputs_and_labels,
     label_names,
     some,
 )
@@ -57,13 +56,13 @@ def our_model(preset: str, kind: str, examples: Examples, **options) -> BertTask
         return BertQuestionAnswerer.from_preset(preset, **options)
     if kind == WORDS:
         return BertTokenClassifier.from_preset(preset, labels=names, **options)
-    pairs = examples.pairs is not None
+    pairs = "text_pair" in examples.texts
     return BertClassifier.from_preset(preset, labels=names, problem_type=kind, pairs=pairs, **options)
 
 
 def our_answers(model: BertTask, examples: Examples) -> list:
     """In the form of the labels."""
-    x, _ = inputs_and_labels(examples)
+    x = examples.x
     if isinstance(model, BertQuestionAnswerer):
         return [answer["answer"] for answer in model.answer(*x, progress=False)]
     if isinstance(model, BertTokenClassifier):
@@ -79,8 +78,8 @@ def our_scores(model: Callable[[], BertTask], task, train, dev, seed: int, argum
     keras.utils.set_random_seed(seed)
     made = model()
     recipe = {name: getattr(arguments, name) for name in ("epochs", "learning_rate", "batch_size")}
-    fine_tune(made, inputs_and_labels(train), **recipe, seed=seed, progress=False)
-    return _noted("keras_bert", seed, task.measure(inputs_and_labels(dev)[1], our_answers(made, dev)))
+    fine_tune(made, train.xy, **recipe, seed=seed, progress=False)
+    return _noted("keras_bert", seed, task.measure(dev.labels, our_answers(made, dev)))
 
 
 def their_scores(task, train, dev, seed: int, arguments) -> dict[str, float]:
@@ -90,7 +89,7 @@ def their_scores(task, train, dev, seed: int, arguments) -> dict[str, float]:
         presets.resolve(arguments.preset), task.kind, label_names(train, task.kind), seed, arguments.batch_size
     )
     theirs.train(theirs.rows(train), arguments.epochs, arguments.learning_rate, seed)
-    return _noted("transformers", seed, task.measure(inputs_and_labels(dev)[1], theirs.answers(dev)))
+    return _noted("transformers", seed, task.measure(dev.labels, theirs.answers(dev)))
 
 
 def _noted(who: str, seed: int, measured: dict[str, float]) -> dict[str, float]:
@@ -145,7 +144,7 @@ def of_sentences(preset: str, folder: Path, directory: Path) -> None:
     keras.utils.set_random_seed(0)
     model = BertClassifier.from_preset(preset, labels=["neg", "pos"])
     sentences = some(TASKS["sst2"].read(folder, "train"), 10_000)
-    fine_tune(model, (sentences.texts, [("neg", "pos")[int(label)] for label in sentences.labels]), epochs=1)
+    fine_tune(model, (sentences.x, [("neg", "pos")[int(label)] for label in sentences.labels]), epochs=1)
     model.save_preset(directory)
 
 
@@ -191,7 +190,7 @@ def contestants(preset: str, kind: str, examples: Examples, is_mixed: bool) -> d
     """Each trains once on all examples when it is called."""
     from _finetune_theirs import Theirs
 
-    x, y = inputs_and_labels(examples)
+    x, y = examples.xy
     model = our_model(preset, kind, examples)
     found = {"keras_bert, fine_tune": ours(model, x, y)}
     if is_mixed:

@@ -42,7 +42,7 @@ def verbs(folder: Path, workspace: Path) -> dict[str, Callable[[], tuple[object,
 
     @functools.cache
     def sentences(count: int) -> list[str]:
-        return some(all_sentences, count).texts
+        return some(all_sentences, count).x
 
     def classify():
         model = BertClassifier.from_preset(MINILM, labels=["bad", "good"])
@@ -54,7 +54,7 @@ def verbs(folder: Path, workspace: Path) -> dict[str, Callable[[], tuple[object,
 
     def tag():
         model = BertTokenClassifier.from_preset(MINILM, labels=["O", "B-x", "I-x"])
-        words = TASKS["wnut17"].read(folder, "train").words
+        words = TASKS["wnut17"].read(folder, "train").x
         return model, lambda count: model.tag((words * (count // len(words) + 1))[:count], progress=False)
 
     def answer():
@@ -62,7 +62,7 @@ def verbs(folder: Path, workspace: Path) -> dict[str, Callable[[], tuple[object,
 
         def call(count: int) -> object:
             chosen = some(examples, count // 10)
-            return model.answer(chosen.questions, chosen.contexts, progress=False)
+            return model.answer(*chosen.x, progress=False)
 
         return model, call
 

@@ -15,11 +15,10 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-from _finetune_tasks import TASKS, Examples, inputs_and_labels, some
+from _finetune_tasks import TASKS, Examples, some
 from _measure import DATA, heading, need, parse, run, table
 from finetune import our_answers, our_model
 
-from keras_bert import data
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import fine_tune
 
@@ -28,9 +27,9 @@ CALIBRATED_WITH = 300
 
 def texts_of(examples: Examples):
     """As `set_precision` takes them."""
-    if isinstance(examples, data.WordExamples):
-        return [" ".join(words) for words in examples.words]
-    return inputs_and_labels(examples)[0]
+    if "words" in examples.texts:
+        return [" ".join(words) for words in examples.x]
+    return examples.x
 
 
 def in_each(model: BertTask, train: Examples):
@@ -72,11 +71,11 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
         keras.utils.set_random_seed(0)
         model = our_model(arguments.preset, task.kind, train)
         recipe = {"epochs": arguments.epochs, "learning_rate": arguments.learning_rate}
-        fine_tune(model, inputs_and_labels(train), seed=0, progress=False, **recipe)
+        fine_tune(model, train.xy, seed=0, progress=False, **recipe)
         exact: dict[str, float] = {}
         for precision in in_each(model, train):
             start = time.perf_counter()
-            measured = task.measure(inputs_and_labels(dev)[1], our_answers(model, dev))
+            measured = task.measure(dev.labels, our_answers(model, dev))
             seconds = time.perf_counter() - start
             exact = exact or measured
             for measure, value in measured.items():

@@ -198,11 +198,11 @@ def shorter(arguments: argparse.Namespace) -> None:
     learned, tested = (read_table(arguments.data / f"stsb/stsb-en-{name}.csv", **columns) for name in ("train", "dev"))
 
     drawn = np.random.default_rng(0).permutation(len(learned))[: arguments.pairs or len(learned)]
-    first, second, scores = ([column[i] for i in drawn] for column in (learned.texts, learned.pairs, learned.labels))
+    first, second, scores = ([column[i] for i in drawn] for column in (*learned.x, learned.labels))
     print(f"{len(scores):,} pairs to train on, {len(tested):,} to measure with")
 
     def spearman(model: BertSentenceEncoder, size: int) -> float:
-        first, second = (model.encode(texts, progress=False)[:, :size] for texts in (tested.texts, tested.pairs))
+        first, second = (model.encode(texts, progress=False)[:, :size] for texts in tested.x)
         return 100 * correlation(tested.labels, vector_metrics.cosines(first, second))["spearman"]
 
     def trained(seed: int) -> list[object]:

@@ -35,8 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     def read(path):
-        examples = read_conll(path)
-        return examples.words, examples.labels
+        return read_conll(path).xy
 
     with TemporaryDirectory() as folder:
         small = Path(folder, "small.conll")

@@ -83,7 +83,7 @@ def main() -> None:
         from keras_bert.data import read_table
 
         examples = arguments.pack and read_table(arguments.pack, text_column="sentence", label_column="label")
-        pack(*((examples.texts, examples.labels) if examples else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)), packed)
+        pack(*(examples.xy if examples else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)), packed)
         return
     if arguments.train is None:
         environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}

@@ -66,8 +66,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     def read(path):
-        examples = read_folders(path)
-        return examples.texts, examples.labels
+        return read_folders(path).xy
 
     few = [(" ".join(parts), label) for label in VERDICTS for parts in zip(STORIES, VERDICTS[label], strict=True)]
     texts, labels = read(arguments.train) if arguments.train else map(list, zip(*few, strict=True))

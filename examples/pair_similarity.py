@@ -39,8 +39,7 @@ def main() -> None:
     def read(path):
         names = ("text_column", "text_pair_column", "label_column")
         columns = dict(zip(names, arguments.columns, strict=True))
-        examples = read_table(path, **columns, label_kind="number", header=not arguments.no_header)
-        return (examples.texts, examples.pairs), examples.labels
+        return read_table(path, **columns, label_kind="number", header=not arguments.no_header).xy
 
     firsts, seconds, scores = map(list, zip(*PAIRS, strict=True))
     train = read(arguments.train) if arguments.train else ((firsts, seconds), scores)

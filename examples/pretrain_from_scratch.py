@@ -67,7 +67,7 @@ def main() -> None:
 
     # Fine-tuning begins with these weights, and has a directory to go on from as well.
     examples = read_table(arguments.train, text_column="sentence", label_column="label") if arguments.train else None
-    train = (examples.texts, examples.labels) if examples else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)
+    train = examples.xy if examples else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)
     classifier = BertClassifier.from_preset(output / "model", labels=sorted(set(train[1])), sequence_length=128)
     batch_size = 32 if len(train[0]) > 100 else 4
     options = {"epochs": 6, "batch_size": batch_size, "learning_rate": 3e-4}

@@ -36,8 +36,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     def read(path):
-        examples = read_squad(path)
-        return (examples.questions, examples.contexts), examples.answers
+        return read_squad(path).xy
 
     questions, contexts, texts = map(list, zip(*ASKED, strict=True))
     places = [[(text, context.index(text))] for context, text in zip(contexts, texts, strict=True)]

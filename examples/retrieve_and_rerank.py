@@ -42,7 +42,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.train:
         names = [arguments.query_column, arguments.positive_column]
-        columns = read_columns(arguments.train, text_columns=names).columns
+        columns = read_columns(arguments.train, text_columns=names).x
     else:
         columns = tuple(map(list, zip(*PAIRS, strict=True)))
 

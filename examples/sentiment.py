@@ -31,8 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     def read(path):
-        examples = read_table(path, text_column=arguments.text_column, label_column=arguments.label_column)
-        return examples.texts, examples.labels
+        return read_table(path, text_column=arguments.text_column, label_column=arguments.label_column).xy
 
     train = read(arguments.train) if arguments.train else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)
     dev = read(arguments.eval) if arguments.eval else None

@@ -37,7 +37,7 @@ def main() -> None:
 
     if arguments.train:
         names = [arguments.query_column, arguments.positive_column]
-        columns = read_columns(arguments.train, text_columns=names).columns
+        columns = read_columns(arguments.train, text_columns=names).x
         held_out = max(1, len(columns[0]) // 10)
         test = tuple(column[:held_out] for column in columns)
         train = tuple(column[held_out:] for column in columns)

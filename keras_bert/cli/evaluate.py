@@ -23,11 +23,10 @@ from keras_bert.cli.options import (
     together,
 )
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
-from keras_bert.data import QuestionExamples
 from keras_bert.data.tables import read_corpus
 
 if TYPE_CHECKING:
-    from keras_bert.tasks.registry import Labelled
+    from keras_bert.data import Examples
     from keras_bert.tasks.task import BertTask
 
 
@@ -180,7 +179,7 @@ def evaluate(
         x, y = examples.xy
         try:
             task.check_examples(x, y)
-            other_columns = _other_columns(examples, file, **options) if errors else []
+            other_columns = examples.rows.other_cells() if examples.rows and errors else []
             answers = task.answers(x)
             measures, details = task.measures(answers, y), task.details(answers, y)
             if errors_file is not None:
@@ -220,23 +219,15 @@ def _page(
     return evaluation_page.page(title, measures, details, task.confusion(answers, y), worst_answers, caption)
 
 
-def _other_columns(
-    examples: Labelled, file: str, *, no_header: bool, skip_bad: bool, **columns: Any
-) -> list[dict[str, object]]:
-    from keras_bert.tasks.registry import other_columns
-
-    return other_columns(examples, file, header=not no_header, **columns)
-
-
 def _row(
-    task: BertTask, examples: Labelled, number: int, answer: Any, other_columns: Mapping[str, object]
+    task: BertTask, examples: Examples, number: int, answer: Any, other_columns: Mapping[str, object]
 ) -> dict[str, object]:
     """Builds a row of --errors."""
-    (x, y), place = examples.xy, None if examples.places is None else examples.places[number]
-    row = {} if place is None else {"file" if isinstance(place, str) else "line": place}
-    row |= {"id": examples.ids[number]} if isinstance(examples, QuestionExamples) else {}
-    assert y is not None  # the model was measured with labels
-    row |= {**_texts_of_example(task, x, number), "label": y[number], **task.answer_columns(answer)}
+    assert examples.rows is not None  # they are from a file
+    assert examples.labels is not None  # the model was measured with labels
+    row = {name: places[number] for name, places in examples.rows.places.items()}
+    row |= _texts_of_example(task, examples.x, number)
+    row |= {"label": examples.labels[number], **task.answer_columns(answer)}
     return {**row, **streams.rename_columns(other_columns, row)}
 
 

@@ -15,14 +15,13 @@ from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
 from keras_bert.config import FieldType, types_of
-from keras_bert.data import tables
+from keras_bert.data import table_formats, tables
 
 if TYPE_CHECKING:
     import numpy as np
 
     from keras_bert import BertSentenceEncoder
     from keras_bert.formats import Preset
-    from keras_bert.tasks.registry import Labelled
     from keras_bert.tasks.task import BertTask
     from keras_bert.text.tokenizer import Tokenizer
 
@@ -299,7 +298,7 @@ def precision_options(command: Callable) -> Callable:
         if calibration is not None and precision != "int8":
             raise Misuse("--calibration is for --precision int8")
         with misuse(OSError):
-            if calibration is not None and tables.format_of(calibration) is None:
+            if calibration is not None and table_formats.format_of(calibration) is None:
                 files.read_text(calibration)
         command(precision=precision, calibration=calibration, **options)
 
@@ -324,7 +323,7 @@ def load_in_precision(
 
 def _read_calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
     """Reads calibration texts from a file; for a model of pairs, both columns. Raises ValueError or OSError."""
-    if tables.format_of(path) is not None:
+    if table_formats.format_of(path) is not None:
         rows = [row for _, row in tables.text_rows(path, names)]
         columns = [[row[name] for row in rows] for name in names]
     elif len(names) > 1:
@@ -337,7 +336,7 @@ def _read_calibration_texts(path: str, names: Sequence[str]) -> list[str] | tupl
 format_options = together(
     click.option(
         "--format",
-        type=click.Choice(tables.NAMES),
+        type=click.Choice(tuple(table_formats.FORMATS)),
         help="The format of the file; by default that of its first bytes or its extension.",
     ),
     click.option(
@@ -359,7 +358,7 @@ column_options = together(
 )
 
 
-def read_example_file(kind: type | None, path: str, *, no_header: bool = False, **settings: Any) -> Labelled:
+def read_example_file(kind: str | None, path: str, *, no_header: bool = False, **settings: Any) -> data.Examples:
     """Calls `read_examples` with the values of `column_options`. Raises Misuse if the file cannot be used."""
     with quiet_imports():
         from keras_bert.tasks.registry import read_examples
@@ -367,7 +366,7 @@ def read_example_file(kind: type | None, path: str, *, no_header: bool = False, 
         return read_examples(kind, path, header=not no_header, **settings)
 
 
-def read_columns(path: str, **settings: Any) -> data.ColumnExamples:
+def read_columns(path: str, **settings: Any) -> data.Examples:
     """Calls `keras_bert.data.read_columns`. Raises Misuse if the file cannot be used."""
     with misuse(OSError):
         return data.read_columns(path, **settings)

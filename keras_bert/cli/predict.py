@@ -24,8 +24,8 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
 from keras_bert.data.examples import check_characters, check_row, parse_json_object
-from keras_bert.data.tables import format_of, text_of, text_rows
-from keras_bert.data.texts import check_columns
+from keras_bert.data.table_formats import format_of
+from keras_bert.data.tables import check_columns, text_of, text_rows
 
 
 @click.command()

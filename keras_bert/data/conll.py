@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert.data.examples import Problems, WordExamples
+from keras_bert.data.examples import Examples, Problems, Rows
 from keras_bert.data.texts import check_label_name
 from keras_bert.files import read_text, split_lines
 
@@ -24,7 +24,7 @@ class _Line(NamedTuple):
 
 def read_conll(
     path: str | Path, *, word_column: int = 1, label_column: int | None = -1, skip_bad: bool = False
-) -> WordExamples:
+) -> Examples:
     """Reads sentences from a file with one word and its labels per line, and a blank line between sentences.
 
     Columns are separated by tabs, or by spaces in a line without tabs. These lines are skipped:
@@ -50,7 +50,7 @@ def read_conll(
         >>> path = pathlib.Path(tempfile.mkdtemp(), "train.conll")
         >>> _ = path.write_text("-DOCSTART- -X- O\\n\\nAda NNP B-person\\nsang VBD O\\n\\nYes UH O\\n")
         >>> read_conll(path)
-        WordExamples(words=[['Ada', 'sang'], ['Yes']], labels=[['B-person', 'O'], ['O']])
+        Examples(texts={'words': [['Ada', 'sang'], ['Yes']]}, labels=[['B-person', 'O'], ['O']])
     """
     sentences = _split_sentences(read_text(path, may_be_compressed=True))
     lines = [line for sentence in sentences for line in sentence]
@@ -82,7 +82,7 @@ def read_conll(
         if label_index is not None:
             labels.append([line.cells[label_index].strip() for line in sentence])
     problems.settle(len(sentences), skip_bad)
-    return WordExamples(words, None if label_index is None else labels, numbers)
+    return Examples({"words": words}, None if label_index is None else labels, Rows(path, {"line": numbers}))
 
 
 def _split_sentences(text: str) -> list[list[_Line]]:

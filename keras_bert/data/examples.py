@@ -1,34 +1,23 @@
-"""The results of the readers: examples as parallel lists, and the bad rows of a file, reported together."""
+"""Examples, the one value that readers return; and the bad rows of a file, reported together."""
 
 from __future__ import annotations
 
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from keras_bert.files import parse_json
 
 R = TypeVar("R", bound=Mapping[str, object])  # a row by column
-Labels: TypeAlias = list[str] | list[float] | list[tuple[str, ...]]
-Scores: TypeAlias = list[float] | list[tuple[float, ...]]
 SHOWN = 10  # the most bad rows in a message
 
 
 class Problems:
-    """The bad rows of a file or directory; `kind` is the word for rows in messages: "rows", "sentences", "files".
-
-    Example:
-        >>> problems = Problems("train.tsv", "rows")
-        >>> problems.add("line 17", "4 cells instead of 3")
-        >>> problems.settle(total=1000, skip_bad=False)
-        Traceback (most recent call last):
-        ValueError: train.tsv: 1 of 1,000 rows cannot be used: line 17: 4 cells instead of 3. Fix the file, or leave
-        them out with skip_bad
-    """
+    """The bad rows of a file or directory; `kind` is the word for rows in messages: "rows", "sentences", "files"."""
 
     def __init__(self, path: str | Path, kind: str):
         self._path = path
@@ -39,11 +28,8 @@ class Problems:
         """Notes a bad row by its place, such as "line 17". Call it once for a row."""
         self._faults.append(f"{place}: {fault}")
 
-    def settle(self, total: int, skip_bad: bool) -> None:
-        """Reports the bad rows when all `total` rows are read: raises ValueError, or warns if `skip_bad`.
-
-        Even with `skip_bad`, it raises ValueError if all rows are bad.
-        """
+    def settle(self, total: int, skip_bad: bool, stacklevel: int = 3) -> None:
+        """Raises ValueError if rows are bad; with `skip_bad` warns, unless all `total` rows are bad."""
         if not self._faults:
             return
         shown = "; ".join(self._faults[:SHOWN])
@@ -53,9 +39,8 @@ class Problems:
         if len(self._faults) >= total:
             raise ValueError(f"{summary} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
-            advice = "Fix the file, or leave them out with skip_bad"
-            raise ValueError(f"{summary} cannot be used: {shown}. {advice}")
-        warnings.warn(f"{summary} are left out: {shown}", stacklevel=3)  # at the call of the reader
+            raise ValueError(f"{summary} cannot be used: {shown}. Fix the file, or leave them out with skip_bad")
+        warnings.warn(f"{summary} are left out: {shown}", stacklevel=stacklevel)  # at the call of the reader
 
 
 # -- Checks the texts and the JSON lines in files of examples.
@@ -103,189 +88,6 @@ def check_row(row: R) -> R:
     return row
 
 
-def _check_lengths(**lists: list | None) -> None:
-    lengths = {name: len(values) for name, values in lists.items() if values is not None}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"parallel lists have different lengths: {lengths}")
-
-
-@dataclass(frozen=True)
-class TextExamples:
-    """Texts or pairs of texts, to classify or to score.
-
-    Attributes:
-        texts: the text of each example, as in the file; none is empty.
-        pairs: the second text of each example; None for single texts.
-        labels: for each example, the name of a class, a number, or, in multi-label problems, a tuple of names, which
-            may be empty. None if the file was read without labels.
-        places: the line of each example in its file, from 1, or the row in Parquet and Excel files. For a directory,
-            the file of each example. None for examples that are from no file.
-
-    Raises:
-        ValueError: the lists have different lengths.
-
-    Example:
-        >>> len(TextExamples(["What a film!", "I left."], labels=["good", "bad"]))
-        2
-    """
-
-    texts: list[str]
-    pairs: list[str] | None = None
-    labels: Labels | None = None
-    places: list[int] | list[str] | None = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _check_lengths(texts=self.texts, pairs=self.pairs, labels=self.labels, places=self.places)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @property
-    def xy(self) -> tuple[list[str] | tuple[list[str], list[str]], Labels | None]:
-        """The texts, or a tuple of first and second texts, and the labels, in the form that `fine_tune` takes."""
-        return (self.texts if self.pairs is None else (self.texts, self.pairs)), self.labels
-
-    @property
-    def label_names(self) -> list[str]:
-        """The names of all labels, in alphabetical order; `["value"]` if labels are numbers.
-
-        Example:
-            >>> TextExamples(["a", "b"], labels=[("war", "love"), ()]).label_names
-            ['love', 'war']
-        """
-        names = {name for label in self.labels or [] for name in (label if isinstance(label, tuple) else (label,))}
-        texts = [name for name in names if isinstance(name, str)]
-        return sorted(texts) if len(texts) == len(names) else ["value"]
-
-    @property
-    def label_counts(self) -> dict[str, int]:
-        """The number of examples with each label, by name; empty if labels are numbers.
-
-        Example:
-            >>> TextExamples(["a", "b", "c"], labels=["good", "bad", "good"]).label_counts
-            {'bad': 1, 'good': 2}
-        """
-        labels = self.labels or []
-        return _count_names(name for label in labels for name in (label if isinstance(label, tuple) else (label,)))
-
-    def check_can_be_learned(self, path: str | Path) -> None:
-        """Raises ValueError, with the file's name, if there are no labels or all are the same."""
-        # The order of an example's labels has no meaning.
-        labels = [tuple(sorted(each)) if isinstance(each, tuple) else each for each in self.labels or []]
-        _check_can_be_learned(path, "texts", labels)
-
-
-@dataclass(frozen=True)
-class ColumnExamples:
-    """Texts to compare, for sentence vectors: anchors, such as questions, and the texts they are compared with.
-
-    Attributes:
-        columns: two or more lists of texts, none of them empty: anchors, positives and maybe negatives; or, with
-            scores, first and second texts.
-        scores: the similarity of each pair; or a tuple of scores for each row, such as a reranker's scores of the
-            positive and the negative. None if the file was read without scores.
-
-    Raises:
-        ValueError: the lists have different lengths.
-
-    Example:
-        >>> len(ColumnExamples((["Who sang?"], ["Ada sang."])))
-        1
-    """
-
-    columns: tuple[list[str], ...]
-    scores: Scores | None = None
-
-    def __post_init__(self) -> None:
-        _check_lengths(**{f"column {i}": column for i, column in enumerate(self.columns)}, scores=self.scores)
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    @property
-    def xy(self) -> tuple[tuple[list[str], ...], Scores | None]:
-        """The columns, and scores or None, in the form that `fine_tune` takes."""
-        return self.columns, self.scores
-
-    def check_can_be_learned(self, path: str | Path) -> None:
-        """Raises ValueError, with the file's name, if all scores, or all positives, are the same."""
-        if self.scores is not None:
-            _check_can_be_learned(path, "pairs", self.scores)
-        elif len(set(self.columns[1])) == 1:
-            raise ValueError(
-                f"{path}: all {len(self):,} positives are the same text; training compares texts, so they must differ"
-            )
-
-
-@dataclass(frozen=True)
-class WordExamples:
-    """Sentences split into words, with a label for every word.
-
-    Attributes:
-        words: the words of each sentence; no sentence and no word is empty.
-        labels: the label of each word, such as `B-person`. None if the file was read without labels.
-        places: the line of each sentence's first word in its file, from 1. None for sentences that are from no file.
-
-    Raises:
-        ValueError: the lists, or the words and labels of a sentence, have different lengths.
-
-    Example:
-        >>> WordExamples([["Ada", "sang"]], [["B-person"]])
-        Traceback (most recent call last):
-        ValueError: sentence 1 has 2 words and 1 labels
-    """
-
-    words: list[list[str]]
-    labels: list[list[str]] | None = None
-    places: list[int] | None = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _check_lengths(words=self.words, labels=self.labels, places=self.places)
-        for number, (words, labels) in enumerate(zip(self.words, self.labels or [], strict=False), start=1):
-            if len(words) != len(labels):
-                raise ValueError(f"sentence {number} has {len(words)} words and {len(labels)} labels")
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @property
-    def xy(self) -> tuple[list[list[str]], list[list[str]] | None]:
-        """Words and labels, in the form that `fine_tune` takes."""
-        return self.words, self.labels
-
-    @property
-    def label_names(self) -> list[str]:
-        """The names of all labels, in alphabetical order."""
-        return sorted({name for labels in self.labels or [] for name in labels})
-
-    @property
-    def label_counts(self) -> dict[str, int]:
-        """The number of words with each label, by name."""
-        return _count_names(name for labels in self.labels or [] for name in labels)
-
-    def check_can_be_learned(self, path: str | Path) -> None:
-        """Raises ValueError, with the file's name, if there are no labels or all are the same."""
-        _check_can_be_learned(path, "words", [name for labels in self.labels or [] for name in labels])
-
-
-def _count_names(names: Iterable[object]) -> dict[str, int]:
-    counts = Counter(name for name in names if isinstance(name, str))
-    return {name: counts[name] for name in sorted(counts)}
-
-
-def lookalikes(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Groups names that differ only in case or spaces, such as two spellings of one label.
-
-    Example:
-        >>> lookalikes(["good", "bad", "Good ", "GOOD"])
-        [('good', 'Good ', 'GOOD')]
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault("".join(name.split()).casefold(), []).append(name)
-    return [tuple(group) for group in groups.values() if len(group) > 1]
-
-
 class Answer(NamedTuple):
     """A span of a context: `context[start : start + len(text)] == text`, in characters (code points)."""
 
@@ -294,61 +96,165 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QuestionExamples:
-    """Questions to answer with a span of a context.
+class Rows:
+    """The rows of a file that examples come from, in the order of the examples.
 
     Attributes:
-        ids: a unique name for each question.
-        questions: the questions; none is empty.
-        contexts: the context of each question; none is empty. Questions of one paragraph share one string.
-        answers: the answers to each question; an empty tuple if the context has no answer. None if the file has no
-            answers at all.
-        places: the line or row of each question in its table, from 1. None in SQuAD's own JSON.
-
-    Raises:
-        ValueError: the lists have different lengths.
-
-    Example:
-        >>> examples = QuestionExamples(["q1"], ["Who sang?"], ["Ada sang."], [(Answer("Ada", 0),)])
-        >>> examples.impossible
-        [False]
+        path: the file or directory.
+        places: what names each row: its "line" from 1 (in Parquet and Excel files, the number of the row), its "file"
+            in a directory, or the "id" of a question.
+        unit: the unit of the places in messages, such as "line" or "row".
+        cells: the cells of each row of a table, as a list or by column; empty for other files.
+        names: the names of the columns of lists; None without a header.
+        used: the columns that the examples hold, by name or by number from 1.
     """
 
-    ids: list[str]
-    questions: list[str]
-    contexts: list[str]
-    answers: list[tuple[Answer, ...]] | None = None
-    places: list[int] | None = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        columns = {"questions": self.questions, "contexts": self.contexts, "answers": self.answers}
-        _check_lengths(ids=self.ids, **columns, places=self.places)
+    path: str | Path
+    places: Mapping[str, Sequence[int] | Sequence[str]]
+    unit: str = "line"
+    cells: Sequence[list[str] | dict[str, Any]] = ()
+    names: Sequence[str] | None = None
+    used: Collection[str | int] = ()
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(next(iter(self.places.values())))
+
+    def other_cells(self) -> list[dict[str, Any]]:
+        """Lists the cells of each row that its example does not hold, by column, so that output can repeat them.
+
+        All rows have the same columns: a key that a row of JSON lines lacks is None. Without a header, columns are "1",
+        "2" and so on. If two columns have one name, the second is renamed by its number: "name (3)".
+
+        Raises:
+            ValueError: a cell cannot be written.
+        """
+        if not self.cells:
+            return [{} for _ in range(len(self))]
+        names, rows = None if self.names is None else _make_unique(self.names), []
+        for number, row in zip(self.places["line"], self.cells, strict=True):
+            keys = names or [str(number) for number in range(1, len(row) + 1)]
+            try:
+                rows.append(check_row(row if isinstance(row, dict) else dict(zip(keys, row, strict=True))))
+            except ValueError as error:
+                raise ValueError(f"{self.path}, {self.unit} {number}: {error}") from None
+        names = names or list(dict.fromkeys(name for row in rows for name in row))
+        used = {names[int(each) - 1] if each not in names and str(each).isdecimal() else each for each in self.used}
+        return [{name: row.get(name) for name in names if name not in used} for row in rows]
+
+
+def _make_unique(names: Sequence[str]) -> list[str]:
+    """Makes names unique: adds the number of the column to a repeated name."""
+    unique: list[str] = []
+    for number, name in enumerate(names, start=1):
+        while name in unique:
+            name = f"{name} ({number})"
+        unique.append(name)
+    return unique
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples to learn from, or to measure with, as parallel lists. Readers return them, and `fine_tune` takes them.
+
+    Attributes:
+        texts: the texts of all examples by name; no text is empty. The names are "text", and for pairs "text_pair";
+            "words", where each example is a list of words; "question" and "context"; or, for texts to compare, "query",
+            "positive", "negative_1" and so on.
+        labels: for each example, the name of a class, a number, or, in multi-label problems, a tuple of names, which
+            may be empty; for words, a list with the label of each word, such as `B-person`; for a question, a tuple of
+            each `Answer`, empty if its context has none; for texts to compare, a score, or a tuple of scores. None if
+            the file was read without labels.
+        rows: where each example stands in its file, and the other cells there. None for examples that are from no file.
+
+    Raises:
+        ValueError: the lists, or the words and labels of a sentence, have different lengths.
+
+    Example:
+        >>> examples = Examples({"text": ["What a film!", "I left."]}, labels=["good", "bad"])
+        >>> examples.x, examples.label_counts
+        (['What a film!', 'I left.'], {'bad': 1, 'good': 1})
+    """
+
+    texts: Mapping[str, Sequence[Any]]
+    labels: Sequence[Any] | None = None
+    rows: Rows | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lists = {**self.texts, "labels": self.labels, "rows": self.rows}
+        lengths = {name: len(values) for name, values in lists.items() if values is not None}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"parallel lists have different lengths: {lengths}")
+        sentences = zip(self.texts.get("words", ()), self.labels or (), strict=False)
+        for number, (words, labels) in enumerate(sentences, start=1):
+            if len(words) != len(labels):
+                raise ValueError(f"sentence {number} has {len(words)} words and {len(labels)} labels")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.texts.values())))
 
     @property
-    def impossible(self) -> list[bool] | None:
-        """For each question, whether its context does not answer it; None without answers."""
-        return None if self.answers is None else [not answers for answers in self.answers]
+    def x(self) -> Any:
+        """The texts as `fit` takes them: a list, or a tuple of lists."""
+        columns = tuple(self.texts.values())
+        return columns if len(columns) > 1 else columns[0]
 
     @property
-    def xy(self) -> tuple[tuple[list[str], list[str]], list[tuple[Answer, ...]] | None]:
-        """Questions and contexts, and answers, as `fine_tune` takes them."""
-        return (self.questions, self.contexts), self.answers
+    def xy(self) -> tuple[Any, Sequence[Any] | None]:
+        """The texts and the labels as `fit` takes them."""
+        return self.x, self.labels
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of all labels, in alphabetical order; `["value"]` if labels are numbers.
+
+        Example:
+            >>> Examples({"text": ["a", "b"]}, labels=[("war", "love"), ()]).label_names
+            ['love', 'war']
+        """
+        names = set(self._single_labels())
+        texts = [name for name in names if isinstance(name, str)]
+        return sorted(texts) if len(texts) == len(names) else ["value"]
+
+    @property
+    def label_counts(self) -> dict[str, int]:
+        """The number of examples, or of words, with each label, by name; empty if labels are not names."""
+        counts = Counter(name for name in self._single_labels() if isinstance(name, str))
+        return {name: counts[name] for name in sorted(counts)}
+
+    def _single_labels(self) -> list[Any]:
+        """Lists the labels, and each of those that are in a tuple or a list."""
+        labels = self.labels or []
+        return [name for label in labels for name in (label if isinstance(label, tuple | list) else (label,))]
 
     def check_can_be_learned(self, path: str | Path) -> None:
-        """Raises ValueError, with the file's name, if no question has an answer."""
-        if not any(self.answers or []):
-            raise ValueError(f"{path}: none of its {len(self):,} questions has an answer")
+        """Raises ValueError, with the file's name, if there are no labels, or all are the same."""
+        if "question" in self.texts:
+            if not any(self.labels or []):
+                raise ValueError(f"{path}: none of its {len(self):,} questions has an answer")
+        elif self.labels is None and "positive" in self.texts:
+            if len(set(self.texts["positive"])) == 1:
+                raise ValueError(
+                    f"{path}: all {len(self):,} positives are the same text; training compares texts, so they must "
+                    "differ"
+                )
+        elif not self.labels:
+            raise ValueError(f"{path} was read without labels, but training needs them")
+        else:
+            labels, unit = self.labels, "pairs" if "positive" in self.texts else "texts"
+            if "words" in self.texts:
+                labels, unit = self._single_labels(), "words"
+            elif unit == "texts":  # the order of an example's labels has no meaning
+                labels = [tuple(sorted(each)) if isinstance(each, tuple) else each for each in labels]
+            if len(set(labels)) == 1:
+                minimum = "two numbers" if isinstance(labels[0], float) else "two classes"
+                raise ValueError(
+                    f"{path}: all {len(labels):,} labels are {labels[0]!r}; training on {unit} needs at least {minimum}"
+                )
 
 
-def _check_can_be_learned(path: str | Path, unit: str, labels: Sequence[object]) -> None:
-    """Raises ValueError if there are no labels, or all are the same."""
-    if not labels:
-        raise ValueError(f"{path} was read without labels, but training needs them")
-    if len(set(labels)) == 1:
-        minimum = "two numbers" if isinstance(labels[0], float) else "two classes"
-        raise ValueError(
-            f"{path}: all {len(labels):,} labels are {labels[0]!r}; training on {unit} needs at least {minimum}"
-        )
+def lookalikes(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Groups names that differ only in case or spaces: "good", "Good " and "GOOD" are one group."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [tuple(group) for group in groups.values() if len(group) > 1]

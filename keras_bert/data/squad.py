@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.examples import Answer, Problems, QuestionExamples, check_text
-from keras_bert.data.tables import Table, format_of
+from keras_bert.data.examples import Answer, Examples, Problems, Rows, check_text
+from keras_bert.data.table_formats import format_of
+from keras_bert.data.tables import Table
 from keras_bert.files import parse_json, read_lines, read_text
 
 
-def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
+def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
     """Reads questions from a JSON file in SQuAD's format (https://rajpurkar.github.io/SQuAD-explorer/).
 
     In version 2.0, a question that `is_impossible` has no answers. A file without any answers is read for prediction.
@@ -35,19 +36,20 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         >>> article = {"title": "Songs", "paragraphs": [{"context": "Ada sang.", "qas": [question]}]}
         >>> path = pathlib.Path(tempfile.mkdtemp(), "train.json")
         >>> _ = path.write_text(json.dumps({"version": "1.1", "data": [article]}))
-        >>> read_squad(path).answers
+        >>> read_squad(path).labels
         [(Answer(text='Ada', start=0),)]
     """
     try:
-        question_rows = list(_read_rows(path) if _is_table(path) else _list_questions(_read_content(path)))
+        is_table = _is_table(path)
+        question_rows = list(_read_rows(path) if is_table else _list_questions(_read_content(path)))
     except (LookupError, TypeError) as error:
         raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
     if not question_rows:
         raise ValueError(f"{path} has no questions")
-    has_answers = any(_list_answers(question) or question.get("is_impossible") for _, question, _ in question_rows)
+    has_answers = any(_list_answers(question) or question.get("is_impossible") for _, question, *_ in question_rows)
     problems = Problems(path, "questions")
-    examples: dict[str, tuple[str, str, tuple[Answer, ...], int | None]] = {}  # by id
-    for number, (context, question, place) in enumerate(question_rows, start=1):
+    examples: dict[str, tuple[str, str, tuple[Answer, ...], int, Mapping[str, Any]]] = {}  # by id
+    for number, (context, question, line, row) in enumerate(question_rows, start=1):
         name = f"question {question.get('id') or number}"
         try:
             if "fault" in question:
@@ -61,11 +63,14 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         except ValueError as error:
             problems.add(name, str(error))
             continue
-        examples[question_id] = (text, context, answers, place)
+        examples[question_id] = (text, context, answers, line, row)
     problems.settle(len(question_rows), skip_bad)
-    questions, contexts, answers, places = (list(column) for column in zip(*examples.values(), strict=True))
-    places = None if None in places else places
-    return QuestionExamples(list(examples), questions, contexts, answers if has_answers else None, places)
+    questions, contexts, labels, lines, cells = (list(column) for column in zip(*examples.values(), strict=True))
+    rows = Rows(path, {"id": list(examples)})
+    if is_table:
+        used = ("id", "question", "context", "answers")
+        rows = Rows(path, {"line": lines, "id": list(examples)}, _open_table(path).unit, cells, used=used)
+    return Examples({"question": questions, "context": contexts}, labels if has_answers else None, rows)
 
 
 def _read_content(path: str | Path) -> Any:
@@ -76,15 +81,15 @@ def _read_content(path: str | Path) -> Any:
         raise ValueError(f"{path} is not a JSON file: {error}") from None
 
 
-def _list_questions(content: Any) -> Iterator[tuple[str, dict[str, Any], None]]:
-    """Yields each question with its context, and no place. Raises LookupError or TypeError if the format is wrong."""
+def _list_questions(content: Any) -> Iterator[tuple[str, dict[str, Any], int, dict[str, Any]]]:
+    """Yields each context, its question, no line and no row. Raises LookupError or TypeError in another format."""
     for article in content["data"]:
         for paragraph in article["paragraphs"]:
             context = paragraph["context"]
             for question in paragraph["qas"]:
                 if not isinstance(context, str) or not isinstance(question, dict):
                     raise TypeError(f"a {type(context).__name__} as context, a {type(question).__name__} as question")
-                yield context, question, None
+                yield context, question, 0, {}
 
 
 def _is_table(path: str | Path) -> bool:
@@ -95,19 +100,18 @@ def _is_table(path: str | Path) -> bool:
     return first.startswith("{") and first.endswith("}") and '"question"' in first and '"paragraphs"' not in first
 
 
-def open_table(path: str | Path) -> Table:
-    """Opens a table of questions."""
+def _open_table(path: str | Path) -> Table:
     return Table(path, "jsonl" if Path(path).suffix.lower() == ".json" else None)
 
 
-def _read_rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int]]:
-    """Yields the context, the question and the row number of each row of a table; for a bad row, its `fault`."""
-    for number, row in open_table(path):
+def _read_rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int, dict[str, Any]]]:
+    """Yields the context, the question (of a bad row, its `fault`), the number and the cells of each row."""
+    for number, row in _open_table(path):
         if not isinstance(row, dict):
-            yield None, {"fault": f"line {number}: {row}"}, number
+            yield None, {"fault": f"line {number}: {row}"}, number, {}
             continue
         impossible = {} if row.get("answers") is None else {"is_impossible": not _list_answers(row)}
-        yield row.get("context"), {**impossible, **row}, number
+        yield row.get("context"), {**impossible, **row}, number, row
 
 
 def _list_answers(question: Mapping[str, object]) -> object:

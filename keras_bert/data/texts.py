@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any
 
-from keras_bert.data.examples import ColumnExamples, Problems, TextExamples, check_characters, check_text
-from keras_bert.data.tables import Rows, missing_column_error, read_rows, text_in
+from keras_bert.data.examples import Examples, Problems, Rows, check_characters, check_text
+from keras_bert.data.tables import Column, read_cell, read_rows, text_in
 from keras_bert.files import read_text
 
 # -- Parses the labels in the cells of a table.
 
-Key: TypeAlias = str | int | None  # None: no column is wanted, or all rows are bad
-_FIRST_ROWS = 20  # rows that together usually have all columns
 KINDS = ("class", "number", "multi_label")
 LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
     "single_label_classification": "class",
@@ -28,15 +26,7 @@ LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
 def parse_label(value: object, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
     """Parses the label in a cell: a str in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is bad.
 
-    Args:
-        value: the cell.
-        kind: "class": one name, stripped of white space, or in JSON a whole number, true or false. "number": a finite
-            number. "multi_label": any number of names: a string with separators, or a JSON list.
-        separator: the string between names.
-
-    Example:
-        >>> parse_label(" good", "class"), parse_label("4.5", "number"), parse_label("war|love", "multi_label")
-        ('good', 4.5, ('war', 'love'))
+    A class is a name, or in JSON a whole number, true or false; several are a list, or a str with `separator` between.
     """
     if kind != "multi_label":
         return _parse_number(value) if kind == "number" else _parse_name(value)
@@ -92,7 +82,7 @@ def read_table(
     format: str | None = None,
     delimiter: str | None = None,
     skip_bad: bool = False,
-) -> TextExamples:
+) -> Examples:
     """Reads texts, or pairs of texts, and their labels from a file with one example per row.
 
     Use it for classification and regression. `read_columns` is for sentence vectors, and `read_conll` for labels of
@@ -131,35 +121,49 @@ def read_table(
         >>> path = pathlib.Path(tempfile.mkdtemp(), "reviews.tsv")
         >>> _ = path.write_text('sentence\\tlabel\\nA "film" it is not.\\tbad\\n')
         >>> read_table(path, text_column="sentence", label_column="label")
-        TextExamples(texts=['A "film" it is not.'], pairs=None, labels=['bad'])
+        Examples(texts={'text': ['A "film" it is not.']}, labels=['bad'])
     """
     if label_kind not in KINDS:
         raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
-    rows = read_rows(path, format, header, delimiter)
-    problems = Problems(path, "rows")
-    any_good_row = any(not isinstance(row, str) for _, row in rows.rows)
-    text_key, pair_key, label_key = (
-        _find_column(rows, column, path) if any_good_row else None
-        for column in (text_column, text_pair_column, label_column)
-    )
-    has_pairs, has_labels = text_pair_column is not None, label_column is not None
-    texts, pairs, labels, places = [], [], [], []
-    for line, row in rows.rows:
+    texts = {"text": text_column} | ({} if text_pair_column is None else {"text_pair": text_pair_column})
+    labels = [] if label_column is None else [label_column]
+    parse = functools.partial(parse_label, kind=label_kind, separator=separator)
+    return _read_rows(path, texts, labels, parse, skip_bad, format=format, header=header, delimiter=delimiter)
+
+
+def _read_rows(
+    path: str | Path,
+    texts: Mapping[str, Column],
+    labels: Sequence[Column],
+    parse: Callable[[object], Any],
+    skip_bad: bool,
+    has_one_label: bool = True,
+    **table: Any,
+) -> Examples:
+    """Reads the columns of texts, by their names in `Examples`, and those of labels; with one, labels are no tuples."""
+    rows, columns = read_rows(path, **table), [*texts.values(), *labels]
+    problems, keys = Problems(path, "rows"), list(zip(rows.find_all(columns), columns, strict=True))
+    found: list[list[Any]] = [[] for _ in columns]
+    numbers, kept = [], []
+    for number, row in rows.rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            text = _read_text_cell(row, text_key, text_column)
-            pair = _read_text_cell(row, pair_key, text_pair_column) if has_pairs else None
-            label = parse_label(_read_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
+            cells = [
+                _read_text(row, *key) if i < len(texts) else parse(read_cell(row, *key)) for i, key in enumerate(keys)
+            ]
         except ValueError as error:
-            problems.add(f"{rows.unit} {line}", str(error))
-        else:
-            texts.append(text)
-            pairs.append(pair)
-            labels.append(label)
-            places.append(line)
-    problems.settle(len(rows.rows), skip_bad)
-    return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None, places)
+            problems.add(f"{rows.table.unit} {number}", str(error))
+            continue
+        for column, cell in zip(found, cells, strict=True):
+            column.append(cell)
+        numbers.append(number)
+        kept.append(row)
+    problems.settle(len(rows.rows), skip_bad, stacklevel=4)
+    label_columns = found[len(texts) :]
+    found_labels = label_columns[0] if label_columns and has_one_label else list(zip(*label_columns, strict=True))
+    found_rows = Rows(path, {"line": numbers}, rows.table.unit, kept, rows.table.names, columns)
+    return Examples(dict(zip(texts, found, strict=False)), found_labels if labels else None, found_rows)
 
 
 def read_columns(
@@ -171,7 +175,7 @@ def read_columns(
     format: str | None = None,
     delimiter: str | None = None,
     skip_bad: bool = False,
-) -> ColumnExamples:
+) -> Examples:
     """Reads texts to compare, to train or evaluate sentence vectors, from a file with one example per row.
 
     Args:
@@ -190,108 +194,23 @@ def read_columns(
         >>> path = pathlib.Path(tempfile.mkdtemp(), "questions.tsv")
         >>> _ = path.write_text("question\\tcontext\\nWho sang?\\tAda sang.\\n")
         >>> read_columns(path, text_columns=["question", "context"])
-        ColumnExamples(columns=(['Who sang?'], ['Ada sang.']), scores=None)
+        Examples(texts={'query': ['Who sang?'], 'positive': ['Ada sang.']}, labels=None)
     """
     if len(text_columns) < 2:
         raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
+    names = ["query", "positive", *(f"negative_{number}" for number in range(1, len(text_columns) - 1))]
     has_one_score = isinstance(score_column, str | int)
-    score_columns = [score_column] if has_one_score else list(score_column or [])
-    rows = read_rows(path, format, header, delimiter)
-    problems = Problems(path, "rows")
-    any_good_row = any(not isinstance(row, str) for _, row in rows.rows)
-    columns = [*text_columns, *score_columns]
-    keys = [_find_column(rows, column, path) if any_good_row else None for column in columns]
-    text_rows, scores = [], []
-    for line, row in rows.rows:
-        try:
-            if isinstance(row, str):
-                raise ValueError(row)
-            cells = list(zip(keys, columns, strict=True))
-            texts = [_read_text_cell(row, *each) for each in cells[: len(text_columns)]]
-            row_scores = tuple(parse_label(_read_cell(row, *each), "number") for each in cells[len(text_columns) :])
-        except ValueError as error:
-            problems.add(f"{rows.unit} {line}", str(error))
-        else:
-            text_rows.append(texts)
-            scores.append(row_scores[0] if has_one_score else row_scores)
-    problems.settle(len(rows.rows), skip_bad)
-    return ColumnExamples(tuple(map(list, zip(*text_rows, strict=True))), scores if score_columns else None)
+    scores = [score_column] if has_one_score else list(score_column or [])
+    how = {"has_one_label": has_one_score, "format": format, "header": header, "delimiter": delimiter}
+    texts, parse = dict(zip(names, text_columns, strict=True)), functools.partial(parse_label, kind="number")
+    return _read_rows(path, texts, scores, parse, skip_bad, **how)
 
 
-def check_columns(path: str | Path, columns: Sequence[str | int | None], **settings: Any) -> None:
-    r"""Checks that a table has columns. It reads the first rows, and more only if these lack a column.
-
-    Args:
-        path: the table.
-        columns: names or numbers, see `read_table`; None is ignored.
-        **settings: `format`, `header` and `delimiter`, see `read_table`.
-
-    Raises:
-        OSError, ValueError: as `read_table`, but not for the cells of a row.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> directory = tempfile.TemporaryDirectory()
-        >>> path = pathlib.Path(directory.name, "reviews.csv")
-        >>> _ = path.write_text("sentence,label\nA fine film.,good\n")
-        >>> check_columns(path, ["sentence"])
-        >>> check_columns(path, ["sentence", "Label"])
-        Traceback (most recent call last):
-        ...
-        ValueError: ...reviews.csv has no column 'Label'; its columns are 'sentence', 'label'; did you mean 'label'?
-        >>> directory.cleanup()
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the reading itself warns
-        try:
-            _find_all_columns(read_rows(path, first=_FIRST_ROWS, **settings), columns, path)
-        except ValueError:
-            _find_all_columns(read_rows(path, **settings), columns, path)
+def _read_text(row: list[str] | dict[str, Any], key: Column | None, column: Column) -> str:
+    return text_in(read_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
 
 
-def _find_all_columns(rows: Rows, columns: Sequence[str | int | None], path: str | Path) -> None:
-    if any(not isinstance(row, str) for _, row in rows.rows):
-        for column in columns:
-            _find_column(rows, column, path)
-
-
-def _find_column(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
-    """Finds the index of a column in rows that are lists, or its key in dicts. Raises ValueError if it is missing."""
-    if column is None:
-        return None
-    is_json = any(isinstance(row, dict) for _, row in rows.rows)
-    indices = [index for index, name in enumerate(rows.names or []) if name == column]
-    if not indices and not is_json and str(column).isdecimal():
-        if 1 <= int(column) <= rows.width:
-            return int(column) - 1
-        raise ValueError(f"{path} has no column {column}; its columns are 1 to {rows.width}")
-    if rows.names is None:
-        raise ValueError(
-            f"{path} is read without a header: choose columns by number, 1 to {rows.width}, not {column!r}"
-        )
-    if not indices:
-        raise missing_column_error(path, column, rows.names, not is_json)
-    if len(indices) > 1:
-        numbers = " and ".join(str(index + 1) for index in indices)
-        raise ValueError(f"{path} has several columns {column!r}; choose one by number, {numbers}")
-    return column if is_json else indices[0]
-
-
-def _read_cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> object:
-    if isinstance(row, dict) and key not in row:
-        raise ValueError(f"no {column}")
-    cell = cast("dict[Key, object]", row)[key]  # or of a list, by index
-    if isinstance(cell, ValueError):
-        raise cell
-    return cell
-
-
-def _read_text_cell(row: list[str] | dict[str, Any], key: Key, column: Key) -> str:
-    """Reads the text in a cell. Raises ValueError if there is none."""
-    return text_in(_read_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
-
-
-def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
+def read_folders(path: str | Path, *, skip_bad: bool = False) -> Examples:
     """Reads texts, one per file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
 
     Texts are sorted by class and file name. Directories whose name begins with a dot, and files with another extension,
@@ -308,7 +227,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
         ...     (root / name).parent.mkdir()
         ...     _ = (root / name).write_text(text)
         >>> read_folders(root)
-        TextExamples(texts=['I left.', 'What a film!'], pairs=None, labels=['neg', 'pos'])
+        Examples(texts={'text': ['I left.', 'What a film!']}, labels=['neg', 'pos'])
     """
     path = Path(path)
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
@@ -340,4 +259,4 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
             except ValueError as error:
                 problems.add(name, str(error).removeprefix(str(file)).lstrip(", "))
     problems.settle(total, skip_bad)
-    return TextExamples(texts, labels=labels, places=places)
+    return Examples({"text": texts}, labels, Rows(path, {"file": places}, "file"))

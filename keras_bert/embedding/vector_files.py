@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 
 from keras_bert import files
-from keras_bert.data import tables
+from keras_bert.data import table_formats, tables
 from keras_bert.data.examples import Problems
 from keras_bert.extras import import_extra
 
@@ -97,9 +97,9 @@ class JsonLinesCopy(TableCopy):
 
         def read_lines() -> Iterator[tuple[str, str]]:
             nonlocal total
-            for total, (number, line) in enumerate(tables.json_lines(self.source), start=1):  # noqa: B007
+            for total, (number, line) in enumerate(table_formats.json_lines(self.source), start=1):  # noqa: B007
                 try:
-                    row = tables.json_row(line)
+                    row = table_formats.json_row(line)
                     if isinstance(row, str):
                         raise ValueError(row)
                     if VECTOR in row:
@@ -135,14 +135,14 @@ class ParquetCopy(TableCopy):
     """The copy of a Parquet file. Its columns keep their types, and the vectors are an additional column."""
 
     def count(self) -> int:
-        return sum(len(texts) for _, texts in self.parts(tables.PARQUET_ROWS, columns=[self.column]))
+        return sum(len(texts) for _, texts in self.parts(table_formats.PARQUET_ROWS, columns=[self.column]))
 
     def parts(self, size: int, columns: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
         self._check_columns()
         problems, total = Problems(self.source, "rows"), 0
-        for batch in tables.parquet_batches(self.source, size, columns):
+        for batch in table_formats.parquet_batches(self.source, size, columns):
             texts, is_good = [], []
-            for value in tables.convert_parquet_cells(batch.column(self.column), self.column):
+            for value in table_formats.convert_parquet_cells(batch.column(self.column), self.column):
                 total += 1
                 try:
                     texts.append(tables.text_in(value, self.column))
@@ -162,14 +162,14 @@ class ParquetCopy(TableCopy):
             import_extra("pyarrow", "pyarrow", "parquet"),
             import_extra("pyarrow.parquet", "pyarrow", "parquet"),
         )
-        with tables.open_parquet(self.source) as file:
+        with table_formats.open_parquet(self.source) as file:
             schema = file.schema_arrow.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
         with parquet.ParquetWriter(path, schema) as writer:
             yield lambda batch, vectors: writer.write_batch(_add_vectors(batch, vectors, schema))
 
     def _check_columns(self) -> None:
         """Raises ValueError unless the file has exactly one text column of this name, and no vectors yet."""
-        with tables.open_parquet(self.source) as file:
+        with table_formats.open_parquet(self.source) as file:
             schema = file.schema_arrow
         if VECTOR in schema.names:
             raise ValueError(f"{self.source}: it already has a column {VECTOR!r}; rename that")
@@ -184,7 +184,7 @@ class ParquetCopy(TableCopy):
 
 def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str | None = None) -> TableCopy:
     """Chooses the class of a file's copy: as Parquet if `format` is "parquet", else in the format of the file."""
-    kind = tables.known_format(source, None)
+    kind = table_formats.known_format(source, None)
     if format not in (None, PARQUET):
         raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for the format of each file")
     if kind == "xlsx" and format is None:

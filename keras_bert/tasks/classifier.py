@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
@@ -76,7 +75,7 @@ class BertClassifier(BertTask):
     _by_length: ByLength
 
     HEAD = "sequence"
-    EXAMPLES = TextExamples
+    EXAMPLES = "text"
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
     SETTINGS = (

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Texts, columns_of, one_or_many
@@ -56,7 +55,7 @@ class BertNextSentence(BertTask):
     HEAD = "next_sentence"
     REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"
     SETTINGS = (DROPOUT,)
-    EXAMPLES = TextExamples
+    EXAMPLES = "text"
     text_names = ("text", "text_pair")
 
     def __init__(

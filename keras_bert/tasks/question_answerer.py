@@ -11,7 +11,6 @@ import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
-from keras_bert.data import QuestionExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k
@@ -82,7 +81,7 @@ class BertQuestionAnswerer(BertTask):
         DROPOUT,
     )
     WINDOWS = (_MAX_LENGTH, _STRIDE)
-    EXAMPLES = QuestionExamples
+    EXAMPLES = "question"
     ANSWERS_PROGRAM = """\
 for (question, context), row, starts, ends in zip(texts, rows, outputs["start_logits"], outputs["end_logits"]):
     first, last = row.sequence_ids.index(1), sum(row.attention_mask) - 1  # the context, and the separator behind it

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keras_bert import choices, data, tasks
-from keras_bert.data import squad, texts
-from keras_bert.data.tables import Table, columns_at, read_rows
+from keras_bert.data import Examples, texts
+from keras_bert.data.tables import check_columns, read_rows
 from keras_bert.formats import Preset, hugging_face
 from keras_bert.formats.families import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
@@ -150,36 +150,18 @@ def check_examples(
     with Preset.open(handle) as preset:
         columns = columns_of_texts(preset, text_column, text_pair_column)
         if columns and "sequence" in preset.checkpoint.heads and not Path(path).is_dir():
-            texts.check_columns(path, [*columns, label_column or _LABEL], **reader_options)
+            check_columns(path, [*columns, label_column or _LABEL], **reader_options)
 
 
 Scores: TypeAlias = "str | int | Sequence[str | int] | None"  # one column, several, or none
 Arguments: TypeAlias = "dict[str, Any]"  # by keyword
 _LABEL = "label"  # the column of labels, by default
-Labelled = data.TextExamples | data.WordExamples | data.QuestionExamples
-Examples = Labelled | data.ColumnExamples
-E = TypeVar("E", bound=Labelled)
 
 
-@overload
-def read_examples(kind: type[E], path: str | Path, **options: Any) -> E: ...
-@overload
-def read_examples(kind: type | None, path: str | Path, **options: Any) -> Labelled: ...
 def read_examples(
-    kind: type | None, path: str | Path, *, skip_bad: bool = False, problem_type: str | None = None, **columns: Any
-) -> Labelled:
-    """Reads the labelled examples in a file.
-
-    Args:
-        kind: the class of the examples, a task's `EXAMPLES`.
-        path: the file; for texts also a directory with one directory per class.
-        skip_bad: leave out the examples that cannot be used, with a warning.
-        problem_type: see `BertClassifier`.
-        **columns: for texts, arguments of `data.read_table`; for words, the `label_column` of `data.read_conll`.
-
-    Raises:
-        OSError, ValueError: the file cannot be used, or the task reads no labelled examples.
-    """
+    kind: str | None, path: str | Path, *, skip_bad: bool = False, problem_type: str | None = None, **columns: Any
+) -> Examples:
+    """Reads the labelled examples in a file. `kind` is a task's `EXAMPLES`, `columns` are arguments of its reader."""
     if kind is None:
         raise ValueError("this model gives weights of tokens, which cannot be compared with examples")
     return _READERS[kind](path, skip_bad, problem_type, **columns)
@@ -187,7 +169,7 @@ def read_examples(
 
 def _read_texts(
     path: str | Path, skip_bad: bool, problem_type: str, label_column: str | int | None = None, **columns: Any
-) -> data.TextExamples:
+) -> Examples:
     if Path(path).is_dir():
         return data.read_folders(path, skip_bad=skip_bad)
     if problem_type not in texts.LABEL_KINDS:
@@ -198,7 +180,7 @@ def _read_texts(
 
 def _read_words(
     path: str | Path, skip_bad: bool, _: object, label_column: str | int | None = None, **__: object
-) -> data.WordExamples:
+) -> Examples:
     try:
         column = -1 if label_column is None else int(label_column)
     except ValueError:
@@ -206,46 +188,11 @@ def _read_words(
     return data.read_conll(path, label_column=column, skip_bad=skip_bad)
 
 
-def _read_questions(path: str | Path, skip_bad: bool, *_: object, **__: object) -> data.QuestionExamples:
+def _read_questions(path: str | Path, skip_bad: bool, *_: object, **__: object) -> Examples:
     return data.read_squad(path, skip_bad=skip_bad)
 
 
-_READERS: dict[type, Callable[..., Labelled]] = {
-    data.TextExamples: _read_texts,
-    data.WordExamples: _read_words,
-    data.QuestionExamples: _read_questions,
-}
-
-
-def other_columns(
-    examples: Labelled,
-    path: str | Path,
-    *,
-    text_column: str | int = "text",
-    text_pair_column: str | int | None = None,
-    label_column: str | int | None = None,
-    **table: Any,
-) -> list[dict[str, Any]]:
-    """Reads the columns of each example that are neither text nor label, so that output can repeat them.
-
-    Args:
-        examples: the result of `read_examples`.
-        path, text_column, text_pair_column, label_column: as for `read_examples`.
-        **table: `format`, `header` and `delimiter`, see `data.read_table`.
-
-    Returns:
-        A dict for each example, by column; empty dicts if the file is not a table.
-
-    Raises:
-        OSError, ValueError: the file cannot be read, or a cell cannot be written.
-    """
-    if isinstance(examples, data.WordExamples) or Path(path).is_dir() or examples.places is None:
-        return [{} for _ in range(len(examples))]
-    places = [int(place) for place in examples.places]
-    if isinstance(examples, data.QuestionExamples):
-        return columns_at(squad.open_table(path), places, ("id", "question", "context", "answers"))
-    used = [text_column, label_column or _LABEL, *([] if text_pair_column is None else [text_pair_column])]
-    return columns_at(Table(path, **table), places, used)
+_READERS: dict[str, Callable[..., Examples]] = {"text": _read_texts, "words": _read_words, "question": _read_questions}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +264,7 @@ class FromTable(FromFiles):
         self._check_columns(path, self.columns)
 
     def _check_columns(self, path: str | Path, columns: Sequence[str | int | None]) -> None:
-        texts.check_columns(path, columns, header=self.header, format=self.format, delimiter=self.delimiter)
+        check_columns(path, columns, header=self.header, format=self.format, delimiter=self.delimiter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,18 +292,18 @@ class ClassifyFiles(FromTable):
         if not Path(path).is_dir():
             super().check(path)
 
-    def read(self, path: str | Path) -> data.TextExamples:
+    def read(self, path: str | Path) -> Examples:
         names = ("text_column", "text_pair_column", "label_column", "problem_type")
         columns = {name: getattr(self, name) for name in names}
-        return read_examples(data.TextExamples, path, **columns, **self.reader_options)
+        return read_examples("text", path, **columns, **self.reader_options)
 
-    def load_model(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, Arguments]:
-        settings = {"problem_type": self.problem_type, "pairs": examples.pairs is not None}
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
+        settings = {"problem_type": self.problem_type, "pairs": "text_pair" in examples.texts}
         settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length, "pooling": self.pooling}
         return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
 
-    def texts_per_class(self, preset: str | Path, examples: data.TextExamples) -> float | None:
-        if self.problem_type == "regression" or examples.pairs is not None:
+    def texts_per_class(self, preset: str | Path, examples: Examples) -> float | None:
+        if self.problem_type == "regression" or "text_pair" in examples.texts:
             return None
         with Preset.open(preset) as opened:
             has_head = tasks.BertClassifier.is_in(opened)
@@ -382,10 +329,10 @@ class TagFiles(FromFiles):
     long_text: str = "truncate"
     crf: bool = False
 
-    def read(self, path: str | Path) -> data.WordExamples:
-        return read_examples(data.WordExamples, path, skip_bad=self.skip_bad, label_column=self.label_column)
+    def read(self, path: str | Path) -> Examples:
+        return read_examples("words", path, skip_bad=self.skip_bad, label_column=self.label_column)
 
-    def load_model(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
         if self.crf:
             settings["crf"] = scheme_of(examples.label_names, examples.labels or ()) or True
@@ -396,10 +343,10 @@ class TagFiles(FromFiles):
 class AnswerFiles(FromFiles):
     """Training on questions, contexts and answers; see `data.read_squad` and `BertQuestionAnswerer`."""
 
-    def read(self, path: str | Path) -> data.QuestionExamples:
-        return read_examples(data.QuestionExamples, path, skip_bad=self.skip_bad)
+    def read(self, path: str | Path) -> Examples:
+        return read_examples("question", path, skip_bad=self.skip_bad)
 
-    def load_model(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         return tasks.BertQuestionAnswerer.from_preset(preset, sequence_length=self.sequence_length), {}
 
 
@@ -450,7 +397,7 @@ class RankFiles(FromTable):
         )
         return [self.text_column, self.text_pair_column, *label_columns]
 
-    def read(self, path: str | Path) -> data.TextExamples | data.ColumnExamples:
+    def read(self, path: str | Path) -> Examples:
         texts = [self.text_column, self.text_pair_column, *self.negative_columns]
         if self.negative_columns:
             return data.read_columns(
@@ -458,11 +405,9 @@ class RankFiles(FromTable):
             )
         columns = {"text_column": self.text_column, "text_pair_column": self.text_pair_column}
         columns |= {"label_column": self.label_column, "problem_type": "regression"}
-        return read_examples(data.TextExamples, path, **columns, **self.reader_options)
+        return read_examples("text", path, **columns, **self.reader_options)
 
-    def load_model(
-        self, preset: str | Path, examples: data.TextExamples | data.ColumnExamples
-    ) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks.ranking_losses import LOSSES
 
         model = tasks.BertReranker.from_preset(preset, sequence_length=self.sequence_length)
@@ -508,10 +453,10 @@ class EmbedFiles(FromTable):
     def check_validation(self, path: str | Path) -> None:
         self._check_columns(path, [self.query_column, self.positive_column, *self.score_columns[:1]])
 
-    def read(self, path: str | Path) -> data.ColumnExamples:
+    def read(self, path: str | Path) -> Examples:
         return self._read(path, self.negative_columns, _score_argument(self.score_columns))
 
-    def read_validation(self, path: str | Path) -> data.ColumnExamples:
+    def read_validation(self, path: str | Path) -> Examples:
         """Reads the examples in a file to measure with. If it has no negatives, reads pairs, with a warning."""
         if not self.negative_columns or self._has_negatives(path):
             return self.read(path)
@@ -519,22 +464,22 @@ class EmbedFiles(FromTable):
         warnings.warn(f"{path} has no {missing}: it is evaluated as pairs", stacklevel=3)
         return self._read(path, (), self.score_columns[0] if self.score_columns else None)
 
-    def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Scores) -> data.ColumnExamples:
+    def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Scores) -> Examples:
         texts = [self.query_column, self.positive_column, *negatives]
         return data.read_columns(path, text_columns=texts, score_column=scores, **self.reader_options)
 
     def _has_negatives(self, path: str | Path) -> bool:
         rows = read_rows(path, self.format, self.header, self.delimiter)
-        numbers = () if rows.names and rows.unit == "row" else map(str, range(1, rows.width + 1))
+        numbers = () if rows.names and rows.table.unit == "row" else map(str, range(1, rows.width + 1))
         return not {*map(str, self.negative_columns)}.isdisjoint([*(rows.names or []), *numbers])
 
-    def load_model(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, Arguments]:
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
         from keras_bert.tasks import sentence_losses
 
         prompts = (self.query_prompt, self.positive_prompt)
         settings: dict[str, Any] = {} if prompts == (None, None) else {"column_prompts": prompts}
         score_loss = "margin_mse" if self.negative_columns else "cosent"
-        default_loss = "multiple_negatives_ranking" if examples.scores is None else score_loss
+        default_loss = "multiple_negatives_ranking" if examples.labels is None else score_loss
         loss = sentence_losses.LOSSES[self.loss or default_loss]()
         if self.matryoshka_dims:
             loss = sentence_losses.MatryoshkaLoss(loss, self.matryoshka_dims)

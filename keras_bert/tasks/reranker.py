@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset
 from keras_bert.tasks.by_length import ByLength
@@ -84,7 +83,7 @@ class BertReranker(BertTask):
 
     kind = Ranking()
     HEAD: ClassVar[str] = "sequence"
-    EXAMPLES = TextExamples
+    EXAMPLES = "text"
     SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
     LIBRARY = "CrossEncoder"
     ANSWERS_PROGRAM = 'print(outputs["score"])'

@@ -93,7 +93,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     """
 
     PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
-    EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
+    EXAMPLES: ClassVar[str | None] = None  # the first name in `Examples.texts` of its labelled examples
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
     READS_WINDOWS: ClassVar[bool] = False  # whether the preprocessor may split long texts into windows
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.data import WordExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, checked_labels, one_or_many, plain
@@ -71,7 +70,7 @@ class BertTokenClassifier(BertTask):
 
     HEAD = "tokens"
     READS_WINDOWS = True
-    EXAMPLES = WordExamples
+    EXAMPLES = "words"
     EQUAL_IN_TEACHER = ("labels",)
     SETTINGS = (
         Setting("labels", list),

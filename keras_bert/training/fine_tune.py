@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import columns_of, count_examples, plain, plain_labels
@@ -39,8 +40,8 @@ Pack: TypeAlias = "Callable[[tf.Tensor], tuple[Inputs, Tensor] | tuple[Inputs, T
 @takes_recipe(FineTuningWithTeacher)
 def fine_tune(
     model: BertTask,
-    train: Labelled,
-    validation: Labelled | None = None,
+    train: Examples | Labelled,
+    validation: Examples | Labelled | None = None,
     directory: str | Path | None = None,
     *,
     loss: keras.losses.Loss | None = None,
@@ -63,9 +64,9 @@ def fine_tune(
 
     Args:
         model: a task model. It is compiled here.
-        train: examples and their labels, `(x, y)`, as the model's `fit` takes them. For sentence vectors, `x` is a
-            tuple of columns, `(anchors, positives)`, optionally followed by negatives, and `y` is None, or scores for
-            two columns.
+        train: what a reader of `keras_bert.data` returns; or examples and their labels, `(x, y)`, as the model's `fit`
+            takes them. For sentence vectors, `x` is a tuple of columns, `(anchors, positives)`, optionally followed by
+            negatives, and `y` is None, or scores for two columns.
         validation: examples of the same form, to choose the best epoch. Without it, and without `validation_split`, the
             last epoch is kept. `validation_split` draws single examples, so it may separate questions about one
             context; pass `validation` if that matters.
@@ -115,6 +116,7 @@ def fine_tune(
     """
     chosen = FineTuningWithTeacher.of(**recipe)
     train = checked_examples("train", train, model)
+    validation = None if validation is None else checked_examples("validation", validation, model)
     arguments = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
     is_special = any(each is not None for each in arguments.values()) or chosen.batch_tokens is not None
     texts_per_class = None if is_special else few_shot.texts_per_class(model, *train)
@@ -162,7 +164,6 @@ def train_on(
 ) -> list[dict[str, float]]:
     """Trains a model as `fine_tune` does, on the examples and with the recipe that `split` returns."""
     if validation is not None:
-        validation = checked_examples("validation", validation, model)
         model.check_examples(*validation)
         for column in columns_of(validation[0], None):
             if isinstance(column[0], str):  # words were checked
@@ -244,6 +245,7 @@ def train_on(
 
 def checked_examples(name: str, examples: object, model: BertTask) -> Labelled:
     """Converts examples and their labels to lists or arrays. Raises TypeError or ValueError if that is impossible."""
+    examples = examples.xy if isinstance(examples, Examples) else examples
     if not isinstance(examples, tuple | list) or len(examples) != 2:
         raise TypeError(
             f"{name} is a {type(examples).__name__}; expected a tuple of two, (examples, labels); a tf.data.Dataset is "

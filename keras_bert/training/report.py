@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from keras_bert import files
+from keras_bert.data import Examples
 from keras_bert.extras import import_extra
 from keras_bert.tasks.columns import plain_labels
 from keras_bert.tasks.task import BertTask
@@ -212,15 +213,15 @@ def _to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def evaluate(model: BertTask, x: Texts, y: Labels) -> dict[str, float]:
+def evaluate(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> dict[str, float]:
     """Measures a model on examples.
 
     Use it to compare models on test examples. `fine_tune` calls it for validation examples after each epoch.
 
     Args:
         model: a task model; its `measures` documents the measures.
-        x: examples, as `fit` takes them.
-        y: their labels, by name.
+        x: what a reader of `keras_bert.data` returns; or examples, as `fit` takes them.
+        y: for the latter, their labels, by name.
 
     Returns:
         The measures by name. Choose models by the first one: higher is better.
@@ -238,5 +239,7 @@ def evaluate(model: BertTask, x: Texts, y: Labels) -> dict[str, float]:
     """
     if not isinstance(model, BertTask):
         raise TypeError(f"no measures are known for a {type(model).__name__}; evaluate it with Keras's own metrics")
+    if isinstance(x, Examples):
+        x, y = x.xy
     model.check_examples(x, y)
     return model.measures(model.answers(x), plain_labels(y, model.label_columns))

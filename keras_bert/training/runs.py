@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras_bert import files, formats
 from keras_bert.choices import DTYPES
 from keras_bert.config import BertConfig
-from keras_bert.data.examples import TextExamples, lookalikes
+from keras_bert.data.examples import Examples, lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
@@ -31,7 +31,7 @@ from keras_bert.recipe import (
 )
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import count_examples
-from keras_bert.tasks.registry import Examples, FromFiles, load_task, split_settings
+from keras_bert.tasks.registry import FromFiles, load_task, split_settings
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -170,7 +170,7 @@ def fine_tune_files(
             model, arguments = learner.load_model(preset, training_examples)
         validation_count = None if validation_examples is None else count_examples(validation_examples[0])
         log(_describe_examples(len(training_examples), validation_count, train, validation))
-        _log_label_counts(getattr(training_examples, "label_counts", {}), train, log)
+        _log_label_counts(training_examples.label_counts, train, log)
         for notice in notices:
             log(notice)
         if has_default_epochs and recipe.epochs > EPOCHS:
@@ -215,7 +215,7 @@ class _Student:
             self._teacher.check_teacher(self._teacher)
         except ValueError as error:
             raise ValueError(f"teacher: {error}") from error
-        if self._teacher.EXAMPLES is not TextExamples:
+        if self._teacher.EXAMPLES != "text":
             raise ValueError(f"teacher: {teacher} is a {type(self._teacher).__name__}; expected a classifier of texts")
         self._num_layers = num_layers
         source = dataclasses.replace(source, **self._teacher.example_settings)
@@ -225,7 +225,7 @@ class _Student:
         """Returns None: a student learns from its teacher, not by `few_shot`."""
 
     def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
-        self._teacher.targets(examples.xy[1])  # raises ValueError if the teacher lacks a label
+        self._teacher.targets(examples.labels)  # raises ValueError if the teacher lacks a label
         return student_of(self._teacher, self._num_layers), {"teacher": self._teacher}
 
 

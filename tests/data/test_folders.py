@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert.data import TextExamples, read_folders
+from keras_bert.data import Examples, read_folders
 
 from ..support.messages import error_names, warning_names
 
@@ -11,7 +11,7 @@ def test_sorted_by_class_and_file(write, tmp_path):
     contents = {"pos/b.txt": "B\n", "neg/2.txt": "two", "pos/a.txt": "\ufeffA", "neg/10.txt": "ten"}
     for name, text in {**contents, "README": "no", "pos/notes.md": "no", ".git/x.txt": "no"}.items():
         write(name, text)
-    expected = TextExamples(["ten", "two", "A", "B\n"], labels=["neg", "neg", "pos", "pos"])
+    expected = Examples({"text": ["ten", "two", "A", "B\n"]}, labels=["neg", "neg", "pos", "pos"])
     assert read_folders(tmp_path) == read_folders(str(tmp_path)) == expected
 
 
@@ -22,7 +22,7 @@ def test_bad_files_are_named(write, tmp_path):
     with error_names(ValueError, *bad, "skip_bad"):
         read_folders(tmp_path)
     with warning_names(*bad):
-        assert read_folders(tmp_path, skip_bad=True) == TextExamples(["good"], labels=["pos"])
+        assert read_folders(tmp_path, skip_bad=True) == Examples({"text": ["good"]}, labels=["pos"])
 
 
 def test_no_classes_or_no_files(write, tmp_path):

@@ -6,10 +6,7 @@ import pytest
 
 from keras_bert.data import (
     Answer,
-    ColumnExamples,
-    QuestionExamples,
-    TextExamples,
-    WordExamples,
+    Examples,
     read_columns,
     read_conll,
     read_squad,
@@ -103,10 +100,10 @@ def test_an_option_that_cannot_be(write, options, words):
 
 CONTEXT = "Ada sang. Bo sang. 😀 Ada left."
 LEFT = {
-    "a.conll": WordExamples([["Ada", "sings"], ["Yes"]], [["B-x", "O"], ["O"]]),
-    "a.csv": TextExamples(["one", "two"], labels=["a", "b"]),
-    "a.jsonl": TextExamples(["one", "two"], labels=["a", "b"]),
-    "a.json": QuestionExamples(["q0", "q9"], ["Who sang?"] * 2, [CONTEXT] * 2, [(Answer("Ada", 0),)] * 2),
+    "a.conll": Examples({"words": [["Ada", "sings"], ["Yes"]]}, [["B-x", "O"], ["O"]]),
+    "a.csv": Examples({"text": ["one", "two"]}, labels=["a", "b"]),
+    "a.jsonl": Examples({"text": ["one", "two"]}, labels=["a", "b"]),
+    "a.json": Examples({"question": ["Who sang?"] * 2, "context": [CONTEXT] * 2}, [(Answer("Ada", 0),)] * 2),
 }
 
 
@@ -231,15 +228,21 @@ def test_a_label_that_is_none(value, kind, words):
 
 # What is wrong -> examples that are made or checked, the words of the message.
 EXAMPLES = {
-    "more labels than texts": (lambda: TextExamples(["a"], labels=["x", "y"]), ["'texts': 1", "'labels': 2"]),
-    "fewer second texts": (lambda: TextExamples(["a"], []), ["'texts': 1", "'pairs': 0"]),
-    "fewer labels than sentences": (lambda: WordExamples([["a"]], []), ["'words': 1", "'labels': 0"]),
+    "more labels than texts": (lambda: Examples({"text": ["a"]}, labels=["x", "y"]), ["'text': 1", "'labels': 2"]),
+    "fewer second texts": (lambda: Examples({"text": ["a"], "text_pair": []}), ["'text': 1", "'text_pair': 0"]),
+    "fewer labels than sentences": (lambda: Examples({"words": [["a"]]}, []), ["'words': 1", "'labels': 0"]),
     "fewer words than labels": (
-        lambda: WordExamples([["a"], ["b"]], [["O"], ["O", "O"]]),
+        lambda: Examples({"words": [["a"], ["b"]]}, [["O"], ["O", "O"]]),
         ["sentence 2", "1 words", "2 labels"],
     ),
-    "no contexts": (lambda: QuestionExamples(["q"], ["a?"], []), ["'ids': 1", "'questions': 1", "'contexts': 0"]),
-    "columns of two lengths": (lambda: ColumnExamples((["a", "b"], ["c"])), ["'column 0': 2", "'column 1': 1"]),
+    "no contexts": (
+        lambda: Examples({"question": ["a?"], "context": []}),
+        ["'question': 1", "'context': 0"],
+    ),
+    "columns of two lengths": (
+        lambda: Examples({"query": ["a", "b"], "positive": ["c"]}),
+        ["'query': 2", "'positive': 1"],
+    ),
 }
 
 
@@ -252,16 +255,19 @@ def test_lists_of_different_lengths(make, words):
 @pytest.mark.parametrize(
     ("examples", "words"),
     [
-        (TextExamples(["a", "b"]), ["without labels", "training"]),
-        (TextExamples(["a", "b"], labels=["good", "good"]), ["2 labels", "'good'", "two classes"]),
-        (TextExamples(["a", "b"], labels=[3.0, 3.0]), ["2 labels", "3.0", "two numbers"]),
-        (TextExamples(["a", "b"], labels=[("x", "y"), ("y", "x")]), ["2 labels", "('x', 'y')"]),
-        (WordExamples([["a", "b"], ["c"]]), ["without labels"]),
-        (WordExamples([["a", "b"], ["c"]], [["O", "O"], ["O"]]), ["3 labels", "'O'", "words"]),
-        (QuestionExamples(["q"], ["a?"], ["b"]), ["none", "1 questions", "answer"]),
-        (QuestionExamples(["q"], ["a?"], ["b"], [()]), ["none", "1 questions", "answer"]),
-        (ColumnExamples((["a", "b"], ["c", "c"])), ["2 positives", "same"]),
-        (ColumnExamples((["a", "b"], ["c", "d"]), [1.0, 1.0]), ["2 labels", "1.0", "pairs", "two numbers"]),
+        (Examples({"text": ["a", "b"]}), ["without labels", "training"]),
+        (Examples({"text": ["a", "b"]}, labels=["good", "good"]), ["2 labels", "'good'", "two classes"]),
+        (Examples({"text": ["a", "b"]}, labels=[3.0, 3.0]), ["2 labels", "3.0", "two numbers"]),
+        (Examples({"text": ["a", "b"]}, labels=[("x", "y"), ("y", "x")]), ["2 labels", "('x', 'y')"]),
+        (Examples({"words": [["a", "b"], ["c"]]}), ["without labels"]),
+        (Examples({"words": [["a", "b"], ["c"]]}, [["O", "O"], ["O"]]), ["3 labels", "'O'", "words"]),
+        (Examples({"question": ["a?"], "context": ["b"]}), ["none", "1 questions", "answer"]),
+        (Examples({"question": ["a?"], "context": ["b"]}, [()]), ["none", "1 questions", "answer"]),
+        (Examples({"query": ["a", "b"], "positive": ["c", "c"]}), ["2 positives", "same"]),
+        (
+            Examples({"query": ["a", "b"], "positive": ["c", "d"]}, [1.0, 1.0]),
+            ["2 labels", "1.0", "pairs", "two numbers"],
+        ),
     ],
 )
 def test_nothing_to_learn(examples, words):
@@ -272,12 +278,12 @@ def test_nothing_to_learn(examples, words):
 @pytest.mark.parametrize(
     "examples",
     [
-        TextExamples(["a", "b"], labels=["good", "bad"]),
-        TextExamples(["a", "b"], labels=[1.0, 2.0]),
-        TextExamples(["a", "b"], labels=[("x",), ()]),
-        WordExamples([["a", "b"]], [["O", "B-x"]]),
-        QuestionExamples(["q", "r"], ["a?", "b?"], ["b", "b"], [(), (Answer("b", 0),)]),
-        ColumnExamples((["a", "b"], ["c", "d"])),
+        Examples({"text": ["a", "b"]}, labels=["good", "bad"]),
+        Examples({"text": ["a", "b"]}, labels=[1.0, 2.0]),
+        Examples({"text": ["a", "b"]}, labels=[("x",), ()]),
+        Examples({"words": [["a", "b"]]}, [["O", "B-x"]]),
+        Examples({"question": ["a?", "b?"], "context": ["b", "b"]}, [(), (Answer("b", 0),)]),
+        Examples({"query": ["a", "b"], "positive": ["c", "d"]}),
     ],
 )
 def test_something_to_learn(examples):

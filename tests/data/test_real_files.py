@@ -20,7 +20,7 @@ def test_wnut17(shared_data):
         examples = read_conll(shared_data / "wnut17" / name)
         lines = (shared_data / "wnut17" / name).read_text("utf-8").split("\n")
         assert len(examples) == sentences
-        assert [word for words in examples.words for word in words] == [line.split("\t")[0] for line in lines if line]
+        assert [word for words in examples.x for word in words] == [line.split("\t")[0] for line in lines if line]
         assert {tag[:2] for tags in examples.labels for tag in tags} == {"O", "B-", "I-"}
         beginnings = sum(tag.startswith("B-") for tags in examples.labels for tag in tags)
         assert beginnings == sum(bool(re.search(r"\tB-", line)) for line in lines)
@@ -34,7 +34,7 @@ def test_film_reviews(shared_data, tmp_path):
     examples = read_folders(tmp_path / "movie_reviews")
     assert len(examples) == len(members) == 2_000
     assert examples.labels == ["neg"] * 1_000 + ["pos"] * 1_000
-    assert examples.texts[0] == first
+    assert examples.x[0] == first
 
 
 def test_squad(shared_data):
@@ -46,9 +46,9 @@ def test_squad(shared_data):
             examples = read_squad(path)
         raw = path.read_text("utf-8")
         assert len(examples) == questions == raw.count('"question":')
-        assert sum(examples.impossible) == raw.count('"is_impossible": true')
-        assert sum(map(len, examples.answers)) == raw.count('"answer_start":')
-        for context, answers in zip(examples.contexts, examples.answers, strict=True):
+        assert examples.labels.count(()) == raw.count('"is_impossible": true')
+        assert sum(map(len, examples.labels)) == raw.count('"answer_start":')
+        for context, answers in zip(examples.texts["context"], examples.labels, strict=True):
             assert all(context[start:].startswith(text) for text, start in answers)
 
 
@@ -79,7 +79,7 @@ def test_tables_of_glue(shared_data, name):
     greatest = max(examples.labels)
     assert (min(examples.labels), greatest, examples.labels.count(greatest)) == labels
     assert len(examples) == rows
-    texts = [examples.texts, *([examples.pairs] if examples.pairs else [])]
+    texts = list(examples.texts.values())
     if name.endswith(".csv"):
         with open(path, encoding="utf-8", newline="") as file:
             assert [*zip(*texts, strict=True)] == [(one, two) for one, two, _ in csv.reader(file)]

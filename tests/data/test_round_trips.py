@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_bert.data import TextExamples, WordExamples, read_conll, read_table
+from keras_bert.data import Examples, read_conll, read_table
 
 CELLS = [
     "plain", '"', '""', 'say "hi", you', '"open', 'close"', "'", "a,b;c|d", "tab\there", "two\nlines",
@@ -34,7 +34,8 @@ anything = settings(suppress_health_check=[HealthCheck.function_scoped_fixture],
 
 def columns(rows):
     """What is read: a label has no spaces around it."""
-    return TextExamples(*map(list, zip(*((one, two, label.strip()) for one, two, label in rows), strict=True)))
+    one, two, labels = map(list, zip(*((one, two, label.strip()) for one, two, label in rows), strict=True))
+    return Examples({"text": one, "text_pair": two}, labels)
 
 
 def check_csv(folder, rows, line_end, mark, quoting):
@@ -67,7 +68,7 @@ def check_conll(folder, sentences, line_end, gap, mark):
     lines = ["".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences]
     (folder / "a.conll").write_bytes((mark + gap.join(lines).replace("\n", line_end)).encode())
     words = [[word for word, _ in sentence] for sentence in sentences]
-    assert read_conll(folder / "a.conll") == WordExamples(words, [[tag for _, tag in s] for s in sentences])
+    assert read_conll(folder / "a.conll") == Examples({"words": words}, [[tag for _, tag in s] for s in sentences])
 
 
 QUOTINGS = [csv.QUOTE_MINIMAL, csv.QUOTE_ALL]

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from keras_bert.data import TextExamples, read_conll, read_table
+from keras_bert.data import Examples, read_conll, read_table
 from keras_bert.data.tables import read_corpus, read_rows, text_rows
 
 from ..support.messages import error_names, warning_names
@@ -17,7 +17,7 @@ from ..support.messages import error_names, warning_names
 openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, of the extra test")
 pytest.importorskip("python_calamine", reason="needs python-calamine, the extra xlsx")
 
-GOOD_BAD = TextExamples(["a good film, really", "bad; boring"], labels=["pos", "neg"])
+GOOD_BAD = Examples({"text": ["a good film, really", "bad; boring"]}, labels=["pos", "neg"])
 ROWS = [("a good film, really", "pos"), ("bad; boring", "neg")]
 
 
@@ -62,8 +62,8 @@ def test_a_header_decides_where_rows_differ(write, first_line, line):
 
 
 def test_semicolons_in_a_column_of_texts_are_texts(write):
-    assert read_table(write("a.csv", "text\none; two\nthree\n")).texts == ["one; two", "three"]
-    assert read_table(write("b.csv", "text,label\none; two,a\nthree; four,b\n")).texts == ["one; two", "three; four"]
+    assert read_table(write("a.csv", "text\none; two\nthree\n")).x == ["one; two", "three"]
+    assert read_table(write("b.csv", "text,label\none; two,a\nthree; four,b\n")).x == ["one; two", "three; four"]
 
 
 def test_without_a_header_two_possible_delimiters_are_asked_for(write):
@@ -103,11 +103,11 @@ def test_names_of_columns_are_no_example(write):
 def test_a_repeated_header_is_left_out_with_a_warning(write):
     path = write("a.csv", "text,label\none,a\n text ,label\ntwo,b\n")
     with warning_names("a.csv", "header", "line 3", "left out: 1"):
-        assert read_table(path, label_column="label").texts == ["one", "two"]
+        assert read_table(path, label_column="label").x == ["one", "two"]
 
 
 def test_blank_rows_at_the_end_are_not_rows(write):
-    assert read_table(write("a.csv", "text,label\none,a\n,\n , \n\n"), label_column="label").texts == ["one"]
+    assert read_table(write("a.csv", "text,label\none,a\n,\n , \n\n"), label_column="label").x == ["one"]
     with error_names(ValueError, "1 of 2", "line 2", "text", "empty"):
         read_table(write("b.csv", "text,label\n,\none,a\n"), label_column="label")
 
@@ -116,7 +116,7 @@ def test_excel_is_read_like_the_csv_that_it_would_be_saved_as(tmp_path):
     day = datetime.datetime(2026, 11, 25)
     rows = [["text", "label", "day"], ["one", 5, day], ["two", 4.5, None], [12.0, 3, day], [None, None, None]]
     path = as_excel(tmp_path / "reviews.xlsx", rows)
-    assert read_table(path, label_column="label") == TextExamples(["one", "two", "12"], labels=["5", "4.5", "3"])
+    assert read_table(path, label_column="label") == Examples({"text": ["one", "two", "12"]}, labels=["5", "4.5", "3"])
     assert read_table(path, label_column="label", label_kind="number").labels == [5.0, 4.5, 3.0]
     assert [row["day"] for _, row in text_rows(path, ["text"])] == ["2026-11-25", "", "2026-11-25"]
     assert read_table(path, text_column=1, label_column="2").labels == ["5", "4.5", "3"]
@@ -131,16 +131,16 @@ def test_bad_rows_of_excel_have_the_numbers_that_excel_shows(tmp_path):
 def test_further_sheets_are_named(tmp_path):
     path = as_excel(tmp_path / "a.xlsx", [["text"], ["one"]], [["text"], ["two"]], [])
     with warning_names("only the sheet 'Sheet1'", "not 'Sheet2'"):
-        assert read_table(path).texts == ["one"]
+        assert read_table(path).x == ["one"]
 
 
 def test_the_first_bytes_say_what_a_file_is(tmp_path, write):
     excel = as_excel(tmp_path / "a.xlsx", [["text"], ["one"]]).read_bytes()
-    assert read_table(write("renamed.csv", excel)).texts == ["one"]
-    assert read_table(write("packed.csv.gz", gzip.compress(b"text\none\n"))).texts == ["one"]
-    assert read_table(write("renamed.jsonl", gzip.compress(b'{"text": "one"}\n'))).texts == ["one"]
-    assert read_table(write("packed.xlsx.gz", gzip.compress(excel))).texts == ["one"]
-    assert read_conll(write("packed.conll.gz", gzip.compress(b"Ada B-person\nsang O\n"))).words == [["Ada", "sang"]]
+    assert read_table(write("renamed.csv", excel)).x == ["one"]
+    assert read_table(write("packed.csv.gz", gzip.compress(b"text\none\n"))).x == ["one"]
+    assert read_table(write("renamed.jsonl", gzip.compress(b'{"text": "one"}\n'))).x == ["one"]
+    assert read_table(write("packed.xlsx.gz", gzip.compress(excel))).x == ["one"]
+    assert read_conll(write("packed.conll.gz", gzip.compress(b"Ada B-person\nsang O\n"))).x == [["Ada", "sang"]]
     assert [row.text for row in read_corpus(write("packed.txt.gz", gzip.compress(b"one\ntwo\n")))] == ["one", "two"]
     with error_names(ValueError, "format", "'tsv'", "renamed.csv", "xlsx"):
         read_table(tmp_path / "renamed.csv", format="tsv")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from keras_bert.data import ColumnExamples, TextExamples, read_columns, read_table
+from keras_bert.data import Examples, read_columns, read_table
 from keras_bert.data.tables import read_rows
 
 from ..support.messages import assert_names, error_names, warning_names
@@ -16,9 +16,9 @@ from ..support.messages import assert_names, error_names, warning_names
 
 def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
     content = 'text{0}label\n"one{0}x\ntwo"{0}y\n'
-    assert read_table(write("a.tsv", content.format("\t")), label_column="label").texts == ['"one', 'two"']
+    assert read_table(write("a.tsv", content.format("\t")), label_column="label").x == ['"one', 'two"']
     examples = read_table(write("a.csv", content.format(",")), label_column="label")
-    assert examples == TextExamples(["one,x\ntwo"], labels=["y"])
+    assert examples == Examples({"text": ["one,x\ntwo"]}, labels=["y"])
 
 
 def test_csv_of_several_lines_a_row_counts_lines_of_the_file(write):
@@ -27,7 +27,7 @@ def test_csv_of_several_lines_a_row_counts_lines_of_the_file(write):
         read_table(path, label_column="label")
     with warning_names("1 of 3", "line 6: 1 cell", 2):
         examples = read_table(path, label_column="label", skip_bad=True)
-    assert examples == TextExamples(["one\n\ntwo", 'say "hi", you'], labels=["x", "y"])
+    assert examples == Examples({"text": ["one\n\ntwo", 'say "hi", you']}, labels=["x", "y"])
 
 
 def test_long_cells_in_threads(write):
@@ -37,7 +37,7 @@ def test_long_cells_in_threads(write):
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(8) as pool:
-            lengths = list(pool.map(lambda _: [len(text) for text in read_table(path).texts], range(24)))
+            lengths = list(pool.map(lambda _: [len(text) for text in read_table(path).x], range(24)))
     finally:
         sys.setswitchinterval(0.005)
     assert lengths == [[5 * 27_000 + 1] * 5] * 24
@@ -46,18 +46,18 @@ def test_long_cells_in_threads(write):
 
 def test_a_format_is_that_of_the_extension_or_the_argument(write):
     for name in ("a.jsonl", "a.NDJSON"):
-        assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
-    assert read_table(write("a.txt", "text\nx\n"), format="tsv").texts == ["x"]
+        assert read_table(write(name, '{"text": "x"}\n')).x == ["x"]
+    assert read_table(write("a.txt", "text\nx\n"), format="tsv").x == ["x"]
 
 
 def test_columns_go_by_name_or_number(write):
     path = write("a.csv", "id, text ,label,7\n1,one,x,seven\n")
-    assert read_table(path, text_column="text", label_column=3) == TextExamples(["one"], labels=["x"])
-    assert read_table(path, text_column="2").texts == ["one"]  # as a command line has it
-    assert read_table(path, text_column="7").texts == ["seven"]  # a name comes before a number
+    assert read_table(path, text_column="text", label_column=3) == Examples({"text": ["one"]}, labels=["x"])
+    assert read_table(path, text_column="2").x == ["one"]  # as a command line has it
+    assert read_table(path, text_column="7").x == ["seven"]  # a name comes before a number
     headerless = write("b.csv", "one,x\ntwo,y\n")
-    assert read_table(headerless, text_column=1, label_column="2", header=False) == TextExamples(
-        ["one", "two"], labels=["x", "y"]
+    assert read_table(headerless, text_column=1, label_column="2", header=False) == Examples(
+        {"text": ["one", "two"]}, labels=["x", "y"]
     )
 
 
@@ -98,16 +98,17 @@ def test_what_is_not_utf_8_is_named_by_line(write, raw, line, byte, advice):
 def test_columns_of_texts(write):
     content = '{"q": "who?", "p": "Ada", "n": "Bob"}\n{"q": "why?", "p": "so", "n": "no", "more": 1}\n'
     path = write("a.jsonl", content)
-    assert read_columns(path, text_columns=["q", "p"]).xy == ((["who?", "why?"], ["Ada", "so"]), None)
-    assert read_columns(path, text_columns=["q", "p", "n"]).columns[2] == ["Bob", "no"]
+    assert read_columns(path, text_columns=["q", "p"]).x == (["who?", "why?"], ["Ada", "so"])
+    assert read_columns(path, text_columns=["q", "p", "n"]).texts["negative_1"] == ["Bob", "no"]
     scored = read_columns(write("a.csv", "a,b,4.5\nc,d,0\n"), text_columns=[1, 2], score_column=3, header=False)
-    assert scored.xy == ((["a", "c"], ["b", "d"]), [4.5, 0.0])
+    assert scored == Examples({"query": ["a", "c"], "positive": ["b", "d"]}, [4.5, 0.0])
 
 
 def test_several_scores(write):
     path = write("a.csv", "q,p,n,1,2\nwho?,Ada,Bob,4,0.5\nwhy?,so,no,3,2\n")
     found = read_columns(path, text_columns=["q", "p", "n"], score_column=["1", "2"])
-    assert found.xy == ((["who?", "why?"], ["Ada", "so"], ["Bob", "no"]), [(4.0, 0.5), (3.0, 2.0)])
+    assert found.x == (["who?", "why?"], ["Ada", "so"], ["Bob", "no"])
+    assert found.labels == [(4.0, 0.5), (3.0, 2.0)]
     found.check_can_be_learned(path)
 
 
@@ -119,9 +120,9 @@ def test_parquet(tmp_path):
         read_columns(path, text_columns=["q", "p"], score_column="s")
     with warning_names("1 of 3", "row 2", "p is empty"):
         found = read_columns(path, text_columns=["q", "p"], score_column="s", skip_bad=True)
-    assert found == ColumnExamples((["who?", "how?"], ["Ada", "so"]), [4.0, 2.0])
+    assert found == Examples({"query": ["who?", "how?"], "positive": ["Ada", "so"]}, [4.0, 2.0])
     texts = read_table(path, text_column="q", label_column="s", label_kind="number")
-    assert texts == TextExamples(["who?", "why?", "how?"], labels=[4.0, 1.0, 2.0])
+    assert texts == Examples({"text": ["who?", "why?", "how?"]}, labels=[4.0, 1.0, 2.0])
     with error_names(ValueError, "no column 'label'", "'q', 'p', 's'"):
         read_table(path, text_column="q", label_column="label")
     parquet.write_table(pa.table(columns).slice(0, 0), path)
@@ -147,7 +148,7 @@ def test_columns_of_texts_that_cannot_be_used(write):
         read_columns(path, text_columns=["q", "p"], score_column="score")
     with warning_names(*bad):
         examples = read_columns(path, text_columns=["q", "p"], score_column="score", skip_bad=True)
-    assert examples == ColumnExamples((["who?"], ["Ada"]), [1.0])
+    assert examples == Examples({"query": ["who?"], "positive": ["Ada"]}, [1.0])
 
 
 def test_parquet_values_that_python_cannot_hold(tmp_path):
@@ -164,7 +165,7 @@ def test_parquet_values_that_python_cannot_hold(tmp_path):
         "word": latin,
     }
     parquet.write_table(pa.table(columns), path)
-    assert read_table(path, label_column="label") == TextExamples(["good", "bad"], labels=["1", "0"])
+    assert read_table(path, label_column="label") == Examples({"text": ["good", "bad"]}, labels=["1", "0"])
     with error_names(ValueError, "a.parquet", "1 of 2", "row 2: word", "UTF-8", "0xe9"):
         read_table(path, text_column="word", label_column="label")
     first, second = (row for _, row in read_rows(path, "parquet", header=True).rows)
@@ -190,7 +191,7 @@ def test_damaged_parquet_is_refused_or_read(tmp_path):
 def test_line_ends_of_old_macs(write, name):
     rows = {"a.csv": 'text,label\r"a ""b""",x\rc,y\r', "a.tsv": 'text\tlabel\ra "b"\tx\rc\ty'}
     rows["a.jsonl"] = '{"text": "a \\"b\\"", "label": "x"}\r{"text": "c", "label": "y"}\r'
-    assert read_table(write(name, rows[name]), label_column="label").texts == ['a "b"', "c"]
+    assert read_table(write(name, rows[name]), label_column="label").x == ['a "b"', "c"]
 
 
 def test_a_number_that_python_refuses_is_a_bad_row(write):

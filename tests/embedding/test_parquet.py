@@ -61,7 +61,7 @@ def test_a_table_that_cannot_be_used_is_refused(tmp_path, table, words, monkeypa
         path.write_bytes(b'{"text": "good"}')
     else:
         pq.write_table(pa.table(table), path)
-    monkeypatch.setattr(vector_files.tables, "PARQUET_ROWS", 8)
+    monkeypatch.setattr(vector_files.table_formats, "PARQUET_ROWS", 8)
     with error_names(ValueError, path, *words):
         vector_files.choose_copy(path, "text").count()
 

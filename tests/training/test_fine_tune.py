@@ -358,7 +358,7 @@ def test_classes_that_are_all_numbers_may_be_meant_as_numbers(untrained, tmp_pat
 
     numbers = [f"{number / 4:g}" for number in range(20)]
     (message,) = warnings_about(numbers)
-    assert_names(message, "20 labels", "numbers", "problem_type='regression'", "--problem-type regression")
+    assert_names(message, "20 labels", "numbers", "problem_type='regression'")
     assert warnings_about(numbers[1:]) == []  # perhaps stars
     assert warnings_about([*numbers, "none"]) == []
     assert warnings_about(numbers[:1], "regression") == []
