@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from keras_bert.tasks.columns import Inputs, Pair
-from keras_bert.tensors import Tensor
+from keras_bert.tasks.columns import Pair
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
 from keras_bert.text.strings import as_strings, readable_errors
@@ -27,70 +26,50 @@ _TEXTS_AT_A_TIME = 16384
 # Two batches per core: while one waits for a core or for memory, others compute. At most 8, to save memory.
 _BATCHES_IN_FLIGHT = min(2 * (os.cpu_count() or 1), 8)
 
-_STRINGS = tf.TensorSpec([None], tf.string)
-_NUMBERS = tf.TensorSpec([None], tf.int64)
+STRINGS = tf.TensorSpec([None], tf.string)
 _SEGMENT = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
 
 
-class OneGraph:
-    """A model's call on texts, traced as one graph. It takes a tenth of the time of hundreds of eager operations."""
+class Graphs:
+    """The graphs of a model's functions. A graph takes a tenth of the time of hundreds of eager operations."""
 
-    def __init__(self, call: Callable[..., Tensor]) -> None:
-        self._call = call
-        self.reset_graphs()
+    def __init__(self) -> None:
+        self._graphs: dict[Hashable, Callable[..., Any]] = {}
 
-    def reset_graphs(self) -> None:
-        def graph(*signature: tf.TensorSpec) -> Callable[..., Tensor]:
-            call = lambda *texts: self._call(texts[0] if len(texts) == 1 else texts, training=False)  # noqa: E731
-            return tf.function(call, input_signature=signature, autograph=False)
+    def get(self, key: Hashable, function: Callable[..., Any], signature: list[Any]) -> Callable[..., Any]:
+        """Returns the graph with this key; makes it of the function if there is none."""
+        if graph := self._graphs.get(key):
+            return graph
+        new = tf.function(function, input_signature=signature, autograph=False)
+        return self._graphs.setdefault(key, new)  # another thread may have made one
 
-        # Number of texts per example -> graph.
-        self._graphs = {number: graph(*[_STRINGS] * number) for number in (1, 2)}
+    def clear(self) -> None:
+        """Drops the graphs, so that the next calls are traced again."""
+        self._graphs.clear()
 
-    @staticmethod
-    def accepts(inputs: Inputs) -> bool:
-        """Checks that the inputs are one or two string tensors, in an eager call outside of a strategy's scope."""
-        columns = inputs if isinstance(inputs, tuple) else (inputs,)
-        are_texts = all(isinstance(each, tf.Tensor) and _STRINGS.is_compatible_with(each) for each in columns)
-        return are_texts and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
 
-    def __call__(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> Tensor:
-        columns = inputs if isinstance(inputs, tuple) else (inputs,)
-        return self._graphs[len(columns)](*columns)
+def are_texts(columns: Sequence[object]) -> bool:
+    """Checks for one or two string tensors `[batch]`, in an eager call outside of a strategy's scope."""
+    are_strings = all(isinstance(each, tf.Tensor) and STRINGS.is_compatible_with(each) for each in columns)
+    return are_strings and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
 
 
 class ByLength:
     """A function over texts, run in batches of similar length. A single text is tokenized and computed in one graph."""
 
-    _SIGNATURES: ClassVar = ([_STRINGS], [_STRINGS, _STRINGS])  # the arguments of `_segments`, for texts and for pairs
-
-    def __init__(
-        self, preprocessor: BertPreprocessor, compute: Callable[[tuple[tf.RaggedTensor, ...]], tf.Tensor]
-    ) -> None:
+    def __init__(self, preprocessor: BertPreprocessor, compute: Callable[..., tf.Tensor], graphs: Graphs) -> None:
         self._preprocessor = preprocessor
-        self._compute = compute
-        self.reset_graphs()
+        self._compute = compute  # a tuple of ragged int32 tensors `[batch, (tokens)]`, and options -> `[batch, ...]`
+        self._graphs = graphs
 
-    def reset_graphs(self) -> None:
-        """Drops the traced graphs of `compute`, so that the next call traces it again."""
+    def _row_graph(self, number: int, options: Mapping[str, Hashable]) -> Callable[..., Any]:
+        """Returns the graph of some rows of this number of segments."""
 
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
-            return self._compute(tuple(tf.gather(segment, rows) for segment in segments))
+            return self._compute(tuple(tf.gather(segment, rows) for segment in segments), **options)
 
-        def compute_single(*tensors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            segments = self._segments(*tensors)
-            return self._compute(tuple(segments)), self._lengths(segments)
-
-        # Number of segments per row -> the function for such rows.
-        self._row_graphs = {
-            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _NUMBERS], autograph=False)
-            for number in (1, 2, 3)
-        }
-        # Number of tensors -> the function for one text, or one pair.
-        self._single_graphs = {
-            len(signature): tf.function(compute_single, input_signature=signature, autograph=False)
-            for signature in self._SIGNATURES
-        }
+        key = ("rows", number, *options.items())
+        return self._graphs.get(key, compute_rows, [[_SEGMENT] * number, tf.TensorSpec([None], tf.int64)])
 
     def __call__(
         self,
@@ -98,14 +77,16 @@ class ByLength:
         batch_tokens: int,
         progress: bool | None = None,
         prompt: str = "",
+        **options: Hashable,
     ) -> Iterator[list[np.ndarray]]:
         """Yields the results of `compute` in the order of the texts, a list per chunk; warns of truncated texts."""
         truncated = 0
-        for results, truncated_in_chunk in self.counted(texts, batch_tokens, progress, prompt):
+        for results, truncated_in_chunk in self.counted(texts, batch_tokens, progress, prompt, **options):
             truncated += truncated_in_chunk
             yield results
         if truncated:
-            self.warn(self._preprocessor.longest, truncated)
+            longest = self._preprocessor.longest
+            warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=4)
 
     def counted(
         self,
@@ -113,6 +94,7 @@ class ByLength:
         batch_tokens: int,
         progress: bool | None = None,
         prompt: str = "",
+        **options: Hashable,
     ) -> Iterator[tuple[list[np.ndarray], int]]:
         """Yields what a call yields, each list with its number of truncated texts. It does not warn."""
         check_many(texts)
@@ -125,20 +107,16 @@ class ByLength:
             first = 0
             for chunk in _chunks(texts):
                 if len(chunk) == 1:
-                    results, lengths = self._compute_single(chunk, prompt, first)
+                    results, lengths = self._compute_single(chunk, prompt, first, options)
                     bar.update()
                 else:
                     segments = self.tokenize(chunk, prompt, first)
                     lengths = self.lengths(segments)
                     padded = lengths if has_windows else np.minimum(lengths, longest)
                     padded = np.maximum(padded, fixed) if fixed else padded
-                    results = self.compute(segments, padded, batch_tokens, bar)
+                    results = self.compute(segments, padded, batch_tokens, bar, **options)
                 yield results, 0 if has_windows else int(np.sum(lengths > longest))
                 first += len(chunk)
-
-    def warn(self, longest: int, truncated: int) -> None:
-        """Warns that `truncated` texts had more than `longest` tokens."""
-        warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=5)
 
     def tokenize(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
         """Tokenizes texts, or pairs of texts; `first` is the number of the first text, for error messages."""
@@ -162,19 +140,32 @@ class ByLength:
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
         return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
 
-    def _compute_single(self, chunk: list[Item], prompt: str, first: int) -> tuple[list[np.ndarray], np.ndarray]:
+    def _compute_single(
+        self, chunk: list[Item], prompt: str, first: int, options: Mapping[str, Hashable]
+    ) -> tuple[list[np.ndarray], np.ndarray]:
         """Computes the result and the length for a chunk of one text or pair, in one graph."""
+
+        def compute_single(*tensors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            segments = self._segments(*tensors)
+            return self._compute(tuple(segments), **options), self._lengths(segments)
+
         tensors = self._as_tensors(chunk, prompt, first)
+        signature = [tf.TensorSpec([None], each.dtype) for each in tensors]
         with readable_errors():
-            values, lengths = self._single_graphs[len(tensors)](*tensors)
+            values, lengths = self._graphs.get((len(tensors), *options.items()), compute_single, signature)(*tensors)
         return [values.numpy()[0]], lengths.numpy()
 
     def compute(
-        self, segments: list[tf.RaggedTensor], lengths: np.ndarray, batch_tokens: int, bar: tqdm
+        self,
+        segments: list[tf.RaggedTensor],
+        lengths: np.ndarray,
+        batch_tokens: int,
+        bar: tqdm,
+        **options: Hashable,
     ) -> list[np.ndarray]:
         """Computes the rows in batches of similar length, several at a time; results are in the order of the rows."""
         results: list[np.ndarray] = [None] * segments[0].shape[0]
-        graph = self._row_graphs[len(segments)]
+        graph = self._row_graph(len(segments), options)
         batches = rows_by_length(lengths, batch_tokens)
         # Single rows run one by one, because the memory of attention grows with the square of the length.
         num_single = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
@@ -202,8 +193,6 @@ class ByLength:
 class BySentence(ByLength):
     """`ByLength` for sentences that are lists of words: `compute` gets tokens, and a mask: 1 where a word begins."""
 
-    _SIGNATURES: ClassVar = ([_STRINGS, _NUMBERS],)
-
     def _as_tensors(self, sentences: list[Item], prompt: str, first: int) -> list[tf.Tensor]:
         words = [word for sentence in sentences for word in sentence]
         return [as_strings(words), tf.constant([len(sentence) for sentence in sentences], tf.int64)]
@@ -214,9 +203,6 @@ class BySentence(ByLength):
 
     def _lengths(self, segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
         return super()._lengths(segments[:1])
-
-    def warn(self, longest: int, truncated: int) -> None:
-        pass
 
 
 def flat_tokens(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:

@@ -187,7 +187,7 @@ class BertMaskedLM(BertTask):
         if preprocessor is not None:
             _check_preprocessor(preprocessor)
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
-        self._runners_by_top_k: dict[int, ByLength] = {}
+        self._by_length = preprocessor and ByLength(preprocessor, self._stack_candidates, self._graphs)
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -209,10 +209,6 @@ class BertMaskedLM(BertTask):
         """Computes the head's logits at positions, int `[batch, predictions]`, of `[batch, seq_length, hidden]`."""
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
-
-    @property
-    def _runners(self) -> Iterable[ByLength]:
-        return self._runners_by_top_k.values()
 
     @overload
     def fill(self, text: str, top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None) -> FilledText: ...
@@ -265,11 +261,8 @@ class BertMaskedLM(BertTask):
     def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[FilledText]:
         assert self.preprocessor is not None  # `fill` has checked it
         assert self._token_texts is not None
-        if top_k not in self._runners_by_top_k:
-            self._runners_by_top_k[top_k] = ByLength(
-                self.preprocessor, lambda segments: self._stack_candidates(segments, top_k)
-            )
-        chunks = self._runners_by_top_k[top_k](texts, batch_tokens, progress)
+        assert self._by_length is not None
+        chunks = self._by_length(texts, batch_tokens, progress, top_k=top_k)
         outputs = [output[output[:, 0, 1] > 0] for chunk in chunks for output in chunk]  # each [masks, top_k, 2]
         _check_masks(self.preprocessor, texts, [len(output) for output in outputs])
         if not texts:

@@ -111,7 +111,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         self._add_head(2, dropout)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
-        self._by_length = ByLength(preprocessor, lambda segments: self._find_spans(*segments))
+        self._by_length = ByLength(preprocessor, lambda segments: self._find_spans(*segments), self._graphs)
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         if not isinstance(inputs, dict | tuple | list):

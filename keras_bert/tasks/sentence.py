@@ -138,7 +138,7 @@ class BertSentenceEncoder(BertTask):
         if truncate_dim is not None and (not isinstance(truncate_dim, Integral) or not 1 <= truncate_dim <= size):
             raise ValueError(f"truncate_dim is {truncate_dim!r}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
-        self._runners_by_skipped: dict[int, ByLength] = {}
+        self._by_length = ByLength(preprocessor, self._encode_segments, self._graphs)
         self.built = True
 
     @property
@@ -233,23 +233,8 @@ class BertSentenceEncoder(BertTask):
         with tf.init_scope():
             return 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
 
-    def _runner(self, prompt: str) -> ByLength:
-        """Returns the object that runs the model over texts that begin with a prompt."""
-        skipped = self._count_skipped(prompt)
-        if skipped not in self._runners_by_skipped:
-            self._runners_by_skipped[skipped] = ByLength(
-                self.preprocessor,
-                lambda texts: self._encode_packed(self.preprocessor.pack(texts), skipped, training=False),
-            )
-        return self._runners_by_skipped[skipped]
-
-    @property
-    def _by_length(self) -> ByLength:
-        return self._runner("")
-
-    @property
-    def _runners(self) -> Iterable[ByLength]:
-        return self._runners_by_skipped.values()
+    def _encode_segments(self, segments: tuple[tf.RaggedTensor, ...], skipped: int) -> Tensor:
+        return self._encode_packed(self.preprocessor.pack(segments), skipped, training=False)
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it."""
@@ -297,10 +282,11 @@ class BertSentenceEncoder(BertTask):
     def _encode(
         self, texts: Iterable[str], prompt: str, batch_tokens: int = 1024, progress: bool | None = None
     ) -> np.ndarray:
-        results = [np.zeros((0, self.vector_size), np.float32)]
-        for chunk in self._runner(prompt)(texts, batch_tokens, progress, prompt):
-            results.append(np.stack(chunk))
-        return np.concatenate(results)
+        skipped = self._count_skipped(prompt)
+        return self._stack(self._by_length(texts, batch_tokens, progress, prompt, skipped=skipped))
+
+    def _stack(self, chunks: Iterable[list[np.ndarray]]) -> np.ndarray:
+        return np.concatenate([np.zeros((0, self.vector_size), np.float32), *map(np.stack, chunks)])
 
     def encode_counted(
         self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
@@ -313,14 +299,11 @@ class BertSentenceEncoder(BertTask):
         Returns:
             float32 `[number of texts, vector_size]`, and the number of truncated texts.
         """
-        results, truncated = [np.zeros((0, self.vector_size), np.float32)], 0
-        prompt_text = self.prompt_text(prompt)
-        for chunk, truncated_in_chunk in self._runner(prompt_text).counted(texts, batch_tokens, False, prompt_text):
-            results.append(np.stack(chunk))
-            truncated += truncated_in_chunk
-        vectors = np.concatenate(results)
+        text = self.prompt_text(prompt)
+        chunks = [*self._by_length.counted(texts, batch_tokens, False, text, skipped=self._count_skipped(text))]
+        vectors = self._stack(chunk for chunk, _ in chunks)
         check_finite(vectors)
-        return vectors, truncated
+        return vectors, sum(truncated for _, truncated in chunks)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
         (text,) = texts

@@ -94,7 +94,7 @@ class BertSparseEncoder(BertTask):
         self.pooling = pooling
         self.activation = activation
         self._token_texts = TokenTexts(preprocessor.tokenizer)
-        self._runners_by_top_k: dict[int | None, ByLength] = {}
+        self._by_length = ByLength(preprocessor, self._stack_highest, self._graphs)
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.query_weights = None
@@ -157,7 +157,7 @@ class BertSparseEncoder(BertTask):
         if top_k is not None:
             check_top_k(top_k)
         is_one, texts = one_or_many(text)
-        rows = [row for chunk in self._runner(top_k)(texts, batch_tokens, progress) for row in chunk]
+        rows = [row for chunk in self._by_length(texts, batch_tokens, progress, top_k=top_k) for row in chunk]
         check_finite(np.array([row.sum() for row in rows]))
         weights = self._by_token([row[row[:, 1] > 0] for row in rows])
         return weights[0] if is_one else weights
@@ -216,27 +216,10 @@ class BertSparseEncoder(BertTask):
         pairs = iter(zip((token.decode() for token in tokens), entries[:, 1].tolist(), strict=True))
         return [dict(next(pairs) for _ in row) for row in rows]
 
-    def _runner(self, top_k: int | None) -> ByLength:
-        """Returns the object that runs the model over texts: float32 `[tokens, 2]` per text, ids and weights.
-
-        float32 holds ids below 2^24 exactly.
-        """
-        if top_k not in self._runners_by_top_k:
-
-            def highest(segments: tuple[tf.RaggedTensor, ...]) -> tf.Tensor:
-                ids, weights = self._highest_weights(self.preprocessor.pack(segments), top_k)
-                return tf.stack([tf.cast(ids, tf.float32), weights], axis=-1)
-
-            self._runners_by_top_k[top_k] = ByLength(self.preprocessor, highest)
-        return self._runners_by_top_k[top_k]
-
-    @property
-    def _by_length(self) -> ByLength:
-        return self._runner(None)
-
-    @property
-    def _runners(self) -> Iterable[ByLength]:
-        return self._runners_by_top_k.values()
+    def _stack_highest(self, segments: tuple[tf.RaggedTensor, ...], top_k: int | None) -> tf.Tensor:
+        """Stacks ids and weights, float32 `[batch, tokens, 2]`; float32 holds ids below 2^24 exactly."""
+        ids, weights = self._highest_weights(self.preprocessor.pack(segments), top_k)
+        return tf.stack([tf.cast(ids, tf.float32), weights], axis=-1)
 
     def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Finds the tokens of highest weight: ids and weights, `[batch, tokens]` each, padded with weight 0."""

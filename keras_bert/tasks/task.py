@@ -19,7 +19,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import BALANCED, FineTuningRecipe
 from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation
-from keras_bert.tasks.by_length import ByLength, OneGraph
+from keras_bert.tasks.by_length import STRINGS, ByLength, Graphs, are_texts
 from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import (
     Inputs,
@@ -110,7 +110,6 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
     _by_length: ByLength | None = None  # runs the model over texts
-    _eager_call: OneGraph  # runs the model on one batch of texts, outside of `fit` and graphs
     _step: TrainingStep = WHOLE_BATCH  # computes the gradients of a batch
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
@@ -130,7 +129,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
                 )
         self.encoder = encoder
         self.preprocessor = preprocessor
-        self._eager_call = OneGraph(super().__call__)
+        self._graphs = Graphs()
 
     def _add_head(self, units: int, dropout: float | None) -> None:
         """Adds the task's classifier head with `units` logits. `dropout` defaults to the encoder's `hidden_dropout`."""
@@ -143,14 +142,21 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        self._by_length = ByLength(self.preprocessor, lambda texts: self(self._pack(texts), training=False))
+        self._by_length = ByLength(
+            self.preprocessor, lambda texts: self(self._pack(texts), training=False), self._graphs
+        )
 
     def __call__(self, inputs: Texts | Inputs, **kwargs: Any) -> Tensor:
         # Texts become tensors here and not in `call`, because Keras takes only tensors as positional arguments.
         inputs = as_tensors(inputs)
-        if kwargs.get("training") or not self._eager_call.accepts(inputs):
-            return super().__call__(inputs, **kwargs)
-        return self._eager_call(inputs)
+        columns, call = inputs if isinstance(inputs, tuple) else (inputs,), super().__call__
+        if kwargs.get("training") or not are_texts(columns):
+            return call(inputs, **kwargs)
+
+        def on_texts(*texts: tf.Tensor) -> Tensor:
+            return call(texts[0] if len(texts) == 1 else texts, training=False)
+
+        return self._graphs.get(("call", len(columns)), on_texts, [STRINGS] * len(columns))(*columns)
 
     def packed(self, inputs: Inputs) -> dict[str, Tensor]:
         """Packs strings into the encoder's inputs; packed inputs stay as they are."""
@@ -181,14 +187,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
 
     def reset_graphs(self) -> None:
         """Drops traced graphs. Call it after layers have changed; after a change of weights only, graphs stay valid."""
-        self._eager_call.reset_graphs()
-        for each in self._runners:
-            each.reset_graphs()
-
-    @property
-    def _runners(self) -> Iterable[ByLength]:
-        """The objects that run the model over texts."""
-        return () if self._by_length is None else (self._by_length,)
+        self._graphs.clear()
 
     # -- Keras's methods, for lists of str as well
 

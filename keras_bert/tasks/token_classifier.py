@@ -108,7 +108,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             self.crf = CRF(len(labels), scheme, labels if scheme else None, name="crf")
             self.crf.build()
         self.kind = WordLabels(labels, self.crf)
-        self._by_length = BySentence(preprocessor, lambda segments: tf.stack(self._predict_words(*segments), axis=-1))
+        self._by_length = BySentence(
+            preprocessor, lambda segments: tf.stack(self._predict_words(*segments), axis=-1), self._graphs
+        )
 
     def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
@@ -150,7 +152,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         words = list(plain(words))
         is_one = bool(words) and all(isinstance(word, str) for word in words)
         sentences = check_sentences([words] if is_one else words)
-        results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
+        results = [row for chunk, _ in self._by_length.counted(sentences, batch_tokens, progress) for row in chunk]
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
         if truncated := sum(answer["label"] is None for sentence in answers for answer in sentence):
             message = f"truncated words without a label: {truncated:,}; long_text='windows' labels all words"
