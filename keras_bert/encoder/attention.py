@@ -1,5 +1,8 @@
 """Multi-head self-attention (Vaswani et al. 2017, section 3.2)."""
 
+from __future__ import annotations
+
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -8,43 +11,63 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.disentangled import Distances, distance_scores
-from keras_bert.encoder.layers import build, dropout, make_layer
-from keras_bert.encoder.layout import LOWEST, Band, Layout, shapes_may_vary
-from keras_bert.encoder.positions import rotate
+from keras_bert.encoder.disentangled import Distances
+from keras_bert.encoder.layers import LayerMaker, dropout
+from keras_bert.encoder.layout import LOWEST, AttentionMask, Layout, shapes_may_vary
+from keras_bert.encoder.positions import RelativeBias, rotate
 from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
+
+# Q, K and a mask to add, or None -> the scores before the softmax, `[batch, heads, queries, keys]`.
+Scores = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scores: Scores,
+    mask: Tensor | None,
+    dropout: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Computes `softmax(scores(Q, K) + mask) V` in each head.
+
+    Args:
+        query: float `[batch, heads, queries, size]`; in local attention, chunks of tokens take the place of texts.
+        key, value: float `[batch, heads, keys, size]`.
+        scores: scaled dot products, with what else the model adds to them.
+        mask: see `AttentionMask.additive`.
+        dropout: of the attention weights, in training.
+
+    Returns:
+        float `[batch, heads, queries, size]`.
+    """
+    weights = ops.cast(ops.softmax(scores(query, key, mask), axis=-1), value.dtype)
+    return ops.matmul(weights if dropout is None else dropout(weights), value)
+
+
+# -- Long texts.
 
 LONG = 1024  # tokens; the scores of a longer text do not fit into a processor's caches
 _SCORES_IN_CHUNK = 2**22  # for all texts of the batch: 16 MB, which stay in the cache until the softmax
 
 
-def attend_chunked_if_long(
-    attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor
-) -> Tensor:
-    """Computes `attend(query, key, value)`, in chunks of one head and some queries if the text is longer than `LONG`.
+def attend_in_chunks_if_long(query: Tensor, key: Tensor, value: Tensor, scores: Scores, mask: Tensor | None) -> Tensor:
+    """Computes `attend`, in chunks of one head and some queries if the text is longer than `LONG`.
 
-    Args:
-        attend: takes queries, float `[batch, some heads, some queries, size]`, and the keys and values of these heads;
-            returns float of the shape of the queries.
-        query, key, value: float `[batch, heads, length, size]`.
-
-    Returns:
-        float `[batch, heads, length, size]`.
+    Scores and mask must be the same for all heads and queries.
     """
+    whole = functools.partial(attend, query, key, value, scores, mask)
+    in_chunks = functools.partial(_attend_in_chunks, query, key, value, scores, mask)
     length = ops.shape(query)[2]
     if isinstance(length, int):
-        return _attend_in_chunks(attend, query, key, value) if length > LONG else attend(query, key, value)
+        return in_chunks() if length > LONG else whole()
     if not shapes_may_vary():  # XLA would compile both branches
-        return attend(query, key, value)
-    return ops.cond(
-        length > LONG, lambda: _attend_in_chunks(attend, query, key, value), lambda: attend(query, key, value)
-    )
+        return whole()
+    return ops.cond(length > LONG, in_chunks, whole)
 
 
-def _attend_in_chunks(
-    attend: Callable[[Tensor, Tensor, Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor
-) -> Tensor:
+def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, scores: Scores, mask: Tensor | None) -> Tensor:
     batch, _, length, size = ops.shape(query)
     chunk = _SCORES_IN_CHUNK // (batch * length) + 1  # queries
     chunks = (length + chunk - 1) // chunk
@@ -56,7 +79,7 @@ def _attend_in_chunks(
         query = ops.reshape(ops.concatenate([query, padding], axis=1), (batch, chunks, chunk, size))
         key, value = ops.expand_dims(key, 1), ops.expand_dims(value, 1)
         context = _map_one_by_one(
-            lambda chunk_queries: attend(ops.expand_dims(chunk_queries, 1), key, value)[:, 0],
+            lambda queries: attend(ops.expand_dims(queries, 1), key, value, scores, mask)[:, 0],
             ops.transpose(query, (1, 0, 2, 3)),
         )  # [chunks, batch, chunk, size]
         return ops.reshape(ops.transpose(context, (1, 0, 2, 3)), (batch, chunks * chunk, size))[:, :length]
@@ -75,25 +98,11 @@ def _map_one_by_one(function: Callable[[Tensor], Tensor], values: Tensor) -> Ten
     return tf.map_fn(function, values, fn_output_signature=dtype, parallel_iterations=1)
 
 
-# -- Attention without its dense layers, for every precision: heads, rotary embeddings, and local attention.
-
-# Takes queries `[batch, num_heads, queries, head_size]` and keys; returns each query's weights, which sum to 1 before
-# dropout.
-WeightFunction = Callable[[Tensor, Tensor], Tensor]
+# -- Heads.
 
 
 class AttentionHeads:
-    """The heads of one layer's attention, which attend to the whole text or to nearby tokens.
-
-    Low precision uses this class too: it has no weights. The caller computes Q, K and V.
-
-    Args:
-        config: the architecture.
-        layer: the layer's index, from 0: layers of some families differ.
-
-    Attributes:
-        is_local: whether tokens attend to nearby tokens only.
-    """
+    """The heads of one layer's attention, without weights: they split tokens into Q, K and V, and attend."""
 
     def __init__(self, config: BertConfig, layer: int) -> None:
         self.config = config
@@ -101,49 +110,54 @@ class AttentionHeads:
         self.is_local = config.is_local(layer)
         self._qkv_heads = config.num_heads + 2 * config.key_value_heads
 
-    def attend(self, qkv: Tensor, layout: Layout, weights: WeightFunction, may_split: bool = True) -> Tensor:
-        """Computes the weighted means of the values.
+    def attend(
+        self,
+        qkv: Tensor,
+        layout: Layout,
+        scores: Scores,
+        mask: Tensor | None,
+        dropout: Callable[[Tensor], Tensor] | None = None,
+        may_split: bool = True,
+    ) -> Tensor:
+        """Computes the weighted means of the values, of all heads: float `[tokens, num_heads * head_size]`.
 
         Args:
-            qkv: float `[rows, qkv]`: Q, K and V of each row, as wide as `config.qkv_sizes`.
-            layout: maps rows to sequences.
-            weights: computes weights from queries and keys; the first axis is texts, or blocks in local attention.
-            may_split: whether attention over long texts may run in chunks, see `attend_chunked_if_long`.
-
-        Returns:
-            float `[rows, num_heads * head_size]`: the concatenated heads.
+            qkv: float `[tokens, qkv]`: Q, K and V of each token, as wide as `config.qkv_sizes`.
+            layout: maps tokens to sequences.
+            scores, mask, dropout: see `attend`.
+            may_split: whether attention over long texts may run in chunks, see `attend_in_chunks_if_long`.
         """
         qkv = self._split_and_rotate(qkv, layout)
         if self.is_local:
-            context = local_attention(*self._split_qkv(qkv), layout.band, weights)
+            query, key, value = self._split_qkv(qkv)
+            query = ops.transpose(layout.band.split(query), (0, 2, 1, 3))  # [chunks, num_heads, chunk, head_size]
+            key, value = (ops.transpose(layout.band.neighbours(each), (0, 2, 1, 3)) for each in (key, value))
+            context = attend(query, key, value, scores, mask, dropout)
+            context = layout.band.join(ops.transpose(context, (0, 2, 1, 3)))
         else:
-            query, key, value = self._sequences_to_heads(qkv, layout)
-            # `attend` cannot tell which head and queries a chunk has, so scores must not depend on them.
-            is_position_free = layout.bias is None and layout.distances is None and layout.same_document is None
-
-            def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-                return ops.matmul(weights(query, key), value)
-
-            if may_split and is_position_free and self.config.max_positions > LONG:
-                context = attend_chunked_if_long(attend, query, key, value)
+            query, key, value = self._to_sequences(qkv, layout)
+            is_same_for_queries = mask is None or mask.shape[2] == 1
+            if may_split and is_same_for_queries and dropout is None and self.config.max_positions > LONG:
+                context = attend_in_chunks_if_long(query, key, value, scores, mask)
             else:
-                context = attend(query, key, value)
-            context = layout.rows(ops.transpose(context, (0, 2, 1, 3)))
+                context = attend(query, key, value, scores, mask, dropout)
+            context = layout.tokens(ops.transpose(context, (0, 2, 1, 3)))
         return ops.reshape(context, (-1, self.config.qkv_sizes[0]))
 
     def split_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        """Splits `[rows, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`; rotates Q and K."""
-        return self._sequences_to_heads(self._split_and_rotate(qkv, layout), layout)
+        """Splits `[tokens, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`; rotates Q and K."""
+        return self._to_sequences(self._split_and_rotate(qkv, layout), layout)
 
-    def split_rows(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Splits `[rows, qkv]` into Q, K and V, each `[rows, num_heads, head_size]`, without rotary embeddings."""
-        return self._split_qkv(self._split_heads(qkv))
+    def split_vectors(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Splits `[vectors, qkv]` into Q, K and V, each `[num_heads, vectors, head_size]`, without positions."""
+        query, key, value = (ops.transpose(each, (1, 0, 2)) for each in self._split_qkv(self._split_heads(qkv)))
+        return query, key, value
 
     def _split_heads(self, qkv: Tensor) -> Tensor:
         return ops.reshape(qkv, (-1, self._qkv_heads, self.config.head_size))
 
     def _split_and_rotate(self, qkv: Tensor, layout: Layout) -> Tensor:
-        """Splits into heads, `[rows, num_heads + 2 * key_value_heads, head_size]`, and rotates Q and K."""
+        """Splits into heads, `[tokens, num_heads + 2 * key_value_heads, head_size]`, and rotates Q and K."""
         qkv = self._split_heads(qkv)
         if self.theta is None:
             return qkv
@@ -152,7 +166,7 @@ class AttentionHeads:
             [rotate(query_key, layout.positions, self.theta, self.config.rope_factor), value], axis=1
         )
 
-    def _sequences_to_heads(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+    def _to_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         qkv = layout.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
             return self._split_qkv(ops.transpose(qkv, (0, 2, 1, 3)))
@@ -169,116 +183,89 @@ class AttentionHeads:
         return query, key, value
 
 
-def local_attention(query: Tensor, key: Tensor, value: Tensor, band: Band, weights: WeightFunction) -> Tensor:
-    """Attends within a band, at a cost proportional to the window (Beltagy et al. 2020, Longformer, section 3.1).
-
-    Args:
-        query, key, value: float `[rows, num_heads, head_size]`.
-        band: the window.
-        weights: computes each query's weights from the blocks' queries and keys.
-
-    Returns:
-        float `[rows, num_heads, head_size]`.
-    """
-    query = ops.transpose(band.blocks(query), (0, 2, 1, 3))  # [blocks, num_heads, block, head_size]
-    key, value = (ops.transpose(band.neighbours(each), (0, 2, 1, 3)) for each in (key, value))
-    context = ops.matmul(weights(query, key), value)
-    return band.rows(ops.transpose(context, (0, 2, 1, 3)))
-
-
 class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the concatenated heads.
 
-    Inputs and outputs are rows, one per token. In disentangled attention, the queries and keys of distances add two
-    terms to `Q K^T`, and the sum is divided by `sqrt(3 d)` (see `distance_scores`).
-
-    Args:
-        config: the architecture.
-        layer: the layer's index, from 0: layers of some families differ.
-
-    Call arguments:
-        hidden: float `[rows, hidden]`.
-        layout: maps rows to sequences.
-
-    Returns:
-        float `[rows, hidden]`.
+    In disentangled attention, the queries and keys of distances add two terms to `Q K^T`, and the sum is divided by
+    `sqrt(3 d)` (see `Distances`). Layers of some families differ by their index, from 0.
     """
 
     def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.config, self.layer = config, layer
         self.heads = AttentionHeads(config, layer)
+        self.half_window = config.local_window // 2
         summands = 1 if config.disentangled_buckets is None else 3
         self.scale = 1 / math.sqrt(summands * config.head_size)
-        layers = block_layers(config, layer)
-        self.qkv = make_layer(layers, "attention/qkv", config, self.dtype_policy)
-        self.output_dense = make_layer(layers, "attention/output", config, self.dtype_policy)
+        self.make = make = LayerMaker(block_layers(config, layer), config, self.dtype_policy)
+        self.qkv = make("attention/qkv")
+        self.output_dense = make("attention/output")
         self.dropout = dropout(config.attention_dropout, self.dtype_policy)
         if config.disentangled_buckets is not None:
             self.distance_dropout = dropout(config.hidden_dropout, self.dtype_policy, "distance_dropout")
 
     def build(self, input_shape: Any = None) -> None:
-        layers = {"attention/qkv": self.qkv, "attention/output": self.output_dense}
-        build(block_layers(self.config, self.layer), layers)
+        self.make.build()
 
-    def call(self, hidden: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
-        def weights(query: Tensor, key: Tensor) -> Tensor:
-            return self.dropout(self._weights(query, key, layout, training), training=training)
-
+    def call(
+        self,
+        hidden: Tensor,  # [tokens, hidden], as the result
+        layout: Layout,
+        attention_mask: AttentionMask,
+        relative: RelativeBias | Distances | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
         has_dropout = bool(training) and self.dropout.rate > 0
-        return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_split=not has_dropout))
+        context = self.heads.attend(
+            self.qkv(hidden),
+            layout,
+            functools.partial(self._scores, relative=relative, training=training),
+            attention_mask.additive(self.heads.is_local),
+            functools.partial(self.dropout, training=True) if has_dropout else None,
+            may_split=relative is None,
+        )
+        return self.output_dense(context)
 
-    def attention_scores(self, hidden: Tensor, layout: Layout) -> Tensor:
+    def attention_scores(
+        self,
+        hidden: Tensor,
+        layout: Layout,
+        attention_mask: AttentionMask,
+        relative: RelativeBias | Distances | None = None,
+    ) -> Tensor:
         """Computes the attention weights, after the softmax: `[batch, num_heads, seq_length, seq_length]`."""
-        scores = layout.mask_scores(self._scores(*self.queries_and_keys(hidden, layout), layout))
+        query, key = self.queries_and_keys(hidden, layout)
+        scores = self._scores(query, key, attention_mask.additive(is_local=False), relative)
         if self.heads.is_local:
             positions = ops.arange(layout.shape[1], dtype="int32")
             distances = ops.abs(ops.expand_dims(positions, 0) - ops.expand_dims(positions, 1))
-            scores = ops.where(distances <= layout.half_window, scores, LOWEST)
-        return _softmax(scores, self.compute_dtype)
+            scores = ops.where(distances <= self.half_window, scores, LOWEST)
+        return ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
 
     def queries_and_keys(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Computes Q and K, each `[batch, num_heads, seq_length, head_size]`."""
         return self.heads.split_sequences(self.qkv(hidden), layout)[:2]
 
-    def distance_terms(self, hidden: Tensor, layout: Layout) -> Tensor:
-        """Computes the terms of the scores that depend on distances.
-
-        Returns:
-            float32 `[batch, num_heads, seq_length, seq_length]`; 0 in plain attention.
-        """
+    def distance_terms(self, hidden: Tensor, layout: Layout, relative: RelativeBias | Distances) -> Tensor:
+        """Computes the terms of the scores that depend on distances: float32 `[batch, num_heads, length, length]`."""
         query, key = self.queries_and_keys(hidden, layout)
-        terms = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
-        if layout.bias is not None:
-            terms = terms + layout.bias
-        if layout.distances is not None:
-            terms = terms + self._distance_scores(query, key, layout.distances, False)
-        return terms
+        terms = relative.scores(query, key, self.scale, self._project_distances)
+        return terms + ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
 
-    def _weights(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None) -> Tensor:
-        """Computes attention weights from Q and K of sequences or, in local attention, of a band's blocks."""
-        scores = self._scores(query, key, layout, training)
-        scores = ops.where(layout.band.mask, scores, LOWEST) if self.heads.is_local else layout.mask_scores(scores)
-        return _softmax(scores, query.dtype)
-
-    def _scores(self, query: Tensor, key: Tensor, layout: Layout, training: bool | None = None) -> Tensor:
-        """Computes the scaled scores, before the softmax, in float32: a float16 softmax would lose small weights."""
+    def _scores(
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None,
+        relative: RelativeBias | Distances | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Computes the scaled and masked scores in float32: a float16 softmax would lose small weights."""
         scores = ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
-        if layout.distances is not None:
-            scores = scores + self._distance_scores(query, key, layout.distances, training)
-        return scores
+        if relative is not None:
+            project = functools.partial(self._project_distances, training=training)
+            scores = scores + relative.scores(query, key, self.scale, project)
+        return scores if mask is None else scores + mask
 
-    def _distance_scores(self, query: Tensor, key: Tensor, distances: Distances, training: bool | None) -> Tensor:
-        """Computes the terms of disentangled attention, scaled, in float32; see `distance_scores`."""
-        rows = self.heads.split_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
-        distance_query, distance_key, _ = (
-            ops.transpose(each, (1, 0, 2)) for each in rows
-        )  # [num_heads, rows, head_size]
-        scores = distance_scores(
-            query * self.scale, key * self.scale, distance_query, distance_key, distances.row_indices
-        )
-        return ops.cast(scores, "float32")
-
-
-def _softmax(scores: Tensor, dtype: Any) -> Tensor:
-    return ops.cast(ops.softmax(scores, axis=-1), dtype)
+    def _project_distances(self, vectors: Tensor, training: bool | None = None) -> tuple[Tensor, Tensor]:
+        """Computes the queries and keys of distances, with the matrices of tokens."""
+        return self.heads.split_vectors(self.qkv(self.distance_dropout(vectors, training=training)))[:2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,11 +12,12 @@ from keras import ops
 
 from keras_bert import formats
 from keras_bert.config import BertConfig
-from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
+from keras_bert.encoder.disentangled import Distances
 from keras_bert.encoder.embeddings import BertEmbeddings
-from keras_bert.encoder.layers import build, make_layer
-from keras_bert.encoder.layout import Layout
+from keras_bert.encoder.layers import LayerMaker
+from keras_bert.encoder.layout import AttentionMask, Layout
+from keras_bert.encoder.positions import RelativeBias
 from keras_bert.encoder.weights import digest, make_with_weights, values_by_name
 from keras_bert.formats import Preset
 from keras_bert.shapes import encoder_layers
@@ -107,11 +107,6 @@ def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
         raise ValueError(f"{name} holds {outlier}, but {what} 0 to {limit - 1}")
 
 
-# Keras's optimizers warn of a pooler without gradients. That is normal if a model uses only `sequence_output`.
-_UNUSED_POOLER = r"Gradients do not exist for variables \[('[^']*pooler/(kernel|bias)'(, )?)+\] when"
-warnings.filterwarnings("ignore", _UNUSED_POOLER)
-
-
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEncoder(keras.Model):
     """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
@@ -169,9 +164,9 @@ class BertEncoder(keras.Model):
         self.blocks = [
             TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
         ]
-        layers = encoder_layers(config)
-        self.final_norm = make_layer(layers, "final_norm", config, self.dtype_policy)
-        self.pooler = make_layer(layers, "pooler", config, self.dtype_policy)
+        self.make = make = LayerMaker(encoder_layers(config), config, self.dtype_policy)
+        self.final_norm = make("final_norm")
+        self.pooler = make("pooler")
         self.inference: Any = None  # an `inference.Inference`, see `inference.set_precision`
         self.build()
 
@@ -186,7 +181,7 @@ class BertEncoder(keras.Model):
         self.embeddings.build()
         for block in self.blocks:
             block.build()
-        build(encoder_layers(self.config), {"final_norm": self.final_norm, "pooler": self.pooler})
+        self.make.build()
         self.built = True
 
     def __call__(self, inputs: Mapping[str, Tensor], *args: Any, **kwargs: Any) -> EncoderOutputs:
@@ -210,17 +205,14 @@ class BertEncoder(keras.Model):
         training: bool | None = None,
         token_embedding: Block | None = None,
     ) -> EncoderOutputs:
-        """Computes the outputs of a call, but with other blocks, such as those of low precision.
+        """Computes the outputs of a call with other blocks and token embeddings, such as those of low precision.
 
-        Args:
-            inputs, training: as for a call.
-            blocks: `config.groups` functions with the arguments of `TransformerBlock`.
-            token_embedding: maps token ids to vectors, int `[rows]` -> float `[rows, width]`; None: the encoder's own.
+        There is a block for each group of layers, with the arguments of `TransformerBlock`.
         """
-        hidden, layout = self._embed(inputs, training, token_embedding)
+        hidden, layout, attention_mask, relative = self._embed(inputs, training, token_embedding)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
-            hidden = block(hidden, layout=layout, training=training)
+            hidden = block(hidden, layout=layout, attention_mask=attention_mask, relative=relative, training=training)
             if i == len(layers) and self.final_norm is not None:
                 hidden = self.final_norm(hidden)
             outputs.append(layout.sequences(ops.cast(hidden, self.compute_dtype)))
@@ -239,16 +231,21 @@ class BertEncoder(keras.Model):
 
     def _embed(
         self, inputs: Mapping[str, Tensor], training: bool | None = None, token_embedding: Block | None = None
-    ) -> tuple[Tensor, Layout]:
-        """Computes the first layer's input, float `[rows, hidden]`, and the layout of the rows."""
+    ) -> tuple[Tensor, Layout, AttentionMask, RelativeBias | Distances | None]:
+        """Computes the first layer's input, float `[tokens, hidden]`, and what all layers' attention shares."""
         word_ids, padding_mask, type_ids, document_ids = check_inputs(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
-        bias, distances = self.embeddings.attention_bias(shape[1]), self.embeddings.distances(shape[1])
-        layout = Layout(shape, padding_mask, document_ids, bias, distances, self.config.local_window // 2, training)
-        embeddings = self.embeddings(
-            word_ids, layout=layout, type_ids=type_ids, training=training, token_embedding=token_embedding
+        relative = self.embeddings.relative(shape[1])
+        layout = Layout(shape, padding_mask, self.config.local_window // 2, training)
+        hidden = self.embeddings(
+            word_ids,
+            layout=layout,
+            type_ids=type_ids,
+            document_ids=document_ids,
+            training=training,
+            token_embedding=token_embedding,
         )
-        return embeddings, layout
+        return hidden, layout, AttentionMask(layout, document_ids), relative
 
     def _pool(self, hidden: Tensor, layout: Layout) -> Tensor:
         """Pools the last hidden states: `[batch, seq_length, hidden]` -> `[batch, hidden]`."""
@@ -278,9 +275,7 @@ class BertEncoder(keras.Model):
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each query
             (third axis) attends to each key (fourth axis). The weights of a query sum to 1. Padding as a key gets 0.
         """
-        return [
-            attention.attention_scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)
-        ]
+        return [attention.attention_scores(*each) for attention, *each in self._attention_inputs(inputs)]
 
     def queries_and_keys(self, inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
         """Computes the queries and keys of every layer's attention, for the inputs of a call.
@@ -297,7 +292,7 @@ class BertEncoder(keras.Model):
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`.
         """
         layers = self._attention_inputs(inputs)
-        return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in layers]
+        return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout, *_ in layers]
 
     def scores_of_distances(self, inputs: Mapping[str, Tensor]) -> list[Tensor] | None:
         """Computes what every layer adds to its scaled `Q K^T` for the distances of tokens; see `queries_and_keys`.
@@ -308,16 +303,15 @@ class BertEncoder(keras.Model):
         """
         if self.config.relative_buckets is None and self.config.disentangled_buckets is None:
             return None
-        return [
-            attention.distance_terms(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)
-        ]
+        layers = self._attention_inputs(inputs)
+        return [attention.distance_terms(hidden, layout, relative) for attention, hidden, layout, _, relative in layers]
 
-    def _attention_inputs(self, inputs: Mapping[str, Tensor]) -> Iterator[tuple[SelfAttention, Tensor, Layout]]:
-        """Yields the attention, hidden states and layout of every layer."""
-        hidden, layout = self._embed(inputs)
+    def _attention_inputs(self, inputs: Mapping[str, Tensor]) -> Iterator[tuple[Any, ...]]:
+        """Yields every layer's attention, and the arguments of its call."""
+        hidden, layout, attention_mask, relative = self._embed(inputs)
         for block in self._layers_in_order(self.blocks):
-            yield block.attention, block.attention_input(hidden), layout
-            hidden = block(hidden, layout=layout)
+            yield block.attention, block.attention_input(hidden), layout, attention_mask, relative
+            hidden = block(hidden, layout=layout, attention_mask=attention_mask, relative=relative)
 
     @classmethod
     def from_preset(cls, handle: str | Path | Preset, **kwargs: Any) -> BertEncoder:

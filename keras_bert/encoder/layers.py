@@ -1,13 +1,13 @@
 """BERT's layers, initialized as in the paper's code: dense, norms, dropout, activations."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_bert import shapes
 from keras_bert.config import BertConfig
-from keras_bert.shapes import Embedding, Layers, Norm
 from keras_bert.tensors import Tensor
 
 _STEPS = 2**16  # the rate is a multiple of 1 / _STEPS
@@ -19,23 +19,6 @@ class Dropout(keras.layers.Dropout):
 
     On TensorFlow, one random number of 32 bits decides on two elements, so the rate is rounded to a multiple of 2^-16.
     Keras draws a number for each element, which took a quarter of the processor's time with attention over long texts.
-
-    Args:
-        rate: from 0 to 1.
-
-    Call arguments:
-        inputs: float, of any shape.
-        training: whether to zero elements.
-
-    Returns:
-        float, of the shape of `inputs`.
-
-    Example:
-        >>> import numpy as np
-        >>> from keras_bert.encoder.layers import Dropout
-        >>> dropped = np.array(Dropout(0.2)(np.ones((100, 100), "float32"), training=True))
-        >>> np.unique(dropped).round(3).tolist(), bool(0.75 < (dropped > 0).mean() < 0.85)
-        ([0.0, 1.25], True)
     """
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
@@ -62,15 +45,6 @@ class RMSNorm(keras.layers.Layer):
     """`x / sqrt(mean(x^2) + epsilon) * gamma` over the last axis, computed in float32 under any dtype policy.
 
     `keras.layers.RMSNormalization` computes the same, but names its weight `scale`, and files hold `gamma`.
-
-    Args:
-        epsilon: added to the mean.
-
-    Call arguments:
-        x: float `[..., width]`.
-
-    Returns:
-        float `[..., width]`.
     """
 
     def __init__(self, epsilon: float, **kwargs: Any) -> None:
@@ -96,10 +70,10 @@ ACTIVATIONS = {
 
 
 def feed_forward_activation(config: BertConfig) -> Callable[[Tensor], Tensor]:
-    """Returns the function between the two feed-forward layers, float `[rows, units]` -> `[rows, intermediate]`.
+    """Returns the function between the two feed-forward layers; a gated one halves the width.
 
     With `config.gated`, it is `activation(first half) * second half` (Shazeer 2020, GLU Variants Improve Transformer,
-    equation 5). Otherwise, it is the activation.
+    equation 5).
     """
     activation = ACTIVATIONS[config.activation]
     if not config.gated:
@@ -112,8 +86,8 @@ def feed_forward_activation(config: BertConfig) -> Callable[[Tensor], Tensor]:
     return gated
 
 
-class EmbeddingTable(keras.layers.Embedding):
-    """An embedding table whose gradient is a dense tensor of its shape.
+class Embedding(keras.layers.Embedding):
+    """An embedding whose gradient is dense.
 
     TensorFlow's own gradient is sparse, with a row for each lookup. Keras's Adam would update its moments once for each
     lookup, and XLA cannot sum sparse gradients over several devices.
@@ -122,38 +96,49 @@ class EmbeddingTable(keras.layers.Embedding):
     def call(self, ids: Tensor) -> Tensor:
         # The reshape makes the gradient dense. So would a `custom_gradient`, but TensorFlow never frees a traced one,
         # nor the model that it refers to.
-        table = ops.reshape(self.embeddings, self.embeddings.shape)
-        return ops.cast(ops.take(table, ids, axis=0), self.compute_dtype)
+        embeddings = ops.reshape(self.embeddings, self.embeddings.shape)
+        return ops.cast(ops.take(embeddings, ids, axis=0), self.compute_dtype)
 
 
 # -- The layers of an architecture.
 
 
-def make_layer(layers: Layers, path: str, config: BertConfig, dtype: Any) -> Any:
-    """Makes the Keras layer at a path, such as "attention/qkv", and names it by the last part; None if there is none.
+class LayerMaker:
+    """Makes Keras layers by their paths in an architecture, such as "attention/qkv", and builds those it made."""
 
-    Kernels and tables are initialized as in the paper's code, biases to zero. Normalization is computed in float32
-    under any dtype policy.
-    """
-    layer, name = layers.get(path), path.rpartition("/")[2]
-    if layer is None:
-        return None
-    if isinstance(layer, Norm):
-        epsilon = config.layer_norm_epsilon
-        if config.norm == "rms_norm":
-            return RMSNorm(epsilon, dtype=dtype, name=name)
-        return keras.layers.LayerNormalization(epsilon=epsilon, center=layer.bias, dtype=dtype, name=name)
-    initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
-    if isinstance(layer, Embedding):
-        return EmbeddingTable(layer.rows, layer.width, embeddings_initializer=initializer, dtype=dtype, name=name)
-    return keras.layers.Dense(layer.units, use_bias=layer.bias, kernel_initializer=initializer, dtype=dtype, name=name)
+    def __init__(self, layers: shapes.Layers, config: BertConfig, dtype: Any) -> None:
+        self._layers, self._config, self._dtype = layers, config, dtype
+        self._made: dict[str, keras.Layer] = {}
 
+    def __call__(self, path: str) -> Any:
+        """Makes a layer, named by the last part of its path, with the weights of the paper's code; None if missing.
 
-def build(layers: Layers, keras_layers: Mapping[str, keras.Layer | None]) -> None:
-    """Builds Keras layers, by their paths in `layers`; a layer that the architecture lacks is None."""
-    for path, layer in keras_layers.items():
-        if layer is not None:
-            layer.build((None, layers[path][0]))  # the input's width; tables ignore it
+        Kernels and embeddings are truncated normal, biases zero. Norms are computed in float32 under any dtype policy.
+        """
+        if path not in self._layers:
+            return None
+        layer, config = self._layers[path], self._config
+        settings = {"dtype": self._dtype, "name": path.rpartition("/")[2]}
+        if isinstance(layer, shapes.Norm):
+            if config.norm == "rms_norm":
+                made = RMSNorm(config.layer_norm_epsilon, **settings)
+            else:
+                settings["center"] = layer.bias
+                made = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, **settings)
+        else:
+            initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+            if isinstance(layer, shapes.Embedding):
+                made = Embedding(layer.rows, layer.width, embeddings_initializer=initializer, **settings)
+            else:
+                settings["use_bias"] = layer.bias
+                made = keras.layers.Dense(layer.units, kernel_initializer=initializer, **settings)
+        self._made[path] = made
+        return made
+
+    def build(self) -> None:
+        """Builds the layers, in the order in which they were made."""
+        for path, made in self._made.items():
+            made.build((None, self._layers[path][0]))  # the input's width; embeddings ignore it
 
 
 def dropout(rate: float, dtype: Any, name: str = "dropout") -> Dropout:

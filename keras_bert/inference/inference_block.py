@@ -12,8 +12,8 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import AttentionHeads
-from keras_bert.encoder.block import residual
-from keras_bert.encoder.layout import Layout
+from keras_bert.encoder.layout import AttentionMask, Layout
+from keras_bert.encoder.positions import RelativeBias
 from keras_bert.inference import onednn
 from keras_bert.inference.ranges import InputRange
 
@@ -224,18 +224,27 @@ class InferenceBlock(Generic[DenseT]):
         is_fused = not self.config.gated and self.config.activation in onednn.FUSED
         return ("output",) if is_fused else ()
 
-    def __call__(self, hidden: tf.Tensor, layout: Layout, training: bool | None = None) -> tf.Tensor:
-        """Computes the block: float32 `[rows, hidden]` -> the same shape."""
-        attention = lambda x: self._attention(x, layout)  # noqa: E731
-        return residual(self.config, hidden, attention, self._attention_norm, self._feed_forward, self._output_norm)
+    def __call__(
+        self,
+        hidden: tf.Tensor,  # float32 [tokens, hidden], as the result
+        layout: Layout,
+        attention_mask: AttentionMask,
+        relative: RelativeBias | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        bias = None if relative is None else relative.bias
+        mask = attention_mask.additive(self._heads.is_local, self.dense.dtype.name, bias)
+        if self.config.pre_norm:
+            normed = hidden if self._attention_norm is None else self._attention_norm(hidden)
+            hidden = hidden + self._attention(normed, layout, mask)
+            return hidden + self._feed_forward(self._output_norm(hidden))
+        assert self._attention_norm is not None  # only a block with `pre_norm` may lack it
+        hidden = self._attention_norm(hidden + self._attention(hidden, layout, mask))
+        return self._output_norm(hidden + self._feed_forward(hidden))
 
-    def _attention(self, hidden: tf.Tensor, layout: Layout) -> tf.Tensor:
-        mask = layout.additive_mask(self._heads.is_local, self.dense.dtype.name)
-
-        def weights(query: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-            return tf.nn.softmax(onednn.scores(query, key, mask))  # the kernel of Q holds the scale
-
-        context = self._heads.attend(self.dense("qkv", hidden), layout, weights)
+    def _attention(self, hidden: tf.Tensor, layout: Layout, mask: tf.Tensor | None) -> tf.Tensor:
+        # The kernel of Q holds the scale.
+        context = self._heads.attend(self.dense("qkv", hidden), layout, onednn.scores, mask)
         return self.dense("context", context, dtype=tf.float32)
 
     def _feed_forward(self, hidden: tf.Tensor) -> tf.Tensor:

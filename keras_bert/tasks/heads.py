@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.layers import ACTIVATIONS, build, dropout, make_layer
+from keras_bert.encoder.layers import ACTIVATIONS, LayerMaker, dropout
 from keras_bert.formats import check_storable
 from keras_bert.shapes import CLASSIFIERS, head_layers
 from keras_bert.tensors import Tensor
@@ -50,15 +50,14 @@ class ClassifierHead(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config, self.head, self.units = config, head, units
         self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
-        layers = head_layers(config, head, units)
-        self.transform = make_layer(layers, "transform", config, self.dtype_policy)
+        self.make = make = LayerMaker(head_layers(config, head, units), config, self.dtype_policy)
+        self.transform = make("transform")
         self.activation = _ACTIVATIONS[config.activation_of(head)]
-        self.norm = make_layer(layers, "norm", config, self.dtype_policy)
-        self.logits = make_layer(layers, "logits", config, self.dtype_policy)
+        self.norm = make("norm")
+        self.logits = make("logits")
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
-        layers = {"transform": self.transform, "norm": self.norm, "logits": self.logits}
-        build(head_layers(self.config, self.head, self.units), layers)
+        self.make.build()
 
     def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         shape = ops.shape(hidden)
@@ -88,15 +87,14 @@ class MaskedLMHead(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         check_storable(config, ["masked_lm"])
-        layers = head_layers(config, "masked_lm")
-        self.decoder = make_layer(layers, "decoder", config, self.dtype_policy)
-        self.transform = make_layer(layers, "transform", config, self.dtype_policy)
+        self.make = make = LayerMaker(head_layers(config, "masked_lm"), config, self.dtype_policy)
+        self.decoder = make("decoder")
+        self.transform = make("transform")
         self.activation = _ACTIVATIONS[config.activation_of("masked_lm")]
-        self.norm = make_layer(layers, "norm", config, self.dtype_policy)
+        self.norm = make("norm")
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
-        layers = {"decoder": self.decoder, "transform": self.transform, "norm": self.norm}
-        build(head_layers(self.config, "masked_lm"), layers)
+        self.make.build()
         if self.decoder is None:
             self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
 

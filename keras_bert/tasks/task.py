@@ -462,7 +462,10 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             gradients = self._scale_for_accumulation(gradients, terms)
         undocumented.loss_tracker(self).update_state(terms)
         if gradients:
-            weights = self.trainable_weights
+            pairs = zip(gradients, self.trainable_weights, strict=True)
+            # Keras would warn of a pooler without gradients, which is normal if the task does not read it.
+            used = [(each, weight) for each, weight in pairs if each is not None or "/pooler/" not in weight.path]
+            gradients, weights = zip(*used, strict=True)
             self._run_update(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
         return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 

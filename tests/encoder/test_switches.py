@@ -8,7 +8,7 @@ from keras_bert import BertConfig, BertEncoder
 from keras_bert.encoder import attention
 from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, select_distances
 from keras_bert.encoder.layers import RMSNorm, feed_forward_activation
-from keras_bert.encoder.layout import Band, Layout
+from keras_bert.encoder.layout import AttentionMask, Layout
 from keras_bert.encoder.positions import compute_buckets, rotate
 
 from ..support.encoders import MODERN, SMALL, SWITCHES, random_encoder, random_inputs
@@ -66,20 +66,22 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     inputs = random_inputs(seq_length=length)
     inputs["input_mask"][1, length // 2 :] = 0
     layout = Layout((3, length), inputs["input_mask"], half_window=window // 2)
+    mask = AttentionMask(layout)
     hidden = np.random.default_rng(0).normal(size=(len(layout.flat_indices), 24)).astype("float32")
     attention = encoder.blocks[1].attention
     value = attention.heads.split_sequences(attention.qkv(hidden), layout)[2]
-    shares = np.asarray(attention.attention_scores(hidden, layout))
+    shares = np.asarray(attention.attention_scores(hidden, layout, mask))
     context = np.transpose(shares @ value, (0, 2, 1, 3)).reshape(3, length, 24)
-    expected = attention.output_dense(layout.rows(tf.constant(context)))
-    np.testing.assert_allclose(attention(hidden, layout=layout), expected, rtol=0, atol=1e-5)
+    expected = attention.output_dense(layout.tokens(tf.constant(context)))
+    np.testing.assert_allclose(attention(hidden, layout=layout, attention_mask=mask), expected, rtol=0, atol=1e-5)
     distances = np.abs(np.arange(length)[:, None] - np.arange(length))
     assert not shares[0][:, distances > window // 2].any()
     assert (shares[0][:, distances <= window // 2] > 0).all()
 
 
 def test_the_band_grows_with_the_length_not_with_its_square():
-    sizes = [np.prod(Band(Layout((2, length)), 8).mask.shape) for length in (64, 128, 256)]
+    layouts = [Layout((2, length), half_window=8) for length in (64, 128, 256)]
+    sizes = [np.prod(AttentionMask(layout).additive(is_local=True).shape) for layout in layouts]
     assert sizes == [2 * length * 3 * 8 for length in (64, 128, 256)]
 
 
@@ -144,13 +146,13 @@ def test_scores_of_distances():
 
 
 @pytest.mark.parametrize(("side", "positions", "length"), [(256, 512, 512), (4, 32, 32), (4, 32, 1), (16, 9, 9)])
-def test_rows_of_distances(side, positions, length):
-    table = np.arange(2 * side, dtype="float32")[:, None]  # each row says its place
-    rows, row_indices = select_distances(tf.constant(table), positions, length)
+def test_vectors_of_distances(side, positions, length):
+    vectors = np.arange(2 * side, dtype="float32")[:, None]  # each says its place
+    distances = select_distances(tf.constant(vectors), positions, length)
     buckets = buckets_of_distances(side, positions)
     expected = [side + int(np.sign(d)) * buckets[abs(d)] for d in range(length - 1, -length, -1)]
-    assert tf.gather(rows, row_indices)[:, 0].numpy().tolist() == expected
-    assert rows.shape[0] == 2 * buckets[length - 1] + 1
+    assert tf.gather(distances.vectors, distances.indices)[:, 0].numpy().tolist() == expected
+    assert distances.vectors.shape[0] == 2 * buckets[length - 1] + 1
 
 
 @pytest.mark.parity
@@ -197,8 +199,8 @@ def test_long_texts_are_computed_in_chunks(switch, length, monkeypatch):
     expected = outputs_and_gradients(encoder)
     monkeypatch.setattr(attention, "_SCORES_IN_CHUNK", 7 * 3 * length)  # eight queries of a head at a time
     monkeypatch.setattr(attention, "LONG", 16)
-    softmax = attention._softmax
-    monkeypatch.setattr(attention, "_softmax", lambda x, dtype: sizes.add(x.shape[2]) or softmax(x, dtype))
+    attend = attention.attend
+    monkeypatch.setattr(attention, "attend", lambda query, *args: sizes.add(query.shape[2]) or attend(query, *args))
     in_chunks = outputs_and_gradients(encoder)
     assert sizes - {3} == {8}  # of local layers, blocks of 3
     in_a_graph = outputs_and_gradients(tf.function(encoder, input_signature=[signature]))
