@@ -3,10 +3,15 @@
 import importlib.metadata
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
+from keras_bert import files
 from keras_bert.extras import import_extra
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -94,3 +99,51 @@ def _from_hugging_face_hub(repository: str) -> Path:
         )
     huggingface_hub = import_extra("huggingface_hub", "huggingface_hub", extra="hf")
     return Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))
+
+
+class PresetFiles:
+    """The files in a preset's directory, whatever their format. Each is opened and parsed once, when it is needed."""
+
+    activation: str | None = None  # the encoder's, if the user names it; for formats that do not store it
+
+    def __init__(self, handle: str | Path) -> None:
+        self.home = self.directory = resolve(handle)
+        self.handle = str(handle)
+        self._json: dict[Path, Any] = {}
+        self._parsed: dict[Path, Any] = {}
+        self._read: dict[Callable, Any] = {}
+
+    def json(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
+        """Reads a JSON file once and checks its types. The content is shared between calls: do not change it.
+
+        Args:
+            name: the file's name.
+            shape: the expected types, see `files.check_json`. Where it expects a whole number, 384.0 becomes 384.
+            directory: the file's directory; default: `self.directory`.
+
+        Raises:
+            FileNotFoundError, ValueError: as `files.read_json`.
+        """
+        path = (directory or self.directory) / name
+        if path not in self._json:
+            self._json[path] = files.load_json(path)
+        value = files.with_whole_numbers(self._json[path], shape)
+        files.check_json(value, shape, path)
+        return value
+
+    def json_if_there(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
+        """Reads a JSON file like `json`, or returns an empty dict if there is no such file."""
+        return self.json(name, shape, directory) if ((directory or self.directory) / name).is_file() else {}
+
+    def parsed(self, name: str, parse: Callable[[dict[str, Any], Path], T]) -> T:
+        """Reads a JSON file and parses its content, once."""
+        path = self.directory / name
+        if path not in self._parsed:
+            self._parsed[path] = parse(self.json(name), path)
+        return self._parsed[path]
+
+    def once(self, read: Callable[[Any], T]) -> T:
+        """Calls `read` with these files once, and keeps what it returns."""
+        if read not in self._read:
+            self._read[read] = read(self)
+        return self._read[read]

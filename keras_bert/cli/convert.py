@@ -65,7 +65,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
         unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
         counted = {part: _CountedWeights(weights, bar) for part, weights in parts.items()}
-        scores, sparse = preset.cross_encoder_settings, preset.sparse_settings
+        scores, sparse = preset.once(cross_encoder.read), preset.once(sparse_encoder.read)
         is_cross_encoder = scores.is_declared and format == "hugging_face"
         settings = hugging_face.task_settings(preset)
         settings |= cross_encoder.entries(scores.activation) if is_cross_encoder else {}
@@ -82,7 +82,7 @@ def convert(source: Path, destination: str, format: str) -> None:
                 tokenizer.save_preset(unfinished / sparse_encoder.QUERIES)
             sparse_encoder.write(unfinished, sparse, query_weights=table)
         elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
-            settings, dense = preset.sentence_settings, preset.dense_weights
+            settings, dense = preset.sentence_settings, preset.once(sentence_transformers.read_dense_weights)
             sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense_weights=dense)
     heads = ", ".join(sorted(checkpoint.heads)) or "no head"
     echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from keras_bert import files
 from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
@@ -29,9 +28,7 @@ from keras_bert.formats.sentence_transformers import (
     fixed_transformer,
     kind_of,
 )
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
+from keras_bert.presets import PresetFiles
 
 _KEY = "sbert_ce_default_activation_function"
 _SECTION = "sentence_transformers"
@@ -71,7 +68,7 @@ class CrossEncoderSettings:
     max_length: int | None
 
 
-def read(preset: Preset) -> CrossEncoderSettings:
+def read(preset: PresetFiles) -> CrossEncoderSettings:
     """Reads the settings of a preset.
 
     Raises:
@@ -109,7 +106,7 @@ def write_length(directory: Path, length: int) -> None:
     files.write_texts(directory, {TOKENIZER: files.to_json({**settings, "model_max_length": length})})
 
 
-def _check_modules(preset: Preset) -> None:
+def _check_modules(preset: PresetFiles) -> None:
     modules = preset.json_if_there(MODULES, [{"type": str, "path": str}])
     kinds = [kind_of(module["type"]) for module in modules]
     if kinds not in ([], ["Transformer"]) or any(module["path"] for module in modules):

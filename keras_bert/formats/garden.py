@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +15,7 @@ from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, Tensors, confi
 from keras_bert.formats.family_table import Layers
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, open_by_variable, spellings, write_object_graph
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
+from keras_bert.presets import PresetFiles
 
 _QKV = ("query", "key", "value")
 
@@ -95,17 +92,18 @@ _PATHS_IN_LAYER = {
 }
 
 
-def recognizes(preset: Preset) -> bool:
-    return preset.tensorflow_file is not None and OBJECT_GRAPH in preset.tensorflow_file.names
+def recognizes(preset: PresetFiles) -> bool:
+    file = preset.once(tf1.open_file)
+    return file is not None and OBJECT_GRAPH in file.names
 
 
-def open_checkpoint(preset: Preset) -> Checkpoint:
+def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens a checkpoint; see `formats.open_checkpoint`.
 
     Without Google's configuration file, the configuration is inferred from the shapes, with Model Garden's default
     gelu, the tanh approximation. This works only for BERT: shapes do not show how often ALBERT repeats its layers.
     """
-    file = preset.tensorflow_file
+    file = preset.once(tf1.open_file)
     assert file is not None  # see `recognizes`
     return open_graph("garden", open_by_variable(file), tf1.config_beside(preset))
 

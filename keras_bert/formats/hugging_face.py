@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,7 @@ from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_
 from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.family_table import FamilyTable
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
-
+from keras_bert.presets import PresetFiles
 
 CONFIG = "config.json"
 # The key of this package's settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
@@ -51,16 +48,16 @@ _LABELLED = ("sequence", "tokens")
 _TASK_KEYS = ("id2label", "label2id", "problem_type", SETTINGS)
 
 
-def recognizes(preset: Preset) -> bool:
+def recognizes(preset: PresetFiles) -> bool:
     weights = (preset.directory / f"{name}{end}" for name in _WEIGHT_FILES for end in ("", _INDEX))
     return (preset.directory / CONFIG).is_file() and any(path.is_file() for path in weights)
 
 
-def open_checkpoint(preset: Preset) -> Checkpoint:
+def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens a directory with `config.json` and weights; see `formats.open_checkpoint`."""
     files.find(preset.directory, CONFIG)
     values = preset.json(CONFIG, {"architectures": ([str], None)})
-    config = preset.config_in(CONFIG)
+    config = preset.parsed(CONFIG, config_of)
     table = table_of(config)
     file = open_weights(preset.directory)
     return Checkpoint(
@@ -139,7 +136,7 @@ def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, object
     return {**values_of(config), "architectures": _architectures(table, set(heads) - unusual)}
 
 
-def task_settings(preset: Preset) -> dict[str, object]:
+def task_settings(preset: PresetFiles) -> dict[str, object]:
     """Reads the entries of `config.json` about labels and task, for a copy of the model. Empty in other formats."""
     values = preset.json(CONFIG) if recognizes(preset) else {}
     return {key: values[key] for key in _TASK_KEYS if key in values}

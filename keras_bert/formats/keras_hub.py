@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig
@@ -17,9 +17,7 @@ from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
 from keras_bert.formats.family_table import Dialect, FamilyTable, check_fixed_values
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.weight_files import H5File
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
+from keras_bert.presets import PresetFiles
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
@@ -155,11 +153,11 @@ TABLES = {
 _EXTRAS_OF_ELECTRA = rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
 
 
-def recognizes(preset: Preset) -> bool:
+def recognizes(preset: PresetFiles) -> bool:
     return (preset.directory / WEIGHTS).is_file()
 
 
-def open_checkpoint(preset: Preset) -> Checkpoint:
+def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens a preset; see `formats.open_checkpoint`.
 
     KerasHub's masked language model has the exact gelu in its head, and the approximation in the encoder. This package
@@ -168,7 +166,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
     directory = preset.directory
     files.find(directory, CONFIG)
     preset.json(CONFIG, {"class_name": str})  # raises ValueError if another program wrote the file
-    config = preset.config_in(CONFIG)
+    config = preset.parsed(CONFIG, config_of)
     open_files = {"": H5File(directory / WEIGHTS)}
     if (directory / TASK_WEIGHTS).is_file():
         open_files[_TASK] = H5File(directory / TASK_WEIGHTS)

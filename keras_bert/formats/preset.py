@@ -6,27 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from keras_bert import files, presets
+from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import (
-    cross_encoder,
-    garden,
-    hugging_face,
-    keras_hub,
-    saved_model,
-    sentence_transformers,
-    sparse_encoder,
-    tf1,
-)
+from keras_bert.formats import garden, hugging_face, keras_hub, saved_model, sentence_transformers, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from keras_bert.formats.tensorflow_file import TensorFlowFile
+from keras_bert.presets import PresetFiles
 
 # The module of each format has `recognizes(preset)` and `open_checkpoint(preset)`. Those of formats that can be written
 # also have `write` and `files_of(config)`. The first that recognizes a preset reads it.
@@ -40,7 +26,7 @@ READERS = {
 CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
 
 
-class Preset:
+class Preset(PresetFiles):
     """The files of a model in a directory. Each is opened and parsed once, when it is needed.
 
     Functions that load a part of a model (an encoder, a tokenizer, a task) take an open preset in place of a handle.
@@ -65,13 +51,9 @@ class Preset:
         (6, 'mean', 'model.safetensors')
     """
 
-    activation: str | None = None
-
     def __init__(self, handle: str | Path) -> None:
-        self.home = presets.resolve(handle)
-        self.handle = str(handle)
-        self._json: dict[Path, Any] = {}
-        self._configs: dict[str, BertConfig] = {}
+        super().__init__(handle)
+        self.directory = self.home / sentence_transformers.transformer_folder(self)
 
     @classmethod
     @contextmanager
@@ -85,32 +67,6 @@ class Preset:
             if preset is not handle:
                 preset.close()
 
-    @cached_property
-    def directory(self) -> Path:
-        return self.home / sentence_transformers.transformer_folder(self)
-
-    def json(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
-        """Reads a JSON file once and checks its types. The content is shared between calls: do not change it.
-
-        Args:
-            name: the file's name.
-            shape: the expected types, see `files.check_json`. Where it expects a whole number, 384.0 becomes 384.
-            directory: the file's directory; default: `self.directory`.
-
-        Raises:
-            FileNotFoundError, ValueError: as `files.read_json`.
-        """
-        path = (directory or self.directory) / name
-        if path not in self._json:
-            self._json[path] = files.load_json(path)
-        value = files.with_whole_numbers(self._json[path], shape)
-        files.check_json(value, shape, path)
-        return value
-
-    def json_if_there(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
-        """Reads a JSON file like `json`, or returns an empty dict if there is no such file."""
-        return self.json(name, shape, directory) if ((directory or self.directory) / name).is_file() else {}
-
     def check(self) -> None:
         """Checks, without importing TensorFlow, that there is a model and that its `config.json` can be read.
 
@@ -123,18 +79,12 @@ class Preset:
         is_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
         if hugging_face.recognizes(self) or not is_tensorflow:
             files.find(self.directory, hugging_face.CONFIG)
-            self.config_in(hugging_face.CONFIG)
+            self.parsed(hugging_face.CONFIG, parse_config)
 
     @cached_property
     def config(self) -> BertConfig:
         """The configuration, from its file alone. Raises as `formats.read_config`."""
-        return self.config_in(files.find(self.directory, *CONFIGS).name)
-
-    def config_in(self, name: str) -> BertConfig:
-        """Reads the configuration in a file, once. Raises as `formats.read_config`."""
-        if name not in self._configs:
-            self._configs[name] = parse_config(self.json(name), self.directory / name)
-        return self._configs[name]
+        return self.parsed(files.find(self.directory, *CONFIGS).name, parse_config)
 
     @property
     def truncation(self) -> str:
@@ -152,34 +102,14 @@ class Preset:
         return hugging_face.open_checkpoint(self)  # raises, and names the missing files
 
     @cached_property
-    def tensorflow_file(self) -> TensorFlowFile | None:
-        """The open TensorFlow checkpoint in the directory; None if there is none. Raises as `tf1.open_file`."""
-        return tf1.open_file(self.directory)
-
-    @cached_property
     def tokenizer_files(self) -> TokenizerFiles:
         """The files of the tokenizer."""
         return TokenizerFiles(self)
 
-    @cached_property
+    @property
     def sentence_settings(self) -> sentence_transformers.SentenceSettings:
         """The settings for sentence vectors. Raises as `sentence_transformers.read`."""
-        return sentence_transformers.read(self)
-
-    @cached_property
-    def dense_weights(self) -> dict[str, np.ndarray]:
-        """The weights of a sentence encoder's dense layer. Raises as `sentence_transformers.read_dense_weights`."""
-        return sentence_transformers.read_dense_weights(self)
-
-    @cached_property
-    def cross_encoder_settings(self) -> cross_encoder.CrossEncoderSettings:
-        """The settings for scores of pairs. Raises as `cross_encoder.read`."""
-        return cross_encoder.read(self)
-
-    @cached_property
-    def sparse_settings(self) -> sparse_encoder.SparseSettings:
-        """The settings for sparse vectors. Raises as `sparse_encoder.read`."""
-        return sparse_encoder.read(self)
+        return self.once(sentence_transformers.read)
 
     def close(self) -> None:
         """Closes the weights, if they are open."""

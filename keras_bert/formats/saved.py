@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,11 +15,10 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import cross_encoder, hugging_face, model_files, sentence_transformers, sparse_encoder
 from keras_bert.formats.families import table_of
+from keras_bert.formats.preset import Preset
 from keras_bert.formats.weight_files import read_checked, write_checked
+from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
 
 CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
 # The arguments of a preprocessor in config.json. The last one is written only if it is True.
@@ -37,6 +36,11 @@ _LIBRARIES = {
     "SentenceTransformer": sentence_transformers.SentenceSettings,
     "CrossEncoder": cross_encoder.CrossEncoderSettings,
     "SparseEncoder": sparse_encoder.SparseSettings,
+}
+_READERS: dict[str, Callable[[PresetFiles], Any]] = {
+    "SentenceTransformer": sentence_transformers.read,
+    "CrossEncoder": cross_encoder.read,
+    "SparseEncoder": sparse_encoder.read,
 }
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
@@ -110,7 +114,7 @@ def read(
         if "problem_type" in types and values.get("problem_type"):
             settings = {"problem_type": values["problem_type"], **settings}
     if library is not None:
-        theirs = vars(_SETTINGS[library](preset))
+        theirs = vars(preset.once(_READERS[library]))
         max_length = theirs["max_length"]
         if theirs.get("is_declared", True):
             settings |= {name: value for name, value in theirs.items() if name in types and value is not None}
@@ -127,13 +131,6 @@ def read(
     return Saved(
         checkpoint.config, weights, task, library, settings, labels, head_size, preprocessor, max_length, own=own
     )
-
-
-_SETTINGS: dict[str, Callable[[Preset], Any]] = {
-    "SentenceTransformer": lambda preset: preset.sentence_settings,
-    "CrossEncoder": lambda preset: preset.cross_encoder_settings,
-    "SparseEncoder": lambda preset: preset.sparse_settings,
-}
 
 
 def own_settings(
@@ -157,7 +154,7 @@ def own_settings(
 
 
 def _read_dense(preset: Preset, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
-    values = preset.dense_weights
+    values = preset.once(sentence_transformers.read_dense_weights)
     for name, shape in shapes.items():
         if values[name].shape != shape:
             raise ValueError(

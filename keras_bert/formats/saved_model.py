@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert.config import BertConfig
+from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import table_of
 from keras_bert.formats.family_table import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import TensorFlowFile, open_by_variable
+from keras_bert.presets import PresetFiles
 
 if TYPE_CHECKING:
     from tensorflow.core.framework.function_pb2 import FunctionDefLibrary
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
-
-    from keras_bert.formats.preset import Preset
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
@@ -57,11 +57,11 @@ def own_table(config: BertConfig) -> FamilyTable:
     )
 
 
-def recognizes(preset: Preset) -> bool:
+def recognizes(preset: PresetFiles) -> bool:
     return (preset.directory / MODEL).is_file()
 
 
-def open_checkpoint(preset: Preset) -> Checkpoint:
+def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
     directory = preset.directory
     file = open_by_variable(TensorFlowFile(directory / "variables" / "variables.index"))
@@ -77,7 +77,7 @@ def open_checkpoint(preset: Preset) -> Checkpoint:
         return checkpoint
     if not (directory / CONFIG).is_file():
         raise ValueError(f"{directory} has no {CONFIG}, so its number of heads is unknown; copy config.json there")
-    config = preset.config_in(CONFIG)
+    config = preset.parsed(CONFIG, hugging_face.config_of)
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
 
 

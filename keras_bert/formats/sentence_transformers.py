@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from keras_bert.choices import POOLINGS
 from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
+from keras_bert.presets import PresetFiles
 
 MODULES = "modules.json"
 ROUTER = "router_config.json"
@@ -110,7 +108,7 @@ class SentenceSettings:
     truncate_dim: int | None = None  # the number of values of a vector to keep; None: all
 
 
-def read(preset: Preset) -> SentenceSettings:
+def read(preset: PresetFiles) -> SentenceSettings:
     """Reads the settings of a preset. Without settings (a plain BERT): mean pooling and vectors of length 1.
 
     Raises:
@@ -141,12 +139,12 @@ def read(preset: Preset) -> SentenceSettings:
     )
 
 
-def has_dense(preset: Preset) -> bool:
+def has_dense(preset: PresetFiles) -> bool:
     """Checks whether a model has a Dense module. Other modules need not be supported."""
     return any(each["type"].endswith(".Dense") for each in preset.json_if_there(MODULES, [{"type": str}], preset.home))
 
 
-def transformer_folder(preset: Preset) -> str:
+def transformer_folder(preset: PresetFiles) -> str:
     """Finds the folder of a sentence encoder's Transformer, which older versions name `0_Transformer`, or a Router's.
 
     Returns:
@@ -165,7 +163,7 @@ def transformer_folder(preset: Preset) -> str:
     return folder if re.fullmatch(r"[\w-]+", folder) and (preset.home / folder).is_dir() else ""
 
 
-def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
+def read_dense_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
     """Reads the weights of the Dense module.
 
     Returns:
@@ -296,7 +294,7 @@ def _read_similarity(values: Mapping[str, object], path: Path, normalize: bool) 
     return similarity
 
 
-def _read_modules(preset: Preset) -> dict[str, str]:
+def _read_modules(preset: PresetFiles) -> dict[str, str]:
     """Maps the kind of each module to the folder of its files. Empty without `modules.json`."""
     path = preset.home / MODULES
     if not path.is_file():
@@ -325,7 +323,7 @@ def kind_of(name: str) -> str:
     return re.sub(r"^sentence_transformers\.(.*\.)?", "", name)
 
 
-def refuse_without_modules(preset: Preset) -> None:
+def refuse_without_modules(preset: PresetFiles) -> None:
     """Raises ValueError if there are files of modules, but no `modules.json`, without which they would be ignored."""
     patterns = (ROUTER, *(f"[0-9]_{kind}/config.json" for kind in ("Pooling", "Dense", "SpladePooling")))
     names = [path for pattern in patterns for path in sorted(preset.home.glob(pattern))]
@@ -338,7 +336,7 @@ def _config_path(folder: str) -> str:
     return str(Path(folder, "config.json"))
 
 
-def _read_pooling(preset: Preset, name: str) -> dict[str, object]:
+def _read_pooling(preset: PresetFiles, name: str) -> dict[str, object]:
     path = preset.home / name
     values = preset.json(name, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)}, preset.home)
     warn_of_unknown(values, {*KNOWN["Pooling"], *(key for key in values if key.startswith("pooling_mode_"))}, path)
@@ -351,7 +349,7 @@ def _read_pooling(preset: Preset, name: str) -> dict[str, object]:
     raise ValueError(f"{path} asks for the pooling {modes}; expected one of {', '.join(_SWITCHES)}")
 
 
-def _read_dense(preset: Preset, name: str) -> dict[str, object]:
+def _read_dense(preset: PresetFiles, name: str) -> dict[str, object]:
     path = preset.home / name
     values = preset.json(name, _DENSE_SHAPE, preset.home)
     check_fixed_values(values, _FIXED_DENSE, path)
@@ -359,11 +357,11 @@ def _read_dense(preset: Preset, name: str) -> dict[str, object]:
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
     if activation not in _ACTIVATIONS:
         raise ValueError(f"{path}: activation_function is {activation!r}; supported are {', '.join(_ACTIVATIONS)}")
-    use_bias = "bias" in preset.dense_weights  # raises, before a layer of this size is made
+    use_bias = "bias" in preset.once(read_dense_weights)  # raises, before a layer of this size is made
     return {"units": values["out_features"], "activation": _ACTIVATIONS[activation], "use_bias": use_bias}
 
 
-def _read_length(preset: Preset) -> int | None:
+def _read_length(preset: PresetFiles) -> int | None:
     """Reads the maximum length. Raises ValueError for unsupported options of the Transformer."""
     name = next((name for name in _LENGTH_FILES if (preset.directory / name).is_file()), LENGTH)
     path = preset.directory / name

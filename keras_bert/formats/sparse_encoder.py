@@ -14,7 +14,7 @@ import re
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +37,7 @@ from keras_bert.formats.sentence_transformers import (
     refuse_without_modules,
 )
 from keras_bert.formats.weight_files import write_safetensors
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
+from keras_bert.presets import PresetFiles
 
 _POOLING = "1_SpladePooling/config.json"
 QUERIES = "query_0_SparseStaticEmbedding"  # the folder of the table and its tokenizer
@@ -83,7 +81,7 @@ class SparseSettings:
     query_table: bool = False
 
 
-def read(preset: Preset) -> SparseSettings:
+def read(preset: PresetFiles) -> SparseSettings:
     """Reads the settings of a preset.
 
     Raises:
@@ -120,7 +118,7 @@ def read(preset: Preset) -> SparseSettings:
     return SparseSettings(True, max_length, **options, query_table="SparseStaticEmbedding" in folders)
 
 
-def read_query_weights(preset: Preset, vocabulary_size: int) -> np.ndarray:
+def read_query_weights(preset: PresetFiles, vocabulary_size: int) -> np.ndarray:
     """Reads the table for queries, float32 `[vocabulary_size]`: the weight of each token.
 
     Raises:
@@ -137,7 +135,7 @@ def read_query_weights(preset: Preset, vocabulary_size: int) -> np.ndarray:
         return np.asarray(file.read("weight"), np.float32)
 
 
-def _read_modules(preset: Preset) -> dict[str, str] | None:
+def _read_modules(preset: PresetFiles) -> dict[str, str] | None:
     """Maps the kind of each module, but the Transformer, to its folder. None: the files declare no SparseEncoder."""
     path = preset.home / MODULES
     modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
@@ -155,7 +153,7 @@ def _read_modules(preset: Preset) -> dict[str, str] | None:
     )
 
 
-def _read_router(preset: Preset) -> dict[str, str]:
+def _read_router(preset: PresetFiles) -> dict[str, str]:
     path = preset.home / ROUTER
     values = preset.json(ROUTER, _ROUTER_SHAPE, preset.home)
     warn_of_unknown(values, {*_ROUTER_SHAPE}, path)
@@ -175,7 +173,7 @@ def _read_router(preset: Preset) -> dict[str, str]:
     return {"SparseStaticEmbedding": routes["query"][0], "SpladePooling": routes["document"][1]}
 
 
-def _check_queries(preset: Preset, folder: str) -> None:
+def _check_queries(preset: PresetFiles, folder: str) -> None:
     """Raises ValueError if queries have a prompt, a tokenizer of their own, or no weights."""
     settings = preset.json_if_there(PROMPTS, {"prompts": ({str: (str, None)}, None)}, preset.home)
     if prompt := (settings.get("prompts") or {}).get("query"):

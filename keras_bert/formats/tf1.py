@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,7 @@ from keras_bert.formats.families import FAMILIES
 from keras_bert.formats.family_table import Layers
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
+from keras_bert.presets import PresetFiles
 
 # Name of a configuration file -> the family.
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
@@ -130,7 +127,7 @@ GENERATOR = dataclasses.replace(
 _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
 
 
-def open_file(directory: Path) -> TensorFlowFile | None:
+def open_file(preset: PresetFiles) -> TensorFlowFile | None:
     """Opens the checkpoint in a directory. Of several, it opens the one that the file `checkpoint` names as the latest.
 
     Returns:
@@ -139,6 +136,7 @@ def open_file(directory: Path) -> TensorFlowFile | None:
     Raises:
         ValueError: there are several checkpoints and no latest one, or the checkpoint is damaged.
     """
+    directory = preset.directory
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
         state = (directory / "checkpoint").read_text(errors="replace")
@@ -150,17 +148,18 @@ def open_file(directory: Path) -> TensorFlowFile | None:
     return TensorFlowFile(indexes[0]) if indexes else None
 
 
-def recognizes(preset: Preset) -> bool:
-    return preset.tensorflow_file is not None and OBJECT_GRAPH not in preset.tensorflow_file.names
+def recognizes(preset: PresetFiles) -> bool:
+    file = preset.once(open_file)
+    return file is not None and OBJECT_GRAPH not in file.names
 
 
-def open_checkpoint(preset: Preset) -> Checkpoint:
+def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens a checkpoint and the configuration beside it; see `formats.open_checkpoint`.
 
     An ELECTRA checkpoint has a generator and a discriminator. The network whose sizes match the configuration is read,
     and the other one ignored. If both match, the discriminator is read.
     """
-    file = preset.tensorflow_file
+    file = preset.once(open_file)
     assert file is not None  # see `recognizes`
     config = config_beside(preset) or _infer_config(file)
     table, spellings, extras = TABLES[config.family], {}, _EXTRAS
@@ -233,10 +232,10 @@ def values_with_warnings(config: BertConfig, owner: str) -> dict[str, object]:
     return values_of(config)
 
 
-def config_beside(preset: Preset) -> BertConfig | None:
+def config_beside(preset: PresetFiles) -> BertConfig | None:
     """Reads the configuration beside the weights. None if there is no such file."""
     name = next((name for name in CONFIGS if (preset.directory / name).is_file()), None)
-    return None if name is None else preset.config_in(name)
+    return None if name is None else preset.parsed(name, config_of)
 
 
 def _infer_config(file: TensorFlowFile) -> BertConfig:

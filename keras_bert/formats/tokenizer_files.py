@@ -7,7 +7,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
@@ -24,9 +24,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     check_keys,
 )
 from keras_bert.formats.model_files import VOCABULARIES
-
-if TYPE_CHECKING:
-    from keras_bert.formats.preset import Preset
+from keras_bert.presets import PresetFiles
 
 _ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 _SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
@@ -95,7 +93,7 @@ class TokenizerFiles:
         {'lowercase': True}
     """
 
-    def __init__(self, preset: Preset) -> None:
+    def __init__(self, preset: PresetFiles) -> None:
         self._preset = preset
         self.directory = preset.directory
         self.tokenizer_json_path = self.directory / ALL_IN_ONE

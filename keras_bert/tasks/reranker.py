@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Preset
+from keras_bert.formats import Preset, cross_encoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     Inputs,
@@ -280,7 +280,7 @@ class BertReranker(BertTask):
         size = preset.checkpoint.shapes(cls.HEAD).get("logits/bias")
         if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
             return bool(read_own_settings(cls, preset))
-        return size == (1,) and preset.cross_encoder_settings.is_declared
+        return size == (1,) and preset.once(cross_encoder.read).is_declared
 
 
 def _to_list(many: Any, name: str) -> list[Any]:

@@ -250,7 +250,7 @@ class BertSparseEncoder(BertTask):
 
     @classmethod
     def is_in(cls, preset: Preset) -> bool:
-        return super().is_in(preset) and preset.sparse_settings.is_declared
+        return super().is_in(preset) and preset.once(sparse_encoder.read).is_declared
 
 
 def _as_list(variable: keras.Variable | None) -> list[keras.Variable]:
