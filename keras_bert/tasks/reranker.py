@@ -258,9 +258,6 @@ class BertReranker(BertTask):
             return super().batch(segments, targets)
         return pack_lists(self.preprocessor.pack, segments), targets
 
-    def check_examples(self, x: Texts, y: Labels | None) -> None:
-        self.kind.check(self.columns(x), y)
-
     def answers(self, x: Texts) -> list[float | list[float]]:
         """Scores each pair; for lists, all passages of each query."""
         queries, *passages = self.columns(x)

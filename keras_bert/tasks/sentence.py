@@ -337,9 +337,6 @@ class BertSentenceEncoder(BertTask):
             targets = tf.ensure_shape(targets, [None, len(segments)])
         return tuple(self.preprocessor.pack(segment) for segment in segments), targets
 
-    def check_examples(self, x: Texts, y: Labels | None) -> None:
-        self.kind.check(self.columns(x), y)
-
     def answers(self, x: Texts) -> list[TextVectors]:
         """Encodes the texts of each row of columns; a text that a column repeats is encoded once."""
         columns, by_column = [list(column) for column in columns_of(x, None)], []

@@ -53,7 +53,7 @@ REFUSED = {
     "examples for validation are no two": (tuned(None, (["one"],)), TypeError, "validation", "a tuple", "tuple of two"),
     "a label for validation is unknown": (tuned(None, (["one", "red"], ["good", "odd"])), ValueError, "'odd'"),
     "labels for validation are fewer": (
-        tuned(None, (["one", "red"], ["good"])), ValueError, "2 examples", "evaluate", "1 labels",
+        tuned(None, (["one", "red"], ["good"])), ValueError, "examples to evaluate", "2 texts", "1 labels",
     ),
     "validation is examples and a share": (
         tuned(None, examples(), validation_split=0.5), ValueError, "validation", "validation_split", "only one",

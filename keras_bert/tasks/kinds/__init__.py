@@ -139,13 +139,12 @@ class Kind(Generic[A]):
 
     def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
         """Checks examples before the model runs: raises the errors that `score` would raise."""
-        self.targets(labels)
-        count = 0 if labels is None else len(labels)
-        if {len(column) for column in columns} != {count}:
-            counts = " and ".join(f"{len(column):,}" for column in columns)
-            raise ValueError(f"there are {counts} examples to evaluate with, but {count:,} labels")
-        if not count:
+        if not len(columns[0]):
             raise ValueError("there are no examples to evaluate with")
+        try:
+            self.targets_of(columns, labels)
+        except ValueError as error:
+            raise ValueError(f"examples to evaluate with: {error}") from None
 
     def score(self, answers: Sequence[A], labels: Labels | None) -> Score:
         """Measures answers against labels."""

@@ -60,13 +60,6 @@ class Ranking(Kind["float | list[float]"]):
             raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
         return labels_of_lists(labels, len(columns[0]), len(columns) - 1)
 
-    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
-        if len(columns) == 2:
-            return super().check(columns, labels)
-        self.targets_of(columns, labels)
-        if not len(columns[0]):
-            raise ValueError("there are no examples to evaluate with")
-
     def score(self, answers: Sequence[float | list[float]], labels: Labels | None) -> Score:
         if len(answers) and isinstance(answers[0], list):
             scores = np.array(answers)

@@ -87,11 +87,6 @@ class Similarity(Kind[TextVectors]):
             raise ValueError(f"there are {len(columns)} columns of texts, but one score a row; give one for each text")
         return targets
 
-    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
-        self.targets_of(columns, labels)
-        if not len(columns[0]):
-            raise ValueError("there are no examples to evaluate with")
-
     def score(self, answers: Sequence[TextVectors], labels: Labels | None) -> Score:
         columns = np.stack([row.vectors for row in answers], axis=1)  # [columns, rows, size]
         if labels is None:
