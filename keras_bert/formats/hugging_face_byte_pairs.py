@@ -15,7 +15,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     IDS,
     MERGES,
     TOKENS,
-    added_token,
+    added_entries,
     added_tokens_of_file,
     mask_with_space,
     packing_of_file,
@@ -104,15 +104,12 @@ ROBERTA_ARGUMENTS = {
 }
 
 
-def read_bytepair_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
+def read_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or from `tokenizer.json`.
 
     Hugging Face's `tokenizer.json` is obeyed, also beside the other two, but for RoBERTa's: transformers 5 makes a
-    `RobertaTokenizer` of the vocabulary, the merges and `tokenizer_config.json` alone, and so does this function.
-    `tokenizer_config.json` takes precedence, if there is one. The errors are those of `read_wordpiece_files`.
-
-    Warns:
-        UserWarning: RoBERTa's `tokenizer.json` has settings that are not followed.
+    `RobertaTokenizer` of the vocabulary, the merges and `tokenizer_config.json` alone, and so does this function, with
+    a warning. `tokenizer_config.json` takes precedence. Raises as `hugging_face_wordpiece.read_files`.
     """
     path = tokenizer_files.choose_file(*([IDS] if (tokenizer_files.directory / MERGES).is_file() else []))
     arguments: dict[str, Any] = {}
@@ -130,18 +127,7 @@ def read_bytepair_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
         # Bytes cover all text, so the unknown token is never used. Llama 3's files name none.
         arguments.setdefault("unk_token", arguments["pad_token"])
-
-    def read_vocabulary() -> list[str]:
-        vocabulary = arguments["vocabulary"]
-        if isinstance(vocabulary, list):
-            return vocabulary
-        ids = files.read_json(vocabulary, {str: int})
-        return sorted(ids, key=ids.__getitem__)
-
-    arguments["more_special_tokens"], new = tokenizer_files.more_special_tokens(arguments, read_vocabulary)
-    if new:
-        arguments["vocabulary"] = [*read_vocabulary(), *new]
-    return arguments
+    return tokenizer_files.with_special_tokens(arguments)
 
 
 def _rebuild_roberta(names: dict[str, str], path: Path, content: dict[str, Any]) -> dict[str, Any]:
@@ -176,19 +162,17 @@ def merges_in_files(tokenizer_files: TokenizerFiles) -> Iterator[tuple[Path, Any
         yield tokenizer_files.tokenizer_json_path, tokenizer_files.tokenizer_json["model"].get("merges") or []
 
 
-def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
+def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
 
     If transformers' RobertaTokenizer does not support the arguments, `tokenizer.json` replaces the first two files.
-
-    Raises:
-        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
+    Raises FileExistsError as `write_tokenizer`.
     """
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
     entries["mask_token"] = mask_with_space(entries["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
         if entries["unk_token"] == entries["pad_token"]:
-            del entries["unk_token"]  # never used, see `read_bytepair_files`
+            del entries["unk_token"]  # never used, see `read_files`
         types = ["token_type_ids"] if arguments["second_type_id"] else []
         config = {"tokenizer_class": ANY_CLASS, **entries, "model_input_names": ["input_ids", *types, "attention_mask"]}
         texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
@@ -232,16 +216,12 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
     """Makes the content of a `tokenizer.json` from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
-    added = dict.fromkeys(arguments["added_tokens"], False)
-    added |= dict.fromkeys((*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"]), True)
+    special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            added_token(token, ids[token], special=added[token], lstrip=token == arguments["mask_token"])
-            for token in sorted(added, key=ids.__getitem__)
-        ],
+        "added_tokens": added_entries(ids, special, arguments["added_tokens"], arguments["mask_token"]),
         "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
         "pre_tokenizer": pre_tokenizer_of(arguments["split"], arguments["add_prefix_space"]),
         "post_processor": template(cls, sep, *(arguments[name] for name in _PACKING)),

@@ -101,10 +101,23 @@ def write_tokenizer(directory: str | Path, texts: Mapping[str, str | bytes], ove
         files.write_texts(directory, texts)
 
 
-def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, object]:
-    """Makes an entry of `added_tokens` in a `tokenizer.json`. With `lstrip`, it includes the white space before it."""
-    flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": not special, "special": special}
-    return {"id": index, "content": token, **flags}
+def added_entries(
+    ids: Mapping[str, int], special: Iterable[str], others: Iterable[str] = (), with_space: str | None = None
+) -> list[dict[str, object]]:
+    """Makes the `added_tokens` of a `tokenizer.json`; `with_space` is the token that includes the space before it."""
+    is_special = dict.fromkeys(others, False) | dict.fromkeys(special, True)
+    return [
+        {
+            "id": ids[token],
+            "content": token,
+            "single_word": False,
+            "lstrip": token == with_space,
+            "rstrip": False,
+            "normalized": not is_special[token],
+            "special": is_special[token],
+        }
+        for token in sorted(is_special, key=ids.__getitem__)
+    ]
 
 
 def refuse(path: Path, *settings: tuple[str, object, object]) -> None:

@@ -10,7 +10,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     CONFIG,
     TOKENS,
     VOCABULARY,
-    added_token,
+    added_entries,
     added_tokens_of_file,
     packing_of_file,
     refuse,
@@ -43,16 +43,12 @@ _OF_CLASSES = {"lowercase": True, "strip_accents": None, "split_on_cjk": True, "
 _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
 
 
-def read_wordpiece_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
+def read_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
 
-    Hugging Face's `tokenizer.json` is obeyed, also beside a `vocab.txt`. `tokenizer_config.json` names the special
-    tokens. Google's checkpoints have neither file; then the defaults apply.
-
-    Raises:
-        FileNotFoundError: there is no vocabulary.
-        ValueError: a file is damaged, has another kind of tokenizer or a setting that would change the ids; or
-            `tokenizer.json` differs from `tokenizer_config.json`, or from the class of transformers that it names.
+    Hugging Face's `tokenizer.json` is obeyed, also beside a `vocab.txt`. Google's checkpoints have neither it nor a
+    `tokenizer_config.json`; then the defaults apply. Raises FileNotFoundError without a vocabulary, and ValueError if a
+    file is damaged, has a setting that would change the ids, or differs from another.
     """
     path = tokenizer_files.choose_file(VOCABULARY)
     arguments: dict[str, Any] = {}
@@ -72,24 +68,12 @@ def read_wordpiece_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
         arguments["vocabulary"] = path
     if tokenizer_files.has_one_type:
         config["second_type_id"] = 0
-    arguments |= config
-
-    def read_vocabulary() -> list[str]:
-        vocabulary = arguments["vocabulary"]
-        return vocabulary if isinstance(vocabulary, list) else files.split_lines(files.read_text(vocabulary))
-
-    arguments["more_special_tokens"], new = tokenizer_files.more_special_tokens(arguments, read_vocabulary)
-    if new:
-        arguments["vocabulary"] = [*read_vocabulary(), *new]
-    return arguments
+    return tokenizer_files.with_special_tokens(arguments | config)
 
 
 def _check_class(tokenizer_files: TokenizerFiles, arguments: dict[str, Any], config: dict[str, Any]) -> None:
-    """Raises ValueError if a `tokenizer.json` differs from `tokenizer_config.json`, or from transformers' class.
-
-    transformers makes the classes of `_CLASSES` of the vocabulary and of `tokenizer_config.json` alone; other programs
-    follow `tokenizer.json`.
-    """
+    """Raises ValueError if a `tokenizer.json` differs from `tokenizer_config.json`, or from transformers' class."""
+    # It makes the classes of `_CLASSES` of vocabulary and `tokenizer_config.json` alone; others obey `tokenizer.json`.
     name = tokenizer_files.rebuilt_class or ""
     of_class = _CLASSES.get(name, {})
     origin, advice = CONFIG, "programs differ in which they follow, so make both as the model was trained"
@@ -131,14 +115,11 @@ def _arguments_of_normalizer(path: Path, normalizer: dict[str, object]) -> dict[
     }
 
 
-def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
+def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
 
     `tokenizer.json` replaces `vocab.txt` if there are added tokens, or special ones with white space, or if no class of
-    transformers packs pairs as this tokenizer does.
-
-    Raises:
-        FileExistsError: the directory has files of a tokenizer, and `overwrite` is False.
+    transformers packs pairs as this tokenizer does. Raises FileExistsError as `write_tokenizer`.
     """
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
     pairs, special = ("separators", "second_type_id"), arguments["more_special_tokens"]
@@ -189,14 +170,11 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
     words = arguments["vocabulary"][: words_before(arguments["vocabulary"], arguments["more_special_tokens"])]
     special = (*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"])
-    added = dict.fromkeys(arguments["added_tokens"], False) | dict.fromkeys(special, True)
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            added_token(token, ids[token], special=added[token]) for token in sorted(added, key=ids.__getitem__)
-        ],
+        "added_tokens": added_entries(ids, special, arguments["added_tokens"]),
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,

@@ -294,25 +294,28 @@ class TokenizerFiles:
         if side not in (None, "right", "Right"):
             raise ValueError(f"{self.tokenizer_json_path}: truncation.direction is {side!r}; only 'Right' is supported")
 
+    def with_special_tokens(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Adds `more_special_tokens` to a tokenizer's arguments, and those of them that it lacks to its vocabulary."""
+
+        def read_vocabulary() -> list[str]:
+            if isinstance(vocabulary := arguments["vocabulary"], list):
+                return vocabulary
+            if vocabulary.suffix == ".txt":
+                return files.split_lines(files.read_text(vocabulary))
+            ids = files.read_json(vocabulary, {str: int})
+            return sorted(ids, key=ids.__getitem__)
+
+        special, new = self.more_special_tokens(arguments, read_vocabulary)
+        vocabulary = {"vocabulary": [*read_vocabulary(), *new]} if new else {}
+        return {**arguments, "more_special_tokens": special, **vocabulary}
+
     def more_special_tokens(
         self, arguments: dict[str, Any], read_vocabulary: Callable[[], Collection[str]]
     ) -> tuple[list[str], list[str]]:
-        """Finds the special tokens besides those that `arguments` name.
+        """Finds the special tokens besides those that `arguments` name, by id, and those that the vocabulary lacks.
 
         A token that no file gives an id gets the next one, as in transformers, if it is in a list of additional tokens.
-
-        Args:
-            arguments: the arguments of a tokenizer.
-            read_vocabulary: returns the vocabulary, in the order of ids. It is called if there are such tokens.
-
-        Returns:
-            All such tokens, in the order of ids; and those that the vocabulary lacks.
-
-        Raises:
-            ValueError: the ids of the missing tokens do not follow those of the vocabulary.
-
-        Warns:
-            UserWarning: the model's embedding table has no row for a token, which is left out.
+        A token without a row of the embedding table is left out, with a warning. Raises ValueError for gaps in the ids.
         """
         named = {arguments[key] for key in TOKENS if key in arguments}
         ids = {token: index for token, index in self._ids_of_special_tokens().items() if token not in named}
@@ -343,10 +346,8 @@ class TokenizerFiles:
     def check_flags(self, special_tokens: Mapping[str, str], with_space: str | None, spaces: bool) -> None:
         """Raises ValueError if `tokenizer.json` matches a special token in texts otherwise than the tokenizers here.
 
-        Args:
-            special_tokens: name, such as "mask_token" -> token.
-            with_space: the token that includes the white space before it.
-            spaces: whether white space has tokens, so that it matters which token includes it.
+        Of `special_tokens` (name -> token), `with_space` includes the white space before it, which matters only if
+        white space has tokens: `spaces`.
         """
         added = self.tokenizer_json.get("added_tokens") or [] if self.has_tokenizer_json else []
         for token in (each for each in added if each["special"]):

@@ -177,17 +177,18 @@ def _read_tokenizer_json(preset_files: TokenizerFiles, special_tokens_in_text: b
         if preset_files.has_tokenizer_json:
             preset_files.check_keys()
         # It needs protobuf, as no other tokenizer does.
-        from keras_bert.text.sentencepiece_files import json_for_texts, read_sentencepiece_files
+        from keras_bert.formats import hugging_face_unigram
 
-        return json_for_texts(read_sentencepiece_files(preset_files), special_tokens_in_text)
+        arguments = hugging_face_unigram.read_files(preset_files)
+        return hugging_face_unigram.json_for_texts(arguments, special_tokens_in_text)
     if preset_files.kind == "BPE":
-        arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_bytepair_files(preset_files)
+        arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_files(preset_files)
         ids = read_ids(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
         arguments["vocabulary"] = sorted(ids, key=ids.__getitem__)
         arguments["merges"] = [" ".join(pair) for pair in read_merges(arguments["merges"])]
         content = hugging_face_byte_pairs.tokenizer_json(arguments)
     else:
-        arguments = _WORDPIECE | hugging_face_wordpiece.read_wordpiece_files(preset_files)
+        arguments = _WORDPIECE | hugging_face_wordpiece.read_files(preset_files)
         names = {name: arguments[name] for name in TOKENS}
         added = [*arguments["added_tokens"], *arguments["more_special_tokens"]]
         arguments["vocabulary"] = read_tokens(arguments["vocabulary"], names, added)

@@ -11,12 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.formats.hugging_face_byte_pairs import (
-    merges_in_files,
-    read_bytepair_files,
-    tokenizer_json,
-    write_bytepair_files,
-)
+from keras_bert.formats import hugging_face_byte_pairs
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.pairs import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.strings import normalize_unless
@@ -88,9 +83,7 @@ class BytePairTokenizer(Tokenizer):
 
     _LISTS = ("vocabulary", "merges")
     _mask_takes_space = _has_spaces = True
-    _read_files = staticmethod(read_bytepair_files)
-    _write_files = staticmethod(write_bytepair_files)
-    _whole_file = staticmethod(tokenizer_json)
+    _format = hugging_face_byte_pairs
 
     def __init__(
         self,
@@ -220,7 +213,7 @@ class BytePairTokenizer(Tokenizer):
     @classmethod
     def _from_files(cls, preset_files: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
         tokenizer = super()._from_files(preset_files, overrides)
-        for path, merges in merges_in_files(preset_files):
+        for path, merges in hugging_face_byte_pairs.merges_in_files(preset_files):
             if read_merges(merges) != tokenizer.merges:
                 raise ValueError(
                     f"{path} has other merges than the rest of {preset_files.directory}: these files contradict each "

@@ -13,7 +13,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert import undocumented
-from keras_bert.text.sentencepiece_files import (
+from keras_bert.formats import hugging_face_unigram
+from keras_bert.formats.sentencepiece_model import (
     BYTE,
     FAMILIES,
     NO_NUL,
@@ -22,13 +23,9 @@ from keras_bert.text.sentencepiece_files import (
     USER_DEFINED,
     combining_class,
     ends_in_comma,
-    read_bytes,
-    read_model,
-    read_sentencepiece_files,
-    sentencepiece_whole_file,
-    vocabulary_of,
-    write_sentencepiece_files,
+    read_pieces,
 )
+from keras_bert.text.pairs import PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import Tokenizer, Tokens
 from keras_bert.text.words import begins_run, shifted
@@ -94,9 +91,7 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     _mask_takes_space = True
-    _read_files = staticmethod(read_sentencepiece_files)
-    _write_files = staticmethod(write_sentencepiece_files)
-    _whole_file = staticmethod(sentencepiece_whole_file)
+    _format = hugging_face_unigram
 
     def __init__(
         self,
@@ -111,18 +106,16 @@ class SentencePieceTokenizer(Tokenizer):
             raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
         self.family = family
         usage = FAMILIES[family]
-        self.pair_format = usage.pair_format
+        self.pair_format = PairFormat(usage.separators, usage.second_type_id)
         self.lowercase = usage.lowercase if lowercase is None else lowercase
         self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
-        self.model, source = read_bytes(model_file)
+        self.model, pieces, vocabulary = read_pieces(model_file, family)
         try:
-            pieces = read_model(self.model).pieces
             with tf.init_scope(), tf.device("CPU"):
                 _ops.sentencepiece_vocab_size_op(_ops.sentencepiece_op(model=self.model))
-        except (ValueError, tf.errors.OpError) as error:
-            reason = getattr(error, "message", error)  # of tf.errors.OpError
-            raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
-        model_tokens, vocabulary = [each.piece for each in pieces], vocabulary_of(pieces, family, source)
+        except tf.errors.OpError as error:
+            raise ValueError(f"TensorFlow Text cannot read the SentencePiece model: {error.message:.200}") from None
+        model_tokens = [each.piece for each in pieces]
         vocabulary += [token for token in dict.fromkeys(more_special_tokens) if token not in vocabulary]
         special = {*usage.special_tokens.values(), *more_special_tokens}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]

@@ -5,7 +5,7 @@ import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -19,6 +19,21 @@ from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors
 SPECIAL_TOKENS: tuple[str, ...] = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
 Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 T = TypeVar("T", bound="Tokenizer")
+
+
+class TokenizerFormat(Protocol):
+    """A module of `formats/` with the files of a class of tokenizers."""
+
+    def read_files(self, preset_files: TokenizerFiles, /) -> dict[str, Any]:
+        """Reads the arguments of the class from the files of a directory."""
+        ...
+
+    def write_files(self, directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
+        """Writes them, from `get_config()`."""
+
+    def tokenizer_json(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Makes the content of a `tokenizer.json`."""
+        ...
 
 
 class Tokenizer:
@@ -46,13 +61,8 @@ class Tokenizer:
     _mask_takes_space = False  # whether the mask token includes the white space before it
     _has_spaces = False  # whether white space has tokens
     _symbols: Sequence[str] = ()  # tokens that are split off the text first
-    # Read the arguments of the class from the files of a directory, and write them.
-    _read_files: ClassVar[Callable[[TokenizerFiles], dict[str, Any]]]
-    _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
-    _LISTS: ClassVar[
-        tuple[str, ...]
-    ] = ()  # arguments that `get_config()` has as lists; the constructor takes files too
-    _whole_file: ClassVar[Callable[[dict[str, Any]], dict[str, Any]]]  # the arguments -> the content of tokenizer.json
+    _format: ClassVar[TokenizerFormat]
+    _LISTS: ClassVar[tuple[str, ...]] = ()  # arguments, lists in `get_config()`; the constructor takes files too
 
     def __init__(
         self,
@@ -275,7 +285,7 @@ class Tokenizer:
 
     @classmethod
     def _from_files(cls: type[T], preset_files: TokenizerFiles, overrides: dict[str, Any]) -> T:
-        arguments = cls._read_files(preset_files)
+        arguments = cls._format.read_files(preset_files)
         try:
             tokenizer = cls(**(arguments | overrides))
         except ValueError as error:
@@ -303,7 +313,7 @@ class Tokenizer:
         Raises:
             FileExistsError: there are files of a tokenizer and `overwrite` is False.
         """
-        type(self)._write_files(directory, self.get_config(), overwrite)
+        self._format.write_files(directory, self.get_config(), overwrite)
 
     def tokenizer_json(self) -> dict[str, Any]:
         """Makes the content of a `tokenizer.json`, for the library `tokenizers`.
@@ -316,7 +326,7 @@ class Tokenizer:
             >>> tokenizer.tokenizer_json()["model"]["vocab"]["pizza"]
             5
         """
-        return type(self)._whole_file(self.get_config())
+        return self._format.tokenizer_json(self.get_config())
 
 
 def _check_ragged(value: tf.RaggedTensor, name: str) -> None:

@@ -11,8 +11,8 @@ import keras
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_bert.formats import hugging_face_wordpiece
 from keras_bert.formats.hugging_face_tokenizers import words_before
-from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, tokenizer_json, write_wordpiece_files
 from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
@@ -68,9 +68,7 @@ class WordPieceTokenizer(Tokenizer):
 
     _LISTS = ("vocabulary",)
     is_whole = False  # a vocab.txt does not show whether its end is missing
-    _read_files = staticmethod(read_wordpiece_files)
-    _write_files = staticmethod(write_wordpiece_files)
-    _whole_file = staticmethod(tokenizer_json)
+    _format = hugging_face_wordpiece
 
     def __init__(
         self,

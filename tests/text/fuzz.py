@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import keras_bert
 from keras_bert import files
+from keras_bert.formats.hugging_face_unigram import json_of_model
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
-from keras_bert.text.sentencepiece_files import tokenizer_json
 
 from ..support import fuzzing, keras_hub, small, tokenization
 
@@ -52,7 +52,7 @@ def valid(kind, directory):
         content = {
             "wordpiece-json": lambda: tokenization.wordpiece_json(small.tokenizer()),
             "bytepair-json": lambda: tokenization.bytepair_json(byte_pairs),
-            "unigram-json": lambda: tokenizer_json(tokenization.train_albert(), "albert-transformers", True, True),
+            "unigram-json": lambda: json_of_model(tokenization.train_albert(), "albert-transformers", True, True),
         }
         files.write_texts(directory, {"tokenizer.json": json.dumps(content[kind]())})
     else:

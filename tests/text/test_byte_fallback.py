@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from keras_bert.formats.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, unigram_model
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
-from keras_bert.text.sentencepiece_files import CONTROL, NORMAL, UNKNOWN, unigram_model
 
 from ..support import tokenization
 from ..support.messages import error_names

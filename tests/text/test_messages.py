@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from keras_bert import BertPreprocessor
 from keras_bert.formats.hugging_face_tokenizers import template
+from keras_bert.formats.hugging_face_unigram import json_of_model
+from keras_bert.formats.sentencepiece_model import NORMAL, UNKNOWN, unigram_model
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.explanation import explain
-from keras_bert.text.sentencepiece_files import NORMAL, UNKNOWN, tokenizer_json, unigram_model
 from keras_bert.text.words import find_words
 
 from ..support import small, tokenization
@@ -309,7 +310,7 @@ def contents(albert_model):
     return {
         "WordPiece": json.dumps(tokenization.wordpiece_json(small.tokenizer())),
         "BPE": json.dumps(tokenization.bytepair_json(small.byte_pairs([]))),
-        "Unigram": json.dumps(tokenizer_json(albert_model.read_bytes(), "albert-transformers", True, True)),
+        "Unigram": json.dumps(json_of_model(albert_model.read_bytes(), "albert-transformers", True, True)),
     }
 
 

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
+from keras_bert.formats.hugging_face_unigram import json_for_texts, json_of_model
 from keras_bert.runtimes import export_onnx
 from keras_bert.text import BertPreprocessor, SentencePieceTokenizer, load_tokenizer
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
-from keras_bert.text.sentencepiece_files import json_for_texts, tokenizer_json
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -218,7 +218,7 @@ def test_tokenizer_json_says_what_the_model_says(options):
     read = pytest.importorskip("tokenizers").Tokenizer.from_str
     model = trained(**options)
     theirs = library.SentencePieceProcessor(model_proto=model)
-    whole = tokenizer_json(model, "xlm-roberta", lowercase=False, strip_accents=False)
+    whole = json_of_model(model, "xlm-roberta", lowercase=False, strip_accents=False)
     text_only, pad_token = json_for_texts({"model_file": model, "family": "xlm-roberta"}, False)
     assert read(json.dumps(text_only)).token_to_id(pad_token) == 1
     for content, texts in ((whole, OPTION_TEXTS), (text_only, OPTION_TEXTS + SPELLED)):

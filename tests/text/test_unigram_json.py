@@ -6,8 +6,9 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from keras_bert.formats.hugging_face_unigram import json_of_model
+from keras_bert.formats.sentencepiece_model import read_model
 from keras_bert.text import SentencePieceTokenizer, load_tokenizer
-from keras_bert.text.sentencepiece_files import read_model, tokenizer_json
 
 from ..support.messages import error_names
 from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS, UNLIKE, is_known
@@ -17,7 +18,7 @@ SETTINGS = [{}, {"lowercase": False}, {"strip_accents": False}]
 
 def save_json(path, model, family="albert-transformers", lowercase=True, strip_accents=True):
     path.mkdir(parents=True, exist_ok=True)
-    content = tokenizer_json(model.read_bytes(), family, lowercase, strip_accents)
+    content = json_of_model(model.read_bytes(), family, lowercase, strip_accents)
     (path / "tokenizer.json").write_text(json.dumps(content))
     return content
 

@@ -1,0 +1,247 @@
+"""Reads and makes google/sentencepiece's models, and lists how each model family uses its model."""
+
+import functools
+import math
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
+
+from keras_bert import files
+
+# The fields of google/sentencepiece's sentencepiece_model.proto that are used here; protobuf keeps all others. `type`
+# is an integer here, because an enumeration, as in that file, would hide unknown numbers.
+_SCHEMA = """
+    name: "keras_bert/sentencepiece_model.proto"
+    message_type {
+      name: "SentencePiece"
+      field { name: "piece" number: 1 type: TYPE_STRING }
+      field { name: "score" number: 2 type: TYPE_FLOAT }
+      field { name: "type" number: 3 type: TYPE_INT32 default_value: "1" }
+    }
+    message_type {
+      name: "TrainerSpec"
+      field { name: "model_type" number: 3 type: TYPE_INT32 default_value: "1" }
+      field { name: "treat_whitespace_as_suffix" number: 24 type: TYPE_BOOL }
+    }
+    message_type {
+      name: "NormalizerSpec"
+      field { name: "name" number: 1 type: TYPE_STRING }
+      field { name: "precompiled_charsmap" number: 2 type: TYPE_BYTES }
+      field { name: "add_dummy_prefix" number: 3 type: TYPE_BOOL default_value: "true" }
+      field { name: "remove_extra_whitespaces" number: 4 type: TYPE_BOOL default_value: "true" }
+      field { name: "escape_whitespaces" number: 5 type: TYPE_BOOL default_value: "true" }
+    }
+    message_type {
+      name: "ModelProto"
+      field { name: "pieces" number: 1 type: TYPE_MESSAGE type_name: "SentencePiece" label: LABEL_REPEATED }
+      field { name: "trainer_spec" number: 2 type: TYPE_MESSAGE type_name: "TrainerSpec" }
+      field { name: "normalizer_spec" number: 3 type: TYPE_MESSAGE type_name: "NormalizerSpec" }
+    }
+"""
+
+# SentencePiece.Type
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = _TYPES = range(1, 7)
+UNIGRAM, BPE, WORD, CHAR = range(1, 5)  # TrainerSpec.ModelType
+
+
+def _make_model_class() -> type[message.Message]:
+    pool = descriptor_pool.DescriptorPool()  # not the default pool: other libraries register these names there
+    pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
+
+
+class Piece(Protocol):
+    """A piece of a parsed model."""
+
+    piece: str
+    score: float
+    type: int
+
+
+class Model(Protocol):
+    """A parsed `ModelProto`, with the fields that are read."""
+
+    pieces: Sequence[Piece]
+    normalizer_spec: Any
+    trainer_spec: Any
+
+
+ModelProto: Any = _make_model_class()
+
+
+def read_model(model: bytes) -> Model:
+    """Parses and checks a serialized `ModelProto`: some bad models make TensorFlow Text's operation end the process."""
+    try:
+        proto = ModelProto.FromString(model)
+        pieces = [(each.piece, each.score, each.type) for each in proto.pieces]
+    except message.DecodeError as error:
+        raise ValueError(f"it cannot be read ({error})") from None
+    if not pieces:
+        raise ValueError("it has no pieces")
+    seen: dict[str, int] = {}
+    for number, (text, score, kind) in enumerate(pieces):
+        if not isinstance(text, str):  # invalid UTF-8 stays bytes
+            raise ValueError(f"piece {number} is {text!r}, which is not UTF-8")
+        if not text or "\0" in text:
+            raise ValueError(f"piece {number} is {'empty' if not text else f'{text!r}, with a U+0000'}")
+        if text in seen:
+            raise ValueError(f"piece {number} is {text!r}, like piece {seen[text]}")
+        if not math.isfinite(score):
+            raise ValueError(f"piece {number}, {text!r}, has the score {score}")
+        if kind == BYTE and not re.fullmatch("<0x[0-9A-F]{2}>", text):
+            raise ValueError(f"piece {number}, {text!r}, has the type of a byte; expected <0x00> to <0xFF>")
+        if kind not in _TYPES:
+            raise ValueError(f"piece {number}, {text!r}, has the type {kind}; expected {_TYPES[0]} to {_TYPES[-1]}")
+        seen[text] = number
+    unknown = sum(kind == UNKNOWN for _, _, kind in pieces)
+    if unknown != 1:
+        raise ValueError(f"it has {unknown} pieces of the type for unknown text; expected 1")
+    return proto
+
+
+def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> bytes:
+    """Serializes texts, scores (rounded to float32) and types of pieces, with SentencePiece's default options."""
+    proto = ModelProto(trainer_spec={"model_type": UNIGRAM}, normalizer_spec={"precompiled_charsmap": charsmap})
+    for text, score, kind in pieces:
+        proto.pieces.add(piece=text, score=score, type=kind)
+    return proto.SerializeToString()
+
+
+SPACE = "▁"  # in SentencePiece's tokens
+# White space in `str.split`, but not in SentencePiece's own normalization.
+ODD_SPACES = r"\x0b\x1c-\x1f"
+# Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
+NO_NUL = "\ue000"
+
+
+@functools.cache
+def combining_class() -> str:
+    """Makes a regular expression's class of the characters with a nonzero canonical combining class."""
+    codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
+    begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
+    ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]
+    return "[" + "".join(f"\\x{{{begin:x}}}-\\x{{{end:x}}}" for begin, end in zip(begins, ends, strict=True)) + "]"
+
+
+def ends_in_comma(token: str) -> bool:
+    """Checks whether a token ends in a digit and a comma; ALBERT splits such tokens."""
+    return len(token) > 1 and token[-1] == "," and token[-2].isdigit()
+
+
+# -- How each model family uses its SentencePiece model.
+
+
+@dataclass(frozen=True)
+class SentencePieceFamily:
+    """The use that a model family makes of its SentencePiece model."""
+
+    model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
+    transformers_class: str  # the tokenizer's class in transformers
+    model_inputs: tuple[str, ...]  # the outputs of that class, in its usual order
+    special_tokens: dict[str, str]
+    separators: int  # between the texts of a pair
+    second_type_id: int  # of the second text of a pair
+    lowercase: bool = False  # default of the tokenizer's argument
+    strip_accents: bool = False  # default of the tokenizer's argument
+    first: tuple[str, ...] = ()  # the vocabulary is `first`, the model's tokens without the first `skipped`, and `last`
+    hidden: tuple[str, ...] = ()  # tokens of `first` with so low a score in `tokenizer.json` that no text has them
+    skipped: int = 0
+    last: tuple[str, ...] = ()
+    splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
+    # Whether written files name transformers' generic class, which follows tokenizer.json, because `transformers_class`
+    # would normalize text in its own way.
+    as_any_class: bool = False
+    # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
+    # each user-defined symbol of the model, such as `-`.
+    as_transformers: bool = False
+
+
+_UNK_AND_PAD = {"unk_token": "<unk>", "pad_token": "<pad>"}
+_ALBERT = {
+    "transformers_class": "AlbertTokenizer",
+    "model_inputs": ("input_ids", "token_type_ids", "attention_mask"),
+    "special_tokens": {**_UNK_AND_PAD, "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"},
+    "separators": 1,
+    "second_type_id": 1,
+    "lowercase": True,
+    "strip_accents": True,
+}
+
+FAMILIES = {
+    "albert": SentencePieceFamily("spiece.model", **_ALBERT, splits_commas=True),
+    "albert-transformers": SentencePieceFamily(None, **_ALBERT, as_transformers=True),
+    # fairseq's dictionary begins with four tokens of its own, in place of the model's first three, <unk>, <s> and </s>.
+    "xlm-roberta": SentencePieceFamily(
+        "sentencepiece.bpe.model",
+        "XLMRobertaTokenizer",
+        ("input_ids", "attention_mask"),
+        {**_UNK_AND_PAD, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+        *(2, 0),
+        first=("<s>", "<pad>", "</s>", "<unk>"),
+        skipped=3,
+        last=("<mask>",),
+    ),
+    # fairseq's dictionary has its own tokens, of which <pad> and <unk> are used, and then all of the model's.
+    "camembert": SentencePieceFamily(
+        "sentencepiece.bpe.model",
+        "CamembertTokenizer",
+        ("input_ids", "attention_mask"),
+        {**_UNK_AND_PAD, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+        *(2, 0),
+        first=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
+        hidden=("<unk>NOTUSED",),
+        skipped=1,
+        last=("<mask>",),
+    ),
+    "deberta-v2": SentencePieceFamily(
+        "spm.model",
+        "DebertaV2Tokenizer",
+        ("input_ids", "token_type_ids", "attention_mask"),
+        {name: f"[{name[:-6].upper()}]" for name in ("unk_token", "pad_token", "cls_token", "sep_token", "mask_token")},
+        *(1, 1),
+        last=("[MASK]",),
+        as_any_class=True,
+    ),
+}
+
+
+def read_bytes(model_file: str | Path | bytes) -> tuple[bytes, str]:
+    """Reads the bytes of a model, and names it for messages. Raises FileNotFoundError, or ValueError if it is empty."""
+    source = "the model"
+    if isinstance(model_file, str | os.PathLike):
+        source = str(model_file)
+        if not Path(model_file).is_file():
+            raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
+        files.refuse_pointer(model_file)
+        model_file = Path(model_file).read_bytes()
+    if not model_file:
+        raise ValueError(f"{source} is empty")
+    return bytes(model_file), source
+
+
+def vocabulary_of(pieces: Sequence[Piece], family: str, source: str) -> list[str]:
+    """Lists the vocabulary of a family's model. Raises ValueError if the model is not of this family."""
+    usage, tokens = FAMILIES[family], [each.piece for each in pieces]
+    vocabulary = [*usage.first, *tokens[usage.skipped :], *usage.last]
+    for name, token in usage.special_tokens.items():
+        if token not in vocabulary:
+            raise ValueError(f"{source} has no {token}, the {name} of {family}; pass the family of this model")
+    if (unknown := usage.special_tokens["unk_token"]) not in tokens:
+        raise ValueError(f"{source} has no {unknown} for unknown text")
+    return vocabulary
+
+
+def read_pieces(model_file: str | Path | bytes, family: str) -> tuple[bytes, Sequence[Piece], list[str]]:
+    """Reads a family's model: its bytes, its pieces, and the vocabulary. Raises ValueError for another file."""
+    model, source = read_bytes(model_file)
+    try:
+        pieces = read_model(model).pieces
+    except ValueError as error:
+        raise ValueError(f"{source} is not a SentencePiece model: {error}") from None
+    return model, pieces, vocabulary_of(pieces, family, source)
