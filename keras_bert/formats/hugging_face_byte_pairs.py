@@ -4,6 +4,7 @@ import functools
 import reprlib
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,27 +30,39 @@ from keras_bert.formats.hugging_face_tokenizers import (
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 
+
+@dataclass(frozen=True)
+class SplitPattern:
+    """A regular expression that matches words: runs of letters, of numbers, of white space, or of other signs."""
+
+    expression: str
+    # What else the graph must know (`text/words.py`), which has no such regular expressions:
+    capitals: bool = False  # contractions, such as 's, may have capitals
+    digits: int | None = None  # the most numbers in a word; None: any, and a space before them
+    letters_take_any: bool = False  # letters take any white space or sign before them, not only a space
+    line_ends: bool = False  # white space ends with its last line end, and signs take line ends after them
+
+
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SIGNS_AND_SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
-# Name of a pattern in this package -> the regular expression. "gpt2" is from Radford et al. 2019. "llama3" is the
-# pattern of cl100k_base and Llama 3, which EuroBERT uses.
-_EXPRESSIONS = {
-    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    "llama3": rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
+# "gpt2" is from Radford et al. 2019. "llama3" is the pattern of cl100k_base and Llama 3, which EuroBERT uses.
+SPLIT_PATTERNS = {
+    "gpt2": SplitPattern(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"),
+    "llama3": SplitPattern(
+        rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
+        capitals=True,
+        digits=3,
+        letters_take_any=True,
+        line_ends=True,
+    ),
 }
 # Supported (behavior, invert) of a Split. The patterns match all text, so in both cases each match is a word.
 _SUPPORTED_SPLITS = (("Isolated", False), ("Removed", True))
 
 
 def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
-    """Finds this package's name of the pattern by which the steps of a pre-tokenizer split text.
-
-    The steps must be a ByteLevel with GPT-2's pattern, or a Split with a known pattern and a ByteLevel after it.
-
-    Raises:
-        ValueError: the steps or the pattern are not supported.
-    """
+    """Finds the name of the pattern of a ByteLevel, or of a Split before it. Raises ValueError for any other."""
     types, last = types_of(steps), steps[-1] if steps else {}
     if types != "Split, ByteLevel":
         refuse(path, ("splits text with", types, "ByteLevel"))
@@ -67,21 +80,21 @@ def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
             "tokenizer here has 'Isolated', invert: False: ids would differ"
         )
     pattern = split.get("pattern") or {}
-    for name, expression in _EXPRESSIONS.items():
-        if pattern == {"Regex": expression}:
+    for name, known in SPLIT_PATTERNS.items():
+        if pattern == {"Regex": known.expression}:
             return name
     raise ValueError(
         f"{path} splits text by {reprlib.repr(pattern)}, a pattern that is not supported "
-        f"(supported are {', '.join(_EXPRESSIONS)})"
+        f"(supported are {', '.join(SPLIT_PATTERNS)})"
     )
 
 
 def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
-    """Makes the `pre_tokenizer` of a `tokenizer.json`. `split` names a pattern, as `split_of_file` returns it."""
+    """Makes the `pre_tokenizer` of a `tokenizer.json`. `split` names a pattern."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True}
     if split == "gpt2":
         return {**byte_level, "use_regex": True}
-    expression = {"Regex": _EXPRESSIONS[split]}
+    expression = {"Regex": SPLIT_PATTERNS[split].expression}
     steps = [
         {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False},
         {**byte_level, "use_regex": False},

@@ -17,7 +17,7 @@ from keras_bert.text.pairs import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.strings import normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, KnownStrings, Tokenizer, Tokens, tokenize_around
 from keras_bert.text.vocabulary import byte_symbols, check_merges, describe_source, read_ids, read_merges
-from keras_bert.text.words import SPLITS, begins_run, find_run_starts, split_words
+from keras_bert.text.words import begins_run, find_run_starts, split_words
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -107,8 +107,9 @@ class BytePairTokenizer(Tokenizer):
     ):
         if normalization not in (None, "NFC"):
             raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
-        if split not in SPLITS:
-            raise ValueError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
+        if split not in hugging_face_byte_pairs.SPLIT_PATTERNS:
+            known = ", ".join(hugging_face_byte_pairs.SPLIT_PATTERNS)
+            raise ValueError(f"split is {split!r}; expected one of {known}")
         if add_prefix_space and split != "gpt2":
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)

@@ -5,12 +5,13 @@ neighbouring characters decide whether a word begins, for all characters of all 
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.formats.hugging_face_byte_pairs import SPLIT_PATTERNS, SplitPattern
 from keras_bert.text.strings import (
     INVALID_UTF8,
     SPACES,
@@ -154,28 +155,16 @@ PATTERN_KINDS = ((LETTER, r"\p{L}"), (NUMBER, r"\p{N}"), (SPACE, SPACES))
 
 
 def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = "gpt2") -> tf.RaggedTensor:
-    """Splits texts, string `[batch]`, into words, string `[batch, (words)]`, without losing a byte.
+    """Splits texts, string `[batch]`, into the matches of a pattern, string `[batch, (words)]`, without losing a byte.
 
-    The words are the matches of a pattern. With `split="gpt2"`, it is that of GPT-2's encoder (Radford et al. 2019):
-
-        's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
-
-    `formats/hugging_face_byte_pairs.py` has the others.
-
-    Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
-            number in `rows` (int64 `[batch]`), by default its position in the batch.
-
-    Example:
-        >>> split_words(tf.constant(["I'll  pay 5€\\n"])).to_list()
-        [[b'I', b"'ll", b' ', b' pay', b' 5', b'\\xe2\\x82\\xac', b'\\n']]
+    Errors have the number of a row in `rows`, int64 `[batch]`, by default its position in the batch.
     """
     codes = _decode(strings, rows)
     row_starts = codes.row_splits  # an empty row starts where the next one does, or past the end
     size = tf.size(codes.values, tf.int64)
     borders = tf.scatter_nd(row_starts[:, None], tf.ones_like(row_starts, tf.int32), [size + 1]) > 0
     kinds = _look_up_kinds(codes.values, PATTERN_KINDS, other=OTHER)
-    begins = SPLITS[split](_Characters(codes.values, borders[:-1], borders[1:], kinds))  # bool [chars]
+    begins = _begin_words(_Characters(codes.values, borders[:-1], borders[1:], kinds), SPLIT_PATTERNS[split])  # [chars]
     words_before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # [chars + 1]
     starts = tf.concat([tf.where(begins)[:, 0], size[None]], 0)
     words = tf.RaggedTensor.from_row_splits(codes.values, starts, validate=False)
@@ -220,65 +209,41 @@ class _Characters:
         return apostrophe & is_one_of(first, "stmd"), apostrophe & ~shifted(self.ends_row, -1) & long
 
 
-def _gpt2(text: _Characters) -> tf.Tensor:
-    """Marks where words begin by GPT-2's pattern: runs of letters, of numbers, of white space, or of anything else.
+def _begin_words(text: _Characters, pattern: SplitPattern) -> tf.Tensor:
+    """Marks where words begin, bool `[chars]`: the first character of a run, unless it takes one before it.
 
-    The last white space character before another word is a word by itself, or, if it is a space, part of the next word.
-    An apostrophe that begins a word forms a word with a following s, t, re, ve, m, ll or d.
+    The last white space character before another word is a word by itself, or part of that word. An apostrophe that
+    begins a word forms a word with a following s, t, re, ve, m, ll or d.
     """
     kinds = text.kinds
-    last_space = (shifted(kinds, -1) != SPACE) & ~text.ends_row
-    after_space = tf.where(kinds == SPACE, last_space, shifted(text.codes, 1) != ord(" "))
-    before = shifted(kinds, 1)
-    begins = text.begins_row | tf.where(before == SPACE, after_space, kinds != before)
-    return _with_contractions(begins, *text.contractions(begins, capitals=False))
-
-
-def _llama3(text: _Characters) -> tf.Tensor:
-    """Marks where words begin by Llama 3's pattern: runs, as for GPT-2, but:
-
-    - numbers have at most three digits;
-    - white space ends with its last line end, and the rest is another word;
-    - letters include the white space character before them, unless it ends a line; or the sign before them, unless a
-      space is before that sign;
-    - signs include the space before them, and the line ends after them;
-    - contractions may have capitals.
-    """
-    newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
-    behind_signs = shifted(text.kinds, 1) == OTHER
-    # For each run of line ends, whether its first one follows signs.
-    behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, find_run_starts(text.after_change(newline)))
-    kinds = tf.where(behind_signs, tf.constant(_BEHIND_SIGNS, text.kinds.dtype), text.kinds)
-    newline &= ~behind_signs
-
+    newline = tf.zeros_like(text.begins_row)
+    if pattern.line_ends:
+        newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
+        behind_signs = shifted(kinds, 1) == OTHER
+        # For each run of line ends, whether its first one follows signs.
+        behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, find_run_starts(text.after_change(newline)))
+        kinds = tf.where(behind_signs, tf.constant(_BEHIND_SIGNS, kinds.dtype), kinds)
+        newline &= ~behind_signs
     run_begins = text.after_change(kinds)
     run_ends = text.ends_row | shifted(run_begins, -1)
-    index = tf.range(tf.size(kinds))
-    run = tf.cumsum(tf.cast(run_begins, tf.int32)) - 1
-    last_line_end = tf.gather(tf.math.segment_max(tf.where(newline, index, -2), run), run)
-    place = index - tf.cast(find_run_starts(run_begins), tf.int32)
-
     last_space = (kinds == SPACE) & run_ends & ~text.ends_row & ~newline
     after_space = (shifted(text.codes, 1) == ord(" ")) & ~text.begins_row
     one_sign = (kinds == OTHER) & run_begins & run_ends & ~after_space & ~text.ends_row
-    short, long = text.contractions(one_sign, capitals=True)
-    joins_letters = shifted(last_space | (one_sign & ~(short | long)), 1)
-    begins = (
-        text.begins_row
-        | (run_begins & (kinds == SPACE))
-        | (last_space | (index == last_line_end + 1))
-        | (run_begins & (kinds == OTHER) & ~after_space)
-        | (run_begins & (kinds == LETTER) & ~joins_letters)
-        | ((kinds == NUMBER) & (place % 3 == 0))
-    )
-    return _with_contractions(begins, short, long)
+    short, long = text.contractions(one_sign, pattern.capitals)
 
-
-def _with_contractions(begins: tf.Tensor, short: tf.Tensor, long: tf.Tensor) -> tf.Tensor:
+    in_letters = shifted(last_space | (one_sign & ~(short | long)), 1) if pattern.letters_take_any else after_space
+    begins = text.begins_row | last_space
+    begins |= run_begins & (kinds == SPACE)
+    begins |= run_begins & (kinds == OTHER) & ~after_space
+    begins |= run_begins & (kinds == LETTER) & ~in_letters
+    index = tf.range(tf.size(kinds))
+    if pattern.digits is None:
+        begins |= run_begins & (kinds == NUMBER) & ~after_space
+    else:
+        place = index - tf.cast(find_run_starts(run_begins), tf.int32)
+        begins |= (kinds == NUMBER) & (place % pattern.digits == 0)
+    if pattern.line_ends:
+        run = tf.cumsum(tf.cast(run_begins, tf.int32)) - 1
+        begins |= index == 1 + tf.gather(tf.math.segment_max(tf.where(newline, index, -2), run), run)
     inside = shifted(short | long, 1)
-    behind = shifted(short, 2) | shifted(long, 3)
-    return (begins & ~inside) | behind
-
-
-# Each pattern -> bool `[chars]`: whether a word begins at each character.
-SPLITS: dict[str, Callable[[_Characters], tf.Tensor]] = {"gpt2": _gpt2, "llama3": _llama3}
+    return (begins & ~inside) | shifted(short, 2) | shifted(long, 3)

@@ -6,7 +6,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_byte_pairs import _EXPRESSIONS
+from keras_bert.formats.hugging_face_byte_pairs import SPLIT_PATTERNS
 from keras_bert.text import BytePairTokenizer, load_tokenizer
 from keras_bert.text.bytepair import MergeRules
 from keras_bert.text.packing import pack
@@ -32,17 +32,17 @@ TEXTS = [
 TEXTS += [text for alphabet in ALPHABETS for text in random_texts(alphabet, 600, 14)]
 
 
-@pytest.mark.parametrize("split", _EXPRESSIONS)
+@pytest.mark.parametrize("split", SPLIT_PATTERNS)
 def test_words_are_the_matches_of_the_pattern(split):
     library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
-    theirs = library.pre_tokenizers.Split(library.Regex(_EXPRESSIONS[split]), "isolated")
+    theirs = library.pre_tokenizers.Split(library.Regex(SPLIT_PATTERNS[split].expression), "isolated")
     found = split_words(tf.constant(TEXTS), split=split).to_list()
     for text, words in zip(TEXTS, found, strict=True):
         assert [word.decode() for word in words] == [word for word, _ in theirs.pre_tokenize_str(text)], ascii(text)
 
 
 def test_what_is_not_utf8():
-    for split in _EXPRESSIONS:
+    for split in SPLIT_PATTERNS:
         with error_names(ValueError, "valid UTF-8", "row 1"):
             split_words(tf.constant(["a", b"\xff"]), split=split)
 
@@ -91,7 +91,12 @@ def eurobert_json():
         "special_tokens": {token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in (cls, sep)},
     }
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    split = {"type": "Split", "pattern": {"Regex": _EXPRESSIONS["llama3"]}, "behavior": "Isolated", "invert": False}
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": SPLIT_PATTERNS["llama3"].expression},
+        "behavior": "Isolated",
+        "invert": False,
+    }
     return {
         "version": "1.0",
         "added_tokens": [
