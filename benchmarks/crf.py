@@ -111,7 +111,7 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
                 trained = time.process_time()
                 answers = model.answers(test[0])
                 answered = time.process_time()
-                f1 = model.measures(answers, test[1])["f1"]
+                f1 = model.kind.score(answers, test[1]).measures["f1"]
                 results[crf].append((100 * f1, count_forbidden(answers), trained - begin, answered - trained))
                 print(f"{name}, seed {seed}, crf {crf}: {results[crf][-1]}", file=sys.stderr, flush=True)
         f1s, forbidden = ([[each[i] for each in results[crf]] for crf in (False, True)] for i in (0, 1))

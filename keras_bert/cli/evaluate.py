@@ -27,6 +27,7 @@ from keras_bert.data.tables import read_corpus
 
 if TYPE_CHECKING:
     from keras_bert.data import Examples
+    from keras_bert.tasks.kinds import Score
     from keras_bert.tasks.task import BertTask
 
 
@@ -106,9 +107,8 @@ def measure_encoder(model: Path, file: str, columns: Columns, options: dict[str,
     encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])
     x, y = examples.xy
     with misuse(TypeError):
-        encoder.check_examples(x, y)
-        answers = encoder.answers(x)
-        score = encoder.kind_with(corpus).score(answers, y)
+        encoder.kind.check(encoder.columns(x), y)
+        score = encoder.kind_with(corpus).score(encoder.answers(x), y)
     # With a corpus, drops measures of the search without it, which is easier.
     measures = {name: value for name, value in score.measures.items() if not corpus or name not in score.details}
     return {**measures, **score.details}
@@ -175,23 +175,24 @@ def evaluate(
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
         task = load_in_precision(load_task, model, options.pop("precision"), calibration)
-        examples = read_example_file(task.EXAMPLES, file, **task.example_settings, **options)
+        examples = read_example_file(task.EXAMPLES, file, problem_type=task.kind.PROBLEM_TYPE, **options)
         x, y = examples.xy
         try:
-            task.check_examples(x, y)
+            task.kind.check(task.columns(x), y)
             other_columns = examples.rows.other_cells() if examples.rows and errors else []
             answers = task.answers(x)
-            measures, details = task.measures(answers, y), task.details(answers, y)
+            score = task.kind.score(answers, y)
+            all_measures = {**score.measures, **score.details}
             if errors_file is not None:
-                mistakes = (_row(task, examples, i, answers[i], other_columns[i]) for i in task.mistakes(answers, y))
+                mistakes = (_row(task, examples, i, answers[i], other_columns[i]) for i in score.mistakes)
                 streams.RowWriter(errors_file, errors_format).write(mistakes)
             if report_file is not None:
                 assert y is not None  # the model was measured with labels
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
-                streams.write_lines(report_file, [_page(title, task, x, y, answers, measures, details)])
+                streams.write_lines(report_file, [_page(title, task, x, y, answers, score)])
         except (ImportError, TypeError, ValueError) as error:
             raise Misuse(one_line(error)) from error
-    _print_measures({**measures, **details})
+    _print_measures(all_measures)
 
 
 def _print_measures(measures: dict[str, float]) -> None:
@@ -205,18 +206,16 @@ def _page(
     x: Sequence[Any],
     y: Sequence[Any],
     answers: Sequence[Any],
-    measures: dict[str, float],
-    details: dict[str, float],
+    score: Score,
 ) -> str:
     from keras_bert.visualize import evaluation_page
 
-    worst = task.worst(answers, y)
-    caption = f"{min(_WORST_ANSWERS, len(worst)):,} of {len(worst):,}, the worst first."
+    caption = f"{min(_WORST_ANSWERS, len(score.worst)):,} of {len(score.worst):,}, the worst first."
     worst_answers = [
-        evaluation_page.ExampleAnswer(_texts_of_example(task, x, i), task.compared(answers[i], y[i]))
-        for i in worst[:_WORST_ANSWERS]
+        evaluation_page.ExampleAnswer(_texts_of_example(task, x, i), task.kind.compared(answers[i], y[i]))
+        for i in score.worst[:_WORST_ANSWERS]
     ]
-    return evaluation_page.page(title, measures, details, task.confusion(answers, y), worst_answers, caption)
+    return evaluation_page.page(title, score.measures, score.details, score.confusion, worst_answers, caption)
 
 
 def _row(
@@ -227,7 +226,7 @@ def _row(
     assert examples.labels is not None  # the model was measured with labels
     row = {name: places[number] for name, places in examples.rows.places.items()}
     row |= _texts_of_example(task, examples.x, number)
-    row |= {"label": examples.labels[number], **task.answer_columns(answer)}
+    row |= {"label": examples.labels[number], **task.kind.columns(answer)}
     return {**row, **streams.rename_columns(other_columns, row)}
 
 

@@ -94,7 +94,7 @@ def predict(
             for rows in chunks:
                 try:
                     texts = ([row[column] for row in rows] for column in columns.values())
-                    answers = list(task.answer_fields(*texts))
+                    answers = [task.kind.fields(each) for each in getattr(task, task.VERB)(*texts, progress=False)]
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
                 writer.write(map(_row, rows, answers), later=(_row(shape, answers[0]) for shape in shapes))

@@ -74,6 +74,7 @@ class BertClassifier(BertTask):
     kind: OfTexts[Any]
     _by_length: ByLength
 
+    VERB = "classify"
     HEAD = "sequence"
     EXAMPLES = "text"
     READS_WINDOWS = True
@@ -288,14 +289,6 @@ for values in outputs.get("probabilities", outputs.get("values")):
             distances = distances * ops.cast(_weights_of_texts(sample_weight), distances.dtype)
         teacher_term = weighted_mean(distances, ops.ones_like(distances))
         return [averaged(label_term, teacher_term)]
-
-    # -- Answers
-
-    def answers(self, x: Texts) -> list[TextAnswer]:
-        return self.classify(*columns_of(x), progress=False)
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        return map(self.kind.fields, self.classify(*texts, progress=False))
 
     # -- Files
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypedDict, overload
 
 import keras
@@ -177,6 +177,7 @@ class BertMaskedLM(BertTask):
     """
 
     kind = MaskedTokens()
+    VERB = "fill"
     HEAD = "masked_lm"
     READS_SPECIAL_TOKENS = True
     REQUIRED_HEAD = "masked language modeling head; pre-trained models have one"
@@ -321,10 +322,6 @@ class BertMaskedLM(BertTask):
             return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}
 
         return serve_texts
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        (text,) = texts
-        return map(self.kind.fields, self.fill(text, progress=False))
 
 
 def _check_preprocessor(preprocessor: BertPreprocessor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, overload
 
 import keras
@@ -52,6 +52,7 @@ class BertNextSentence(BertTask):
     _by_length: ByLength
 
     kind = NextSentence()
+    VERB = "score"
     HEAD = "next_sentence"
     REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"
     SETTINGS = (DROPOUT,)
@@ -111,10 +112,6 @@ class BertNextSentence(BertTask):
     def answers(self, x: Texts) -> list[float]:
         text, text_pair = columns_of(x)
         return self.score(text, text_pair, progress=False).tolist()
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        text, text_pair = texts
-        return map(self.kind.fields, self.score(text, text_pair, progress=False).tolist())
 
 
 def _probability(logits: Tensor) -> Tensor:

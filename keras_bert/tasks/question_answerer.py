@@ -73,6 +73,7 @@ class BertQuestionAnswerer(BertTask):
     preprocessor: BertPreprocessor
     _by_length: ByLength
 
+    VERB = "answer"
     HEAD = "spans"
     READS_WINDOWS = True
     SETTINGS = (
@@ -322,8 +323,5 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
     def answers(self, x: Texts) -> list[list[SpanAnswer]]:
         """Finds the two best answers to each question. The best may be "no answer"."""
         return self.answer(*x, top_k=2, progress=False)
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        return map(self.kind.fields, self.answer(*texts))
 
     # -- Files

@@ -82,6 +82,7 @@ class BertReranker(BertTask):
     _by_length: ByLength
 
     kind = Ranking()
+    VERB = "score"
     HEAD: ClassVar[str] = "sequence"
     EXAMPLES = "text"
     SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
@@ -263,10 +264,6 @@ class BertReranker(BertTask):
         queries, *passages = self.columns(x)
         scores = [self.score(queries, each, progress=False) for each in passages]
         return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        text, text_pair = texts
-        return map(self.kind.fields, self.score(text, text_pair, progress=False).tolist())
 
     # -- Files
 

@@ -97,6 +97,7 @@ class BertSentenceEncoder(BertTask):
     )
     PARTS = (Part("dense", lambda model: model.dense and model.dense.weights, must_be_equal="dense"),)
     LIBRARY = "SentenceTransformer"
+    VERB = "encode"
     COMPARES_TEXTS = True
     READS_WINDOWS = True
     ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
@@ -304,10 +305,6 @@ class BertSentenceEncoder(BertTask):
         vectors = self._stack(chunk for chunk, _ in chunks)
         check_finite(vectors)
         return vectors, sum(truncated for _, truncated in chunks)
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        (text,) = texts
-        return map(self.kind.fields, self.encode(text, progress=False))
 
     # -- Training on columns of texts that are compared: anchors, positives, negatives
 

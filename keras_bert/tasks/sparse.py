@@ -17,12 +17,20 @@ from keras_bert.formats import Preset, sparse_encoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead, check_finite
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.masked_lm import Candidates, TokenTexts
 from keras_bert.tasks.storable import Part, Setting
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
+
+
+class TokenWeights(Kind[dict[str, float]]):
+    """No labels; an answer is the weights of a text's tokens."""
+
+    def fields(self, answer: dict[str, float]) -> Mapping[str, object]:
+        return {"weights": answer}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -64,6 +72,8 @@ class BertSparseEncoder(BertTask):
 
     preprocessor: BertPreprocessor
 
+    VERB = "encode"
+    kind = TokenWeights()
     HEAD = "masked_lm"
     SETTINGS = (
         Setting("pooling", str),
@@ -241,10 +251,6 @@ class BertSparseEncoder(BertTask):
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `weights`, float32 `[batch, vocab_size]`."""
         return {"weights": self(inputs, training=False)}
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        (text,) = texts
-        return [{"weights": weights} for weights in self.encode(text, progress=False)]
 
     # -- Files
 

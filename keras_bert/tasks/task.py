@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,7 +36,7 @@ from keras_bert.tasks.columns import (
     plain,
 )
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
-from keras_bert.tasks.kinds import Confusion, Kind
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tasks.replicas import Replicated, is_mean
 from keras_bert.tasks.storable import Storable
@@ -92,6 +92,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         ValueError: vocabulary and embedding table differ in size, or the family has no such head.
     """
 
+    VERB: ClassVar[str]  # the method that answers texts: one of each of `text_names`, or lists of them
     PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
     EXAMPLES: ClassVar[str | None] = None  # the first name in `Examples.texts` of its labelled examples
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
@@ -248,11 +249,11 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
             raise ValueError("class_weight and sample_weight exclude each other; multiply them into sample_weight")
         if targets is None and class_weight == BALANCED:
             raise ValueError("class_weight='balanced' needs arrays; for a dataset, pass a dict of weights")
-        weights = self.class_weights(class_weight, targets)
+        weights = self.kind.class_weights(class_weight, targets)
         if targets is not None:
-            arguments["sample_weight"] = self.sample_weights(tf.convert_to_tensor(targets), weights)
+            arguments["sample_weight"] = self.kind.sample_weights(tf.convert_to_tensor(targets), weights)
         elif isinstance(x, tf.data.Dataset) and len(x.element_spec) == 2:
-            arguments["x"] = x.map(lambda x, y: (x, y, self.sample_weights(y, weights)), tf.data.AUTOTUNE)
+            arguments["x"] = x.map(lambda x, y: (x, y, self.kind.sample_weights(y, weights)), tf.data.AUTOTUNE)
         else:
             raise TypeError(
                 "class_weight needs arrays or a tf.data.Dataset of (x, y); other inputs must yield "
@@ -290,10 +291,6 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         arguments = inspect.signature(super().predict).bind_partial(inputs, *args, **kwargs).arguments
         return super().predict(**batch_arrays(arguments))
 
-    @property
-    def label_columns(self) -> Sequence[str]:
-        return self.kind.label_columns
-
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         """Converts examples and labels to arrays for Keras to batch; arrays stay as they are."""
         return as_arrays(x), self.targets(y)
@@ -303,9 +300,6 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def training_loss(self) -> keras.losses.Loss:
         """Returns the loss to compile with. Raises TypeError if the task has none."""
         return self.kind.loss()
-
-    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        return self.kind.loss_for(examples.targets, len(examples.segments))
 
     def targets(self, y: Labels | None) -> Targets:
         """Converts labels to targets of a loss; arrays and tensors of numbers stay as they are."""
@@ -332,21 +326,6 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""
         return self._pack(segments), targets
-
-    def target_warnings(self, targets: Targets) -> list[str]:
-        return self.kind.warnings(targets)
-
-    def initialize_head(self, targets: Targets) -> None:
-        self.kind.initialize_head(getattr(self, "head", None), targets)
-
-    def learning_rate_factors(self, targets: Targets) -> dict[str, np.ndarray]:
-        return self.kind.learning_rate_factors(getattr(self, "head", None), targets)
-
-    def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
-        return self.kind.class_weights(weights, targets)
-
-    def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
-        return self.kind.sample_weights(targets, class_weights)
 
     def check_teacher(self, teacher: BertTask) -> None:
         """Raises ValueError if this model cannot learn from this teacher."""
@@ -493,61 +472,15 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         undocumented.loss_tracker(self).update_state(self.loss_terms(x, y, y_pred, sample_weight, training=False))
         return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
-    # -- Answers, and measures of them
-
-    @property
-    def example_settings(self) -> dict[str, str]:
-        return {} if self.kind.PROBLEM_TYPE is None else {"problem_type": self.kind.PROBLEM_TYPE}
-
-    def answers(self, x: Texts) -> list[Any]:
-        """Computes the answers (predictions) to examples, as `Kind.score` takes them.
-
-        Args:
-            x: texts, as `fit` takes them.
-
-        Raises:
-            TypeError: the task has no measures.
-        """
-        raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
-
-    def measures(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        return self.kind.score(answers, y).measures
-
-    def details(self, answers: Sequence[Any], y: Labels | None) -> dict[str, float]:
-        return self.kind.score(answers, y).details
-
-    def mistakes(self, answers: Sequence[Any], y: Labels) -> list[int]:
-        return self.kind.score(answers, y).mistakes
-
-    def worst(self, answers: Sequence[Any], y: Labels) -> list[int]:
-        return self.kind.score(answers, y).worst
-
-    def compared(self, answer: Any, label: Any) -> list[dict[str, object]]:
-        return self.kind.compared(answer, label)
-
-    def answer_columns(self, answer: Any) -> dict[str, object]:
-        return self.kind.columns(answer)
-
-    def confusion(self, answers: Sequence[Any], y: Labels) -> Confusion | None:
-        return self.kind.score(answers, y).confusion
-
-    def check_examples(self, x: Texts, y: Labels | None) -> None:
-        self.kind.check(self.columns(x), y)
+    # -- Answers
 
     def columns(self, x: Texts) -> tuple[Sequence[Any], ...]:
         """Reads the columns of texts in examples. Raises ValueError if the model reads other ones."""
         return columns_of(x)
 
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        """Answers texts, each with the fields of a line of JSON.
-
-        Args:
-            *texts: for each of `text_names`, a list of str.
-
-        Raises:
-            TypeError: the task has no answers to single texts.
-        """
-        raise TypeError(f"a {type(self).__name__} gives no answers to single texts")
+    def answers(self, x: Texts) -> Sequence[Any]:
+        """Answers examples: those of the task's verb, as `Kind.score` takes them."""
+        return getattr(self, self.VERB)(*self.columns(x), progress=False)
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes named outputs from packed inputs, for runtimes without strings. It uses `keras.ops` only.

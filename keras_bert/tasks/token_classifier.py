@@ -68,6 +68,7 @@ class BertTokenClassifier(BertTask):
     kind: WordLabels
     _by_length: BySentence
 
+    VERB = "entities"
     HEAD = "tokens"
     READS_WINDOWS = True
     EXAMPLES = "words"
@@ -371,9 +372,6 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     def answers(self, x: Collection[Sequence[str]]) -> list[list[WordAnswer]]:
         return self.tag(x, progress=False)
-
-    def answer_fields(self, *texts: list[str]) -> Iterable[Mapping[str, object]]:
-        return map(self.kind.fields, self.entities(*texts, progress=False))
 
 
 def _weights_of_words(sample_weight: Tensor | None, y: Tensor) -> Tensor | None:

@@ -11,7 +11,7 @@ if keras.backend.backend() == "tensorflow":  # on other backends, only the optim
     from keras_bert.training.distribution import strategy
     from keras_bert.training.fine_tune import fine_tune
     from keras_bert.training.pretrain import Phase, pretrain
-    from keras_bert.training.report import evaluate
+    from keras_bert.training.report import evaluate, score
     from keras_bert.training.runs import fine_tune_files, pretrain_files
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "learning_from",
     "pretrain",
     "pretrain_files",
+    "score",
     "strategy",
     "student_of",
 ]

@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks import few_shot
-from keras_bert.tasks.columns import columns_of, count_examples, plain, plain_labels
+from keras_bert.tasks.columns import columns_of, count_examples, plain
 from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import WHOLE_BATCH
@@ -164,30 +164,30 @@ def train_on(
 ) -> list[dict[str, float]]:
     """Trains a model as `fine_tune` does, on the examples and with the recipe that `split` returns."""
     if validation is not None:
-        model.check_examples(*validation)
+        model.kind.check(model.columns(validation[0]), validation[1])
         for column in columns_of(validation[0], None):
             if isinstance(column[0], str):  # words were checked
                 as_strings(column)  # raises if an item is no text
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
-    class_weights = model.class_weights(recipe.class_weight, examples.targets) if recipe.class_weight else None
+    class_weights = model.kind.class_weights(recipe.class_weight, examples.targets) if recipe.class_weight else None
     if isinstance(recipe.class_weight, Mapping) and class_weights is not None:  # by name: JSON's keys are strings
         by_name = zip(model.labels, np.atleast_2d(class_weights)[-1].tolist(), strict=True)
         recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
     weights = None
     if class_weights is not None:
-        weights = model.sample_weights(getattr(examples.targets, "flat_values", examples.targets), class_weights)
+        weights = model.kind.sample_weights(getattr(examples.targets, "flat_values", examples.targets), class_weights)
         if not np.any(weights):
             raise ValueError("class_weight is 0 for all examples, so there is nothing to learn; raise one")
     lengths, pack = _count_tokens(model, examples), make_pack(model, examples, class_weights)
-    for warning in model.target_warnings(examples.targets):
+    for warning in model.kind.warnings(examples.targets):
         warnings.warn(warning, stacklevel=3)
 
     assert recipe.epochs is not None  # `split` has set it
     ordinary_batches = functools.partial(batches_of_epoch, lengths, recipe.seed)
     step = WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)
-    compiled_loss = loss or model.loss_for(examples)
+    compiled_loss = loss or model.kind.loss_for(examples.targets, len(examples.segments))
     if recipe.few_shot:
         step = few_shot.PairStep()
         few_shot.check(model, train[0], teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
@@ -215,7 +215,8 @@ def train_on(
     epochs = [epoch(batches) for batches in epoch_batches]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
     optimizer_settings = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
-    optimizer_settings["learning_rate_factors"] = model.learning_rate_factors(examples.targets)
+    head = getattr(model, "head", None)
+    optimizer_settings["learning_rate_factors"] = model.kind.learning_rate_factors(head, examples.targets)
     settings = {
         **teacher_settings(teacher, vars(recipe)),
         **digests_of_model(model),
@@ -234,7 +235,7 @@ def train_on(
         if not recipe.few_shot and (message := _few_updates_warning(recipe, updates)):
             warnings.warn(message, stacklevel=3)
         run.start(model, settings)
-        model.initialize_head(examples.targets)
+        model.kind.initialize_head(head, examples.targets)
         how = (callbacks, progress, checkpoint_seconds, validation is not None)
         train_epochs(model, run, epochs, *how, keep_best=True, patience=recipe.patience)
     if recipe.frozen_layers or recipe.lora_rank is not None or recipe.few_shot:
@@ -253,7 +254,7 @@ def checked_examples(name: str, examples: object, model: BertTask) -> Labelled:
         )
     x, y = examples
     columns_of(x, None)  # raises TypeError or ValueError
-    return plain(x), plain_labels(y, model.label_columns)
+    return plain(x), model.kind.plain(y)
 
 
 def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
@@ -309,7 +310,7 @@ def make_pack(model: BertTask, examples: TokenizedExamples, class_weights: np.nd
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
     def pack(rows: tf.Tensor) -> tuple[Inputs, Tensor] | tuple[Inputs, Tensor, Tensor]:
         x, y = model.batch(tuple(tf.gather(each, rows) for each in segments), tf.gather(targets, rows))
-        return (x, y) if class_weights is None else (x, y, model.sample_weights(y, class_weights))
+        return (x, y) if class_weights is None else (x, y, model.kind.sample_weights(y, class_weights))
 
     return pack
 

@@ -16,7 +16,7 @@ import numpy as np
 from keras_bert import files
 from keras_bert.data import Examples
 from keras_bert.extras import import_extra
-from keras_bert.tasks.columns import plain_labels
+from keras_bert.tasks.kinds import Score
 from keras_bert.tasks.task import BertTask
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def evaluate(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> d
     Use it to compare models on test examples. `fine_tune` calls it for validation examples after each epoch.
 
     Args:
-        model: a task model; its `measures` documents the measures.
+        model: a task model; its kind, in `keras_bert.tasks.kinds`, documents the measures.
         x: what a reader of `keras_bert.data` returns; or examples, as `fit` takes them.
         y: for the latter, their labels, by name.
 
@@ -237,9 +237,35 @@ def evaluate(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> d
         >>> list(evaluate(model, ["What a film!", "Never again."], ["good", "bad"]))
         ['accuracy']
     """
+    return score(model, x, y).measures
+
+
+def score(model: BertTask, x: Examples | Texts, y: Labels | None = None) -> Score:
+    """Measures a model on examples, and finds its mistakes.
+
+    Args:
+        model, x, y: as for `evaluate`.
+
+    Returns:
+        `measures`, as of `evaluate`; `details`, such as the measures of each class; `mistakes`, the indices of wrongly
+        answered examples, and `worst`, the worst of them first; and the `confusion` of classes.
+
+    Raises:
+        ImportError, TypeError, ValueError: as `evaluate`.
+
+    Example:
+        >>> from keras_bert import BertClassifier
+        >>> model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
+        >>> texts, labels = ["What a film!", "Never again."], ["good", "bad"]
+        >>> found = score(model, texts, labels)
+        >>> found.mistakes == [i for i in (0, 1) if model.classify(texts[i])["label"] != labels[i]]
+        True
+        >>> found.details["support of good"]
+        1
+    """
     if not isinstance(model, BertTask):
         raise TypeError(f"no measures are known for a {type(model).__name__}; evaluate it with Keras's own metrics")
     if isinstance(x, Examples):
         x, y = x.xy
-    model.check_examples(x, y)
-    return model.measures(model.answers(x), plain_labels(y, model.label_columns))
+    model.kind.check(model.columns(x), y)
+    return model.kind.score(model.answers(x), model.kind.plain(y))

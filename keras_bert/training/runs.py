@@ -31,6 +31,7 @@ from keras_bert.recipe import (
 )
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import count_examples
+from keras_bert.tasks.kinds import Score
 from keras_bert.tasks.registry import FromFiles, load_task, split_settings
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
@@ -181,16 +182,16 @@ def fine_tune_files(
         history = train_on(model, examples, validation_examples, run, recipe, **arguments)
         if run.is_chief and run.measures is None:
             model.save_preset(output, overwrite=True)
-            measures, confusion, details = {}, None, {}
+            score = Score({})  # without validation examples
             if validation_examples is not None:
-                answers, labels = model.answers(validation_examples[0]), validation_examples[1]
-                measures, confusion = model.measures(answers, labels), model.confusion(answers, labels)
-                details = model.details(answers, labels)
+                score = model.kind.score(model.answers(validation_examples[0]), validation_examples[1])
             report_settings = {"train": train, "eval": validation, "preset": start}
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
             report_settings |= {**vars(source), **run_settings, "dtype": dtype}
-            report.write_report(output, report_settings, history, measures, confusion, details=details)
-            run.seal(measures)
+            report.write_report(
+                output, report_settings, history, score.measures, score.confusion, details=score.details
+            )
+            run.seal(score.measures)
     return run.measures or {}
 
 
@@ -218,7 +219,7 @@ class _Student:
         if self._teacher.EXAMPLES != "text":
             raise ValueError(f"teacher: {teacher} is a {type(self._teacher).__name__}; expected a classifier of texts")
         self._num_layers = num_layers
-        source = dataclasses.replace(source, **self._teacher.example_settings)
+        source = dataclasses.replace(source, problem_type=self._teacher.kind.PROBLEM_TYPE)
         self.read = self.read_validation = source.read
 
     def texts_per_class(self, preset: str | Path, examples: Examples) -> None:

@@ -67,7 +67,7 @@ class ExampleAnswer(NamedTuple):
 
     Attributes:
         texts: the inputs of the model by name, each a text or a list of words.
-        rows: label and prediction side by side, from `BertTask.compared`.
+        rows: label and prediction side by side, from `Kind.compared`.
     """
 
     texts: Mapping[str, str | list[str]]

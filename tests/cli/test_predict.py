@@ -389,8 +389,8 @@ def test_evaluate_vectors(run, fails, small_preset, tmp_path):
 
     model = BertSentenceEncoder.from_preset(small_preset)
     first, second, scores = map(list, zip(*rows, strict=True))
-    answers = model.answers((first, second))
-    assert printed() == pytest.approx({**model.measures(answers, None), **model.details(answers, None)}, abs=1e-4)
+    score = model.kind.score(model.answers((first, second)), None)
+    assert printed() == pytest.approx({**score.measures, **score.details}, abs=1e-4)
     assert len(printed()) == 30
     vectors = model.encode([*second, "warm story", "good film"])
     expected = vector_metrics.retrieval(model.encode(first), vectors, [{0}, {1}, {2}], (1, 3, 5, 10, 100))

@@ -308,7 +308,7 @@ def test_a_number_that_could_be_a_name_or_an_index_is_refused(model, labels, lab
         lambda: one.targets([label])[0],
         lambda: one.targets(pd.Series([label]))[0],
         lambda: several.targets([[label]])[0].argmax(),
-        lambda: one.class_weights({label: 2.0}, None).argmax(),
+        lambda: one.kind.class_weights({label: 2.0}, None).argmax(),
         lambda: tagger.examples([["film"]], [[label]]).targets.values[0],
     ]
     for read in readers:

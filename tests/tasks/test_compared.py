@@ -18,30 +18,32 @@ def said(label, probability):
 
 def test_classes():
     model, answers = classifier(["a", "b"]), [said("a", 0.6), said("a", 0.9), said("b", 0.7), said("b", 0.8)]
-    assert model.worst(answers, ["b", "b", "b", "a"]) == [1, 3, 0]
-    assert model.compared(answers[0], "b") == [{"label": "b", "answer": "a", "probability": 0.6}]
+    assert model.kind.score(answers, ["b", "b", "b", "a"]).worst == [1, 3, 0]
+    assert model.kind.compared(answers[0], "b") == [{"label": "b", "answer": "a", "probability": 0.6}]
 
 
 def test_several_labels():
     model = classifier(["a", "b"], MANY)
     answers = [[said("a", 0.6), said("b", 0.5)], [said("a", 0.6)], [said("a", 0.6)]]
-    assert model.worst(answers, [("b", "a"), (), ("b",)]) == [2, 1]
-    assert model.compared(answers[0], ("b",)) == [{"label": "b", "answer": "a (0.6000), b (0.5000)"}]
+    assert model.kind.score(answers, [("b", "a"), (), ("b",)]).worst == [2, 1]
+    assert model.kind.compared(answers[0], ("b",)) == [{"label": "b", "answer": "a (0.6000), b (0.5000)"}]
 
 
 def test_numbers():
     model, answers = classifier(["size"], NUMBERS), [{"size": 1.0}, {"size": 5.0}, {"size": 2.5}]
-    assert model.worst(answers, [1.0, 2.0, 3.0]) == [1, 2, 0]
-    assert model.compared(answers[1], 2.0) == [{"number": "size", "label": 2.0, "answer": 5.0}]
+    assert model.kind.score(answers, [1.0, 2.0, 3.0]).worst == [1, 2, 0]
+    assert model.kind.compared(answers[1], 2.0) == [{"number": "size", "label": 2.0, "answer": 5.0}]
     two = classifier(["size", "price"], NUMBERS)
-    assert two.worst([{"size": 1.0, "price": 9.0}, {"size": 3.0, "price": 8.0}], [[1.0, 2.0], [1.0, 8.0]]) == [0, 1]
+    assert two.kind.score(
+        [{"size": 1.0, "price": 9.0}, {"size": 3.0, "price": 8.0}], [[1.0, 2.0], [1.0, 8.0]]
+    ).worst == [0, 1]
 
 
 def test_words():
     model = small.task(BertTokenClassifier, ["O", "B-x"])
     answer = [{"word": "warm", **said("O", 0.9)}, {"word": "day", **said("O", 0.8)}, {"word": "!", **said(None, None)}]
-    assert model.worst([answer[:2]] * 3, [["O", "O"], ["O", "B-x"], ["B-x", "B-x"]]) == [2, 1]
-    assert model.compared(answer, ["O", "B-x", 0]) == [
+    assert model.kind.score([answer[:2]] * 3, [["O", "O"], ["O", "B-x"], ["B-x", "B-x"]]).worst == [2, 1]
+    assert model.kind.compared(answer, ["O", "B-x", 0]) == [
         {"word": "day", "label": "B-x", "answer": "O", "probability": 0.8},
         {"word": "!", "label": "O", "answer": None, "probability": None},
     ]
@@ -51,6 +53,6 @@ def test_questions():
     model = small.task(BertQuestionAnswerer, text={"stride": 8})
     ranked = [{"answer": "she", "probability": 0.5, "score": 3.0}, {"answer": "Ada", "probability": 0.4, "score": 2.0}]
     ranked = [{**each, "no_answer_score": 0.0} for each in ranked]
-    assert model.worst([ranked[1:], ranked, ranked[1:]], [(), (), (Answer("Ada", 0),)]) == [1, 0]
+    assert model.kind.score([ranked[1:], ranked, ranked[1:]], [(), (), (Answer("Ada", 0),)]).worst == [1, 0]
     for right, label in ((), ""), ((Answer("Ada", 0), Answer("Ada", 0), Answer("Ada L.", 0)), "Ada | Ada L."):
-        assert model.compared(ranked, right) == [{"label": label, "answer": "she", "probability": 0.5}]
+        assert model.kind.compared(ranked, right) == [{"label": label, "answer": "she", "probability": 0.5}]

@@ -354,7 +354,7 @@ def test_a_crf_and_a_configuration_that_lost_each_other(small_preset, tmp_path):
 
 def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
     model = BertTokenClassifier.from_preset(small_preset, labels=LABELS, crf=True)
-    model.initialize_head(model.examples(WORDS, TAGS).targets)
+    model.kind.initialize_head(model.head, model.examples(WORDS, TAGS).targets)
     transitions = np.array(model.crf.transitions)
     assert transitions[1].argmax() == 2  # I-PER after B-PER
     assert transitions[3].argmax() == 4
@@ -363,7 +363,7 @@ def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
     assert all(transitions[pair] < 0 for pair in unseen)  # however rare the label
     counts = np.array([1 + sum(row.count(label) for row in TAGS) for label in LABELS])
     np.testing.assert_allclose(np.exp(model.head.logits.bias), counts / counts.sum(), rtol=1e-5)
-    model.initialize_head(model.examples(WORDS[2:], TAGS[2:]).targets)  # of a trained model: they stay
+    model.kind.initialize_head(model.head, model.examples(WORDS[2:], TAGS[2:]).targets)  # of a trained model: they stay
     np.testing.assert_array_equal(model.crf.transitions, transitions)
 
 

@@ -340,7 +340,8 @@ def test_lists_are_learned(labels, untraced):
 
 def test_default_losses(model):
     def kind(y):
-        return type(model.loss_for(model.examples((QUERIES, *COLUMNS), y)))
+        examples = model.examples((QUERIES, *COLUMNS), y)
+        return type(model.kind.loss_for(examples.targets, len(examples.segments)))
 
     assert kind(None) is kind(LABELS) is losses.LambdaLoss
     assert kind(LABELS + 0.5) is kind(-LABELS) is kind(LABELS[:, :2]) is losses.MarginMSELoss
@@ -354,7 +355,7 @@ def test_default_losses(model):
     ((QUERIES, *COLUMNS), np.full([3, 3], np.nan), ("finite",)),
 ])  # fmt: skip
 def test_lists_that_cannot_be_learned_are_refused(model, columns, labels, words):
-    for work in (model.examples, model.check_examples):
+    for work in (model.examples, lambda x, y: model.kind.check(model.columns(x), y)):
         with error_names(ValueError, *words):
             work(columns, labels)
 

@@ -61,7 +61,7 @@ def test_encode(model, untraced):
         np.testing.assert_allclose(list(answer.values()), list(expected.values()), rtol=0, atol=1e-5)
     one = model.encode(TEXTS[0], top_k=2)
     assert list(one) == list(answers[0])[:2]
-    (fields,) = model.answer_fields(["good"])
+    fields = model.kind.fields(model.encode("good"))
     assert list(fields["weights"]) == list(model.encode("good"))
     served = model.serve(tf.constant(TEXTS))["weights"].numpy()
     assert all(not values[len(answer) :].any() for answer, values in zip(answers, served, strict=True))

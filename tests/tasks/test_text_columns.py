@@ -51,13 +51,17 @@ def test_columns_have_prompts(model, include_prompt, untraced):
         BertSentenceEncoder(model.encoder, model.preprocessor, prompts=PROMPTS, column_prompts=["document"])
 
 
+def loss_for(model, examples):
+    return model.kind.loss_for(examples.targets, len(examples.segments))
+
+
 def test_examples(model):
     pairs = model.examples((ANCHORS, POSITIVES), None)
     assert pairs.targets.numpy().tolist() == [[0, 3], [1, 4], [0, 5], [2, 6]]
-    assert isinstance(model.loss_for(pairs), losses.MultipleNegativesRankingLoss)
+    assert isinstance(loss_for(model, pairs), losses.MultipleNegativesRankingLoss)
     scored = model.examples((ANCHORS, POSITIVES), [5, 3, 0, 1])
     assert (scored.targets.dtype, scored.targets.numpy().tolist()) == (tf.float32, [5, 3, 0, 1])
-    assert isinstance(model.loss_for(scored), losses.CoSENTLoss)
+    assert isinstance(loss_for(model, scored), losses.CoSENTLoss)
     lengths = model.examples((["good", "a b c d"], ["good film film", "film"]), None).lengths
     assert lengths.tolist() == [3 + 2, 4 + 2]  # of the longest text of each row, with its two special tokens
 
@@ -84,7 +88,7 @@ def test_text_numbers():
     ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], ("score 2", "nan", "finite")),
 ])  # fmt: skip
 def test_examples_that_cannot_be_used_are_refused(model, x, y, words):
-    for check in (model.examples, model.check_examples):
+    for check in (model.examples, lambda x, y: model.kind.check(model.columns(x), y)):
         with error_names(ValueError, *words):
             check(x, y)
 
@@ -132,17 +136,17 @@ def test_measures_take_the_similarity_of_the_model(model):
     vectors = {"a": [1, 0.5], "p": [1, 0.4], "n": [9, 0], "b": [0, 1], "r": [0, 1]}
     texts = [("a", "p", "n"), ("b", "r", "n")]
     model.similarity = "dot"
-    by_dot = model.measures(rows(*texts, vectors=vectors), None)
-    corpus = model.details(rows(*texts, vectors=vectors), None)
+    by_dot = model.kind.score(rows(*texts, vectors=vectors), None).measures
+    corpus = model.kind.score(rows(*texts, vectors=vectors), None).details
     assert (by_dot["accuracy@1"], by_dot["triplet_accuracy"], corpus["accuracy@1"]) == (0.5, 0.5, 0.5)
     model.similarity = "cosine"
-    by_cosine = model.measures(rows(*texts, vectors=vectors), None)
+    by_cosine = model.kind.score(rows(*texts, vectors=vectors), None).measures
     assert (by_cosine["accuracy@1"], by_cosine["triplet_accuracy"]) == (1, 1)
     pairs = [("a", "p"), ("a", "n")]
     model.similarity = "dot"
-    assert model.measures(rows(*pairs, vectors=vectors), [0, 1])["accuracy"] == 1
+    assert model.kind.score(rows(*pairs, vectors=vectors), [0, 1]).measures["accuracy"] == 1
     model.similarity = "cosine"
-    assert model.measures(rows(*pairs, vectors=vectors), [1, 0])["accuracy"] == 1
+    assert model.kind.score(rows(*pairs, vectors=vectors), [1, 0]).measures["accuracy"] == 1
 
 
 def test_scores_of_triplets_and_vectors(model):
@@ -150,11 +154,13 @@ def test_scores_of_triplets_and_vectors(model):
     columns = (ANCHORS, POSITIVES, NEGATIVES)
     answers = model.answers(columns)
     products = np.stack([each.vectors[1:] @ each.vectors[0] for each in answers])  # [rows, 2]
-    assert model.measures(answers, products + 3) == pytest.approx({"spearman": 1, "pearson": 1})
-    assert model.measures(answers, products[:, 1] - products[:, 0]) == pytest.approx({"spearman": -1, "pearson": -1})
+    assert model.kind.score(answers, products + 3).measures == pytest.approx({"spearman": 1, "pearson": 1})
+    assert model.kind.score(answers, products[:, 1] - products[:, 0]).measures == pytest.approx(
+        {"spearman": -1, "pearson": -1}
+    )
     vectors = np.stack([each.vectors for each in answers])
-    assert model.measures(answers, 2 * vectors) == pytest.approx({"cosine": 1})
-    assert model.measures(model.answers(ANCHORS), vectors[:, 0]) == pytest.approx({"cosine": 1})
+    assert model.kind.score(answers, 2 * vectors).measures == pytest.approx({"cosine": 1})
+    assert model.kind.score(model.answers(ANCHORS), vectors[:, 0]).measures == pytest.approx({"cosine": 1})
     for x, y, expected in [
         (columns, products, losses.MarginMSELoss),
         (columns, products[:, 0], losses.MarginMSELoss),
@@ -163,7 +169,7 @@ def test_scores_of_triplets_and_vectors(model):
         (ANCHORS, vectors[:, 0], losses.VectorMSELoss),
     ]:
         examples = model.examples(x, y)
-        loss = model.loss_for(examples)
+        loss = loss_for(model, examples)
         packed, targets = model.batch(*examples[:2])
         assert isinstance(loss, expected)
         assert np.isfinite(float(loss(targets, model(packed))))

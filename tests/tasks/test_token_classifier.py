@@ -70,13 +70,13 @@ def test_bilou_labels_are_measured_and_joined_as_entities(untraced):
     tags = ["B-X", "I-X", "L-X", "O", "U-X"]
     words = ["film", "movie", "bank", ".", "river"]
     answers = [{"word": word, "label": tag, "probability": 1.0} for word, tag in zip(words, tags, strict=True)]
-    assert model.measures([answers], [tags]) == {"f1": 1, "precision": 1, "recall": 1}
+    assert model.kind.score([answers], [tags]).measures == {"f1": 1, "precision": 1, "recall": 1}
     kinds = ["precision", "recall", "f1"]
-    assert list(model.details([answers], [tags])) == [
+    assert list(model.kind.score([answers], [tags]).details) == [
         *(f"macro_{kind}" for kind in kinds), *(f"{kind} of X" for kind in [*kinds, "support"])
     ]  # fmt: skip
     cut = [{**each, "label": None} for each in answers[2:]]
-    assert model.measures([[*answers[:2], *cut]], [tags])["f1"] == 0  # X ends a word too early
+    assert model.kind.score([[*answers[:2], *cut]], [tags]).measures["f1"] == 0  # X ends a word too early
     found = model.entities(" ".join(words))
     known = {each["label"] for each in found}
     assert known <= {"X"}
@@ -202,7 +202,7 @@ def test_in_windows_each_word_counts_once():
     (lambda model: model.examples([["a"]], [["B-Y"]]), ValueError, ("sentence 0", "'B-Y'", "labels", "O")),
     (lambda model: model.examples([["a"]], [[3]]), ValueError, ("sentence 0", "3", "labels")),
     (lambda model: model.examples([["a"]], [[-1]]), ValueError, ("-1", "labels")),
-    (lambda model: model.check_examples([["a", "b"]], [["X-B", "X-I"]]), ValueError, ("'X-B', 'X-I'", "entities")),
+    (lambda model: model.kind.check([[["a", "b"]]], [["X-B", "X-I"]]), ValueError, ("'X-B', 'X-I'", "entities")),
     (lambda model: new(["O", "B_X", "I_X"]), ValueError, ("'B_X', 'I_X'", "entities")),
     (lambda model: new(["O"]), ValueError, ("2",)),
     (lambda model: new(["O", "O"]), ValueError, ("twice", "O")),

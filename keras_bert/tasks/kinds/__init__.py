@@ -139,6 +139,8 @@ class Kind(Generic[A]):
 
     def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
         """Checks examples before the model runs: raises the errors that `score` would raise."""
+        if type(self).score is Kind.score:
+            self.score([], labels)  # raises
         if not len(columns[0]):
             raise ValueError("there are no examples to evaluate with")
         try:

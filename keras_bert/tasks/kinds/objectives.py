@@ -45,4 +45,4 @@ class NextSentence(Kind[float]):
         return Score(metrics.accuracy(labels, predictions), (predictions != labels).astype(float))
 
     def fields(self, answer: float) -> Mapping[str, object]:
-        return {"probability": answer}
+        return {"probability": float(answer)}

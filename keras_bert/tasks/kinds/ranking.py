@@ -67,7 +67,7 @@ class Ranking(Kind["float | list[float]"]):
         return Score(metrics.average_precision(np.ravel(self.targets(labels)) >= 0.5, answers))
 
     def fields(self, answer: float | list[float]) -> Mapping[str, object]:
-        return {"score": answer}
+        return {"score": np.asarray(answer).tolist()}
 
 
 def labels_of_lists(labels: Labels | None, queries: int, passages: int) -> np.ndarray:
