@@ -114,16 +114,7 @@ class PresetFiles:
         self._read: dict[Callable, Any] = {}
 
     def json(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
-        """Reads a JSON file once and checks its types. The content is shared between calls: do not change it.
-
-        Args:
-            name: the file's name.
-            shape: the expected types, see `files.check_json`. Where it expects a whole number, 384.0 becomes 384.
-            directory: the file's directory; default: `self.directory`.
-
-        Raises:
-            FileNotFoundError, ValueError: as `files.read_json`.
-        """
+        """Reads a JSON file once and checks its types; 384.0 becomes 384. The content is shared: do not change it."""
         path = (directory or self.directory) / name
         if path not in self._json:
             self._json[path] = files.load_json(path)

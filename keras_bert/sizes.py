@@ -178,11 +178,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def published_size(size: str) -> str | None:
-    """Finds the key of `SIZES` that a name such as "tiny" or "albert-base" means. None: it is the path of a JSON file.
-
-    Raises:
-        ValueError: `size` is neither.
-    """
+    """Finds the key of `SIZES` that a name such as "tiny" means. None: it is the path of a JSON file."""
     name = next((each for each in (size, f"{_BERT}{size}") if each in SIZES), None)
     if name is None and not size.endswith(".json"):
         names = ", ".join(each.removeprefix(_BERT) for each in SIZES)

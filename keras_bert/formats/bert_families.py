@@ -192,11 +192,7 @@ ALBERT = replace(
 
 
 def without_equal_sizes(embedding: str, hidden: str, default: int | None = None) -> Callable[[dict], dict]:
-    """Makes a `Dialect.read` for a family that projects embeddings only if they are not as wide as the hidden states.
-
-    The function sets the width of the embeddings to None if it equals the hidden size. `embedding` and `hidden` are the
-    keys of the two widths. `default` is the embeddings' width if the file has none.
-    """
+    """Makes a `Dialect.read` that sets the embeddings' width (or `default`) to None if it is the hidden size."""
 
     def read(values: dict[str, object]) -> dict[str, object]:
         size = default if values.get(embedding) is None else values[embedding]

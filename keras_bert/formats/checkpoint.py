@@ -255,17 +255,7 @@ def _all_file_names(names: Names) -> set[str]:
 
 
 def _heads_in(heads: dict[str, set[str]], present: Set[str], preferred: frozenset[str]) -> list[str]:
-    """Finds the heads in a file. The weights of one head may be some or all of the weights of another.
-
-    Args:
-        heads: for each head, the names of its weights.
-        present: the names in the file.
-        preferred: the heads to choose first.
-
-    Returns:
-        The heads whose weights are all there, without those that another such head contains; then the heads of which
-        the file has some weights that none of these explains.
-    """
+    """Finds the complete heads that no other contains, `preferred` first; then those of which weights are left over."""
     complete = [head for head, names in heads.items() if names <= present]
     chosen: list[str] = []
     for head in sorted(complete, key=lambda head: (head not in preferred, -len(heads[head]))):
@@ -281,12 +271,7 @@ def _heads_in(heads: dict[str, set[str]], present: Set[str], preferred: frozense
 
 
 class JoinedFile:
-    """Several open files that are read as one, or one open file with other names.
-
-    Args:
-        path: the file that messages name.
-        places: name -> an open file, and the array's name in that file.
-    """
+    """Open files that are read as one. `places`: name -> an open file, and the array's name in it."""
 
     def __init__(self, path: Path, places: Mapping[str, tuple[WeightFile, str]]) -> None:
         self.path = path
@@ -309,12 +294,7 @@ class JoinedFile:
 
 
 def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedFile:
-    """Opens all shards of an index: a JSON file whose "weight_map" maps names of tensors to files beside the index.
-
-    Raises:
-        FileNotFoundError: a shard is missing.
-        ValueError: the index is damaged, or names a file outside its directory, or a tensor that its shard lacks.
-    """
+    """Opens the shards of an index, a JSON file whose "weight_map" maps names of tensors to files beside it."""
     shard_of = files.read_json(path, {"weight_map": {str: str}})["weight_map"]
     shards: dict[str, WeightFile] = {}
     with ExitStack() as open_files:
@@ -358,17 +338,7 @@ def names_of_any_size(family: str, table: FamilyTable) -> dict[str, Names]:
 def config_from_shapes(
     family: str, file: WeightFile, table: FamilyTable, spellings: Mapping[str, str], activation: str
 ) -> BertConfig:
-    """Infers the configuration of an encoder from the shapes of its weights. `spellings` is as in `Checkpoint`.
-
-    Shapes do not show everything:
-
-        dropout, epsilon   0.1 and 1e-12, as in all of Google's models
-        head size          64, as in most published sizes, with a warning, if the shapes have no axis for heads
-        groups of layers   not supported: the number of layers is unknown
-
-    Raises:
-        ValueError: a needed weight is missing.
-    """
+    """Infers an encoder's configuration from shapes: no groups, Google's dropout and epsilon, 64 for a head."""
     names = names_of_any_size(family, table)["encoder"]
 
     def file_name(weight_name: str) -> str:
@@ -416,12 +386,7 @@ def config_from_shapes(
 
 
 class Tensors:
-    """The arrays of a file to write, computed one by one. `prefix` begins the names of the encoder's weights.
-
-    Raises:
-        ValueError: the format has no such head; two heads have the same names of weights; the encoder has a pooler, but
-            the family has none in this format; or a head reads the pooler, but the encoder has none.
-    """
+    """The arrays of a file to write, computed one by one. `prefix` begins the names of the encoder's weights."""
 
     def __init__(
         self, config: BertConfig, table: FamilyTable, weights: Mapping[str, Mapping[str, np.ndarray]], prefix: str = ""

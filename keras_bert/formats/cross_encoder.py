@@ -55,25 +55,15 @@ _FIXED_TRANSFORMER = fixed_transformer("sequence-classification", "scores")
 
 @dataclass(frozen=True)
 class CrossEncoderSettings:
-    """A preset's settings for scores of pairs.
+    """A preset's settings for scores of pairs."""
 
-    Attributes:
-        is_declared: whether the files declare a CrossEncoder; if not, `activation` is CrossEncoder's default.
-        activation: "sigmoid" or "identity", the function from logit to score.
-        max_length: the maximum length of a sequence, in tokens; None: no limit.
-    """
-
-    is_declared: bool
-    activation: str
-    max_length: int | None
+    is_declared: bool  # whether the files declare a CrossEncoder; if not, `activation` is CrossEncoder's default
+    activation: str  # "sigmoid" or "identity": logit -> score
+    max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
 
 
 def read(preset: PresetFiles) -> CrossEncoderSettings:
-    """Reads the settings of a preset.
-
-    Raises:
-        ValueError: a setting is not supported, or a value has another type.
-    """
+    """Reads the settings of a preset."""
     directory = preset.directory
     config, settings, transformer, tokenizer = (preset.json_if_there(*each) for each in _SHAPES.items())
     is_newest = settings.get("model_type") == "CrossEncoder"

@@ -45,10 +45,7 @@ class Dialect:
 
 
 def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, object]], dict[str, object]]:
-    """Makes a `Dialect.read` that renames older keys. `names` maps each older key to the table's key.
-
-    The returned function raises ValueError if a file has different values under both keys.
-    """
+    """Makes a `Dialect.read` that renames older keys to the table's; two different values raise ValueError."""
 
     def read(values: dict[str, object]) -> dict[str, object]:
         renamed = {key: value for key, value in values.items() if key not in names}
@@ -109,10 +106,7 @@ class FamilyTable:
     dialect: Dialect = Dialect()
 
     def check(self, config: BertConfig, heads: Iterable[str]) -> None:
-        """Raises ValueError if the family's files have no place for an encoder's pooler or for a head.
-
-        A head must also have the family's dense layers and activations, because files do not record them.
-        """
+        """Raises ValueError if files have no place for an encoder's pooler, a head, or its layers."""
         if config.pooler and not self.pooler:
             raise ValueError(f"a {config.family} has no pooler in this format; make the encoder with pooler=False")
         defaults = BertConfig(family=config.family)
@@ -181,14 +175,7 @@ class FamilyTable:
         return shape
 
     def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
-        """Makes the configuration from a file's values. Messages name the file `source`.
-
-        Raises:
-            ValueError: a value has another type or is out of range, or an option or an activation is not supported.
-
-        Warns:
-            UserWarning: the file has options that the table does not know.
-        """
+        """Makes the configuration from the values of the file `source`. Warns of unknown options."""
         try:
             values = self.dialect.read(files.with_whole_numbers(dict(values), self.shape))
         except ValueError as error:
@@ -257,11 +244,7 @@ class FamilyTable:
         return fields
 
     def entries(self, config: BertConfig) -> dict[str, object]:
-        """Makes the entries of a configuration file. It is the inverse of `config_of`.
-
-        Raises:
-            ValueError: the format cannot express a field.
-        """
+        """Makes the entries of a configuration file, or raises ValueError if the format cannot express a field."""
         self._check_expressible(config)
         fields = {
             **config.to_dict(),

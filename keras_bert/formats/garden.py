@@ -98,26 +98,14 @@ def recognizes(preset: PresetFiles) -> bool:
 
 
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
-    """Opens a checkpoint; see `formats.open_checkpoint`.
-
-    Without Google's configuration file, the configuration is inferred from the shapes, with Model Garden's default
-    gelu, the tanh approximation. This works only for BERT: shapes do not show how often ALBERT repeats its layers.
-    """
+    """Opens a checkpoint; without Google's configuration file, infers a BERT's, with Model Garden's gelu."""
     file = preset.once(tf1.open_file)
     assert file is not None  # see `recognizes`
     return open_graph("garden", open_by_variable(file), tf1.config_beside(preset))
 
 
 def open_graph(format: str, file: JoinedFile, config: BertConfig | None, extras: str = "(?!)") -> Checkpoint:
-    """Opens a checkpoint whose variables have Model Garden's names, from a TensorFlow 2 checkpoint or a SavedModel.
-
-    Args:
-        format, file, extras: see `Checkpoint`.
-        config: the configuration; None: infers a BERT's from the shapes, with the tanh approximation of gelu.
-
-    Raises:
-        ValueError: Model Garden has no such family, or a weight is missing that the sizes are inferred from.
-    """
+    """Opens variables with Model Garden's names. Without `config`, infers a BERT's, with gelu_tanh."""
     family = config.family if config else "bert"
     if family not in TABLES:
         raise ValueError(f"{file.path}: Model Garden has encoders of {', '.join(TABLES)}, not of {family}")

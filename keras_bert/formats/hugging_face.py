@@ -94,10 +94,7 @@ def write(
     settings: Mapping[str, object] | None = None,
     note: str = "",
 ) -> None:
-    """Writes `config.json` and `model.safetensors`; see `formats.write`.
-
-    With heads, the encoder's weights have the family's prefix, as in `transformers`.
-    """
+    """Writes `config.json` and `model.safetensors`. With heads, the encoder's weights have the family's prefix."""
     heads = set(weights) - {"encoder"}
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
@@ -151,14 +148,7 @@ def label_entries(labels: Sequence[str]) -> dict[str, object]:
 
 
 def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
-    """Reads the labels from the content of the `config.json` at `source`, in the order of the logits.
-
-    Returns:
-        The labels; None if the file has none.
-
-    Raises:
-        ValueError: the labels have another type, or are not numbered from 0.
-    """
+    """Reads the labels of the `config.json` at `source`, in the order of the logits; None if it has none."""
     files.check_json(values, {"id2label": ({str: (str, int)}, None)}, source)
     names = values.get("id2label")
     if not names:
@@ -227,15 +217,7 @@ _USES_OF_HEADS = {
 
 
 def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool, note: str = "") -> str:
-    """Writes the text of a model card.
-
-    Args:
-        config: the encoder's config.
-        heads: the names of the heads.
-        architecture: the class in `transformers` that reads the model.
-        lacks_pooler: whether the file has no pooler, so that `architecture` would initialize a new one.
-        note: a paragraph on what `transformers` does not compute.
-    """
+    """Writes a model card. `note` is a paragraph on what `transformers` does not compute."""
     purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"
     auto = architecture if heads else "AutoModel"
     options = ", add_pooling_layer=False" if lacks_pooler else ""

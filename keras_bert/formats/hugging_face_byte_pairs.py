@@ -118,12 +118,7 @@ ROBERTA_ARGUMENTS = {
 
 
 def read_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
-    """Reads the arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or from `tokenizer.json`.
-
-    Hugging Face's `tokenizer.json` is obeyed, also beside the other two, but for RoBERTa's: transformers 5 makes a
-    `RobertaTokenizer` of the vocabulary, the merges and `tokenizer_config.json` alone, and so does this function, with
-    a warning. `tokenizer_config.json` takes precedence. Raises as `hugging_face_wordpiece.read_files`.
-    """
+    """Reads the arguments of `BytePairTokenizer`; of RoBERTa's `tokenizer.json` only what transformers 5 follows."""
     path = tokenizer_files.choose_file(*([IDS] if (tokenizer_files.directory / MERGES).is_file() else []))
     arguments: dict[str, Any] = {}
     if path.name == ALL_IN_ONE or tokenizer_files.has_tokenizer_json:
@@ -176,11 +171,7 @@ def merges_in_files(tokenizer_files: TokenizerFiles) -> Iterator[tuple[Path, Any
 
 
 def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
-
-    If transformers' RobertaTokenizer does not support the arguments, `tokenizer.json` replaces the first two files.
-    Raises FileExistsError as `write_tokenizer`.
-    """
+    """Writes the files of a RobertaTokenizer, or `tokenizer.json` for what it does not support."""
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
     entries["mask_token"] = mask_with_space(entries["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):

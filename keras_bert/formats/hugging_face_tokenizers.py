@@ -92,11 +92,7 @@ def mask_with_space(token: str) -> dict[str, object]:
 
 
 def write_tokenizer(directory: str | Path, texts: Mapping[str, str | bytes], overwrite: bool) -> None:
-    """Writes the files of a tokenizer. They replace the files of another tokenizer.
-
-    Raises:
-        FileExistsError: the directory has files of a tokenizer, and `overwrite` is False.
-    """
+    """Writes the files of a tokenizer. They replace the files of another tokenizer."""
     with model_files.replacing(Path(directory), model_files.TOKENIZER, texts, overwrite):
         files.write_texts(directory, texts)
 
@@ -143,11 +139,7 @@ def types_of(steps: Iterable[dict[str, Any]]) -> str | None:
 
 
 def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
-    """Lists the added tokens in the `content` of a `tokenizer.json` that are not special.
-
-    Raises:
-        ValueError: a setting restricts where in a text a token is matched.
-    """
+    """Lists the added tokens that are not special. Raises ValueError if they match only in some places of a text."""
     tokens = [token for token in content.get("added_tokens") or [] if not token["special"]]
     for token in tokens:
         name = f"asks that the added token {token['content']!r:.60}"
@@ -162,11 +154,7 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
 
 
 def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
-    """Lists the vocabulary in the `content` of a `tokenizer.json` at `path`, with added tokens. The index is the id.
-
-    Raises:
-        ValueError: the ids are not 0, 1, 2, ...
-    """
+    """Lists the vocabulary of a `tokenizer.json` with added tokens, by ids, which must be 0, 1, 2, ..."""
     added = content.get("added_tokens") or []
     ids = content["model"]["vocab"] | {token["content"]: token["id"] for token in added}
     vocabulary = sorted(ids, key=ids.get)
@@ -183,14 +171,7 @@ def words_before(vocabulary: Sequence[str], special: Collection[str]) -> int:
 def template(
     cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
 ) -> dict[str, object]:
-    """Makes the `post_processor` of a `tokenizer.json`: `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
-
-    Args:
-        cls, sep: the token and its id.
-        separators: the number of separators between the two texts of a pair.
-        second_type_id: the type of the second text.
-        second_cls: whether the second text also begins with `[CLS]`.
-    """
+    """Makes a `post_processor`: `[CLS] a [SEP]`, and for pairs `[CLS] a` + separators + ([CLS]) + `b [SEP]`."""
 
     def parts(*names: tuple[str, int]) -> list[dict[str, object]]:
         return [
@@ -213,13 +194,7 @@ _PROCESSORS = {"BertProcessing": (1, 1, False), "RobertaProcessing": (2, 0, Fals
 
 
 def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
-    """Reads `cls_token`, `sep_token` and the format of pairs from the `post_processor` of a `tokenizer.json`.
-
-    The format is `separators`, `second_type_id` and, only if it is True, `second_cls`; see `template`.
-
-    Raises:
-        ValueError: the post-processor does not pack texts as `template` does.
-    """
+    """Reads `cls_token`, `sep_token` and the arguments of `template` from a `post_processor`."""
     processor = content.get("post_processor") or {}
     # In a post-processor, ByteLevel changes offsets, but no ids.
     steps = [step for step in processor.get("processors") or [] if step["type"] != "ByteLevel"]
@@ -251,11 +226,7 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
 
 
 def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
-    """Finds `unk_token`, `pad_token` and `mask_token` in the `content` of a `tokenizer.json`.
-
-    For "unk", the first special token of these is taken: the file's `unk_token`, `<unk>`, `[UNK]`, `<|unk|>`. If there
-    is none of them, `unk_token` is left out. "pad" and "mask" are alike; the file's `pad_token` need not be special.
-    """
+    """Finds the tokens "unk", "pad", "mask": as the file names them, else a special `<unk>`, `[UNK]`, `<|unk|>`."""
     special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
     declared = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
     names = {

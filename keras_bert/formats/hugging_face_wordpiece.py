@@ -44,12 +44,7 @@ _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_ac
 
 
 def read_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
-    """Reads the arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
-
-    Hugging Face's `tokenizer.json` is obeyed, also beside a `vocab.txt`. Google's checkpoints have neither it nor a
-    `tokenizer_config.json`; then the defaults apply. Raises FileNotFoundError without a vocabulary, and ValueError if a
-    file is damaged, has a setting that would change the ids, or differs from another.
-    """
+    """Reads the arguments of `WordPieceTokenizer`. A `tokenizer.json` is obeyed, also beside a `vocab.txt`."""
     path = tokenizer_files.choose_file(VOCABULARY)
     arguments: dict[str, Any] = {}
     if path.name == ALL_IN_ONE or tokenizer_files.has_tokenizer_json:
@@ -72,8 +67,7 @@ def read_files(tokenizer_files: TokenizerFiles) -> dict[str, Any]:
 
 
 def _check_class(tokenizer_files: TokenizerFiles, arguments: dict[str, Any], config: dict[str, Any]) -> None:
-    """Raises ValueError if a `tokenizer.json` differs from `tokenizer_config.json`, or from transformers' class."""
-    # It makes the classes of `_CLASSES` of vocabulary and `tokenizer_config.json` alone; others obey `tokenizer.json`.
+    """Raises ValueError if a `tokenizer.json` differs from its configuration, which is all that some classes follow."""
     name = tokenizer_files.rebuilt_class or ""
     of_class = _CLASSES.get(name, {})
     origin, advice = CONFIG, "programs differ in which they follow, so make both as the model was trained"
@@ -116,11 +110,7 @@ def _arguments_of_normalizer(path: Path, normalizer: dict[str, object]) -> dict[
 
 
 def write_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes `vocab.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
-
-    `tokenizer.json` replaces `vocab.txt` if there are added tokens, or special ones with white space, or if no class of
-    transformers packs pairs as this tokenizer does. Raises FileExistsError as `write_tokenizer`.
-    """
+    """Writes `vocab.txt`, or `tokenizer.json` if no class of transformers does the same, and settings."""
     entries = {key: arguments[argument] for argument, key in _NAMES.items()}
     pairs, special = ("separators", "second_type_id"), arguments["more_special_tokens"]
     classes = (name for name, values in _CLASSES.items() if all(arguments[key] == values[key] for key in pairs))

@@ -158,11 +158,7 @@ def recognizes(preset: PresetFiles) -> bool:
 
 
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
-    """Opens a preset; see `formats.open_checkpoint`.
-
-    KerasHub's masked language model has the exact gelu in its head, and the approximation in the encoder. This package
-    uses the approximation in both, so logits differ by about 1e-3.
-    """
+    """Opens a preset. The gelu of a head is approximated here, unlike KerasHub's: logits differ by about 1e-3."""
     directory = preset.directory
     files.find(directory, CONFIG)
     preset.json(CONFIG, {"class_name": str})  # raises ValueError if another program wrote the file
@@ -195,14 +191,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
 
 
 def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
-    """Finds the type of the tokenizer in the `content` of a `tokenizer.json`.
-
-    Returns:
-        "WordPiece", "BPE" or "Unigram"; None if KerasHub did not write the file.
-
-    Raises:
-        ValueError: the tokenizer's class is not supported.
-    """
+    """Finds "WordPiece", "BPE" or "Unigram" in a `tokenizer.json`; None if KerasHub did not write it."""
     if "class_name" not in content or "model" in content:
         return None
     name = content["class_name"]
@@ -217,14 +206,7 @@ def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
 
 
 def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> dict[str, Any] | None:
-    """Reads the arguments of this package's tokenizer from the `content` of a `tokenizer.json`.
-
-    Returns:
-        The arguments; None if KerasHub did not write the file.
-
-    Raises:
-        ValueError: the type is not `expected` ("WordPiece", "BPE" or "Unigram"), or a setting would change ids.
-    """
+    """Reads the arguments of a tokenizer of the type `expected`; None if KerasHub did not write the file."""
     kind = tokenizer_type(path, content)
     if kind is None:
         return None

@@ -71,17 +71,7 @@ _KERAS_HUB = ("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.
 
 @contextmanager
 def replacing(directory: Path, patterns: Collection[str], written: Collection[str], overwrite: bool) -> Iterator[None]:
-    """Removes files of the previous model, when the block that writes the new model has ended without an error.
-
-    Args:
-        directory: the directory of the model.
-        patterns: patterns of the files to remove, such as `MODEL`.
-        written: paths of the new model's files, or patterns of them. These files stay.
-        overwrite: whether to replace existing files.
-
-    Raises:
-        FileExistsError: `directory` has files that match `patterns`, and `overwrite` is False.
-    """
+    """Removes files that match `patterns`, but not `written`, after a block that writes a model."""
     existing = present(directory, patterns)
     files.refuse_to_overwrite(directory, existing, overwrite)
     yield

@@ -118,10 +118,7 @@ class Preset(PresetFiles):
 
 
 def parse_config(values: dict[str, object], path: Path) -> BertConfig:
-    """Makes the configuration from the content of the file at `path`.
-
-    Google's formats are recognized by the file's name, KerasHub's by the key "class_name"; others are Hugging Face's.
-    """
+    """Makes a configuration: Google's by the name of the file, KerasHub's by "class_name", else Hugging Face's."""
     if path.name in tf1.CONFIGS:
         return tf1.config_of(values, path)
     return (keras_hub if "class_name" in values else hugging_face).config_of(values, path)

@@ -88,19 +88,7 @@ class Saved:
 def read(
     preset: Preset, task: str, head: str | None, types: Mapping[str, files.JsonShape], library: str | None
 ) -> Saved:
-    """Reads a task's model from an open preset. Settings, labels and lengths of another task's model stay out.
-
-    Args:
-        preset: the preset.
-        task: the name of the class.
-        head: the name of its head.
-        types: the types of its settings in JSON, by name.
-        library: the class of sentence-transformers whose files it has.
-
-    Raises:
-        FileNotFoundError: the directory lacks a file.
-        ValueError: a file is damaged.
-    """
+    """Reads a model of the class `task`, whose settings have these `types`; those of another task's model stay out."""
     checkpoint = preset.checkpoint
     weights: dict[str, Weights] = {
         part: functools.partial(checkpoint.read, part) for part in ("encoder", *sorted(checkpoint.heads))
@@ -178,11 +166,7 @@ def _read_crf(preset: Preset, labels: int, shapes: Mapping[str, Shape]) -> Mappi
 
 
 def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
-    """Writes a model. It replaces a model of any format; files in the directory that belong to no model stay.
-
-    Raises:
-        FileExistsError: there are files of a model and `overwrite` is False.
-    """
+    """Writes a model. It replaces a model of any format; files in the directory that belong to no model stay."""
     directory = Path(directory)
     tokenizer = () if saved.tokenizer is None else model_files.TOKENIZER
     existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))

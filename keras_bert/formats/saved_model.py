@@ -96,11 +96,7 @@ def read_graphs(path: Path) -> SavedModel:
 
 
 def _find_activation(path: Path, names: Names) -> str:
-    """Finds the activation in the functions that compute the encoder, given the names of its variables.
-
-    Raises:
-        ValueError: the functions show no activation, or several.
-    """
+    """Finds the activation in the functions that compute the encoder, given the names of its variables."""
     encoder = {name for file_names in names.values() for name in file_names}
     kernels = {name for key, file_names in names.items() if key.endswith("/intermediate/kernel") for name in file_names}
     operations: set[str] = set()

@@ -109,12 +109,7 @@ class SentenceSettings:
 
 
 def read(preset: PresetFiles) -> SentenceSettings:
-    """Reads the settings of a preset. Without settings (a plain BERT): mean pooling and vectors of length 1.
-
-    Raises:
-        FileNotFoundError: a module has no file.
-        ValueError: a setting is not supported, or a value has another type.
-    """
+    """Reads the settings of a preset. Without settings (a plain BERT): mean pooling and vectors of length 1."""
     directory = preset.home
     model = preset.json_if_there(PROMPTS, _MODEL_SHAPE, directory)
     _check_model_type(model, directory / PROMPTS)
@@ -145,12 +140,7 @@ def has_dense(preset: PresetFiles) -> bool:
 
 
 def transformer_folder(preset: PresetFiles) -> str:
-    """Finds the folder of a sentence encoder's Transformer, which older versions name `0_Transformer`, or a Router's.
-
-    Returns:
-        The folder; "" if it is the preset's own directory, or if the modules are damaged or not supported. `read`
-        raises ValueError for such modules.
-    """
+    """Finds the folder of the Transformer; "" if it is the preset's own, or if `read` will refuse the modules."""
     try:
         modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
         kinds = [kind_of(module["type"]) for module in modules]
@@ -164,15 +154,7 @@ def transformer_folder(preset: PresetFiles) -> str:
 
 
 def read_dense_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
-    """Reads the weights of the Dense module.
-
-    Returns:
-        `kernel`, float32 `[inputs, units]`, and, if the layer has a bias, `bias`, `[units]`. Empty without a Dense.
-
-    Raises:
-        FileNotFoundError: the module has no weights.
-        ValueError: the shapes of the weights contradict the module's configuration.
-    """
+    """Reads `kernel`, float32 `[inputs, units]`, and maybe `bias` of the Dense module; empty without one."""
     modules = _read_modules(preset)
     if "Dense" not in modules:
         return {}
@@ -196,18 +178,7 @@ def write(
     overwrite: bool = False,
     dense_weights: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes the settings files, so that `SentenceTransformer(directory)` computes the same vectors.
-
-    Args:
-        directory: the directory of the model.
-        hidden_size: the encoder's hidden size.
-        settings: the settings to write.
-        overwrite: whether to replace existing files.
-        dense_weights: the weights of the dense layer, as `read_dense_weights` returns them.
-
-    Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
-    """
+    """Writes the settings files, so that `SentenceTransformer(directory)` computes the same vectors."""
     files.refuse_to_overwrite(directory, FILES, overwrite)
     kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
@@ -386,14 +357,7 @@ def fixed_transformer(task: str, output: str) -> dict[str, object]:
 
 
 def find_max_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
-    """Finds the maximum length in tokens: the Transformer's `max_seq_length`, or the tokenizer's `model_max_length`.
-
-    Returns:
-        The length; None: no limit.
-
-    Raises:
-        ValueError: the length is less than 3. The message names `source`.
-    """
+    """Finds the maximum length in tokens, the Transformer's or the tokenizer's; None: no limit."""
     lengths = {
         "max_seq_length": transformer.get("max_seq_length"),
         "model_max_length": tokenizer.get("model_max_length"),

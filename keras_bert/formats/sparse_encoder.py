@@ -64,29 +64,17 @@ _FIXED_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None, "simi
 
 @dataclass(frozen=True)
 class SparseSettings:
-    """A preset's settings for sparse vectors.
+    """A preset's settings for sparse vectors."""
 
-    Attributes:
-        is_declared: whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults.
-        max_length: the maximum length of a text, in tokens; None: no limit.
-        pooling: one of `POOLINGS["sparse"]`.
-        activation: one of `ACTIVATIONS`.
-        query_table: whether queries have a table in place of the network.
-    """
-
-    is_declared: bool
-    max_length: int | None
-    pooling: str = "max"
-    activation: str = "relu"
-    query_table: bool = False
+    is_declared: bool  # whether the files declare a SparseEncoder; if not, `pooling` and `activation` are the defaults
+    max_length: int | None  # of a text, in tokens; None: no limit
+    pooling: str = "max"  # one of `POOLINGS`
+    activation: str = "relu"  # one of `ACTIVATIONS`
+    query_table: bool = False  # whether queries have a table in place of the network
 
 
 def read(preset: PresetFiles) -> SparseSettings:
-    """Reads the settings of a preset.
-
-    Raises:
-        ValueError: a setting is not supported, or a value has another type.
-    """
+    """Reads the settings of a preset."""
     directory = preset.directory
     length = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)})
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
@@ -119,11 +107,7 @@ def read(preset: PresetFiles) -> SparseSettings:
 
 
 def read_query_weights(preset: PresetFiles, vocabulary_size: int) -> np.ndarray:
-    """Reads the table for queries, float32 `[vocabulary_size]`: the weight of each token.
-
-    Raises:
-        ValueError: there is no table, or it has another shape.
-    """
+    """Reads the table for queries, float32 `[vocabulary_size]`: the weight of each token."""
     folder = preset.home / (_read_modules(preset) or {})["SparseStaticEmbedding"]
     path = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
     if path is None:
@@ -200,18 +184,7 @@ def _without_lengths(path: Path) -> dict[str, Any]:
 def write(
     directory: Path, settings: SparseSettings, overwrite: bool = False, query_weights: np.ndarray | None = None
 ) -> None:
-    """Writes the settings files, so that `SparseEncoder(directory)` computes the same vectors.
-
-    Args:
-        directory: the directory of the model.
-        settings: the settings to write.
-        overwrite: whether to replace existing files.
-        query_weights: the table for queries, as `read_query_weights` returns it. The tokenizer must be in the folder
-            `QUERIES`, too.
-
-    Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
-    """
+    """Writes the settings files and the table, so that `SparseEncoder(directory)` computes the same vectors."""
     files.refuse_to_overwrite(directory, FILES, overwrite)
     pooling = {"pooling_strategy": settings.pooling, "activation_function": settings.activation}
     kinds = {"": "MLMTransformer", "1_SpladePooling": "SpladePooling"}

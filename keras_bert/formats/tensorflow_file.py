@@ -23,11 +23,7 @@ OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class TensorFlowFile:
-    """An open checkpoint. The index, at `path`, is read when it is opened, values on demand. Imports TensorFlow.
-
-    Raises:
-        ValueError: the index is damaged.
-    """
+    """An open checkpoint. The index, at `path`, is read when it is opened, values on demand. Imports TensorFlow."""
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
@@ -149,14 +145,7 @@ _OUTSIDE_THE_MODEL = {"optimizer", "save_counter"}
 
 
 def open_by_variable(file: TensorFlowFile) -> JoinedFile:
-    """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
-
-    The keys in the file are paths from the saved object to its variables, so they depend on the kind of object. The
-    variables' names do not. The optimizer's variables are left out.
-
-    Raises:
-        ValueError: a file is damaged.
-    """
+    """Opens a checkpoint by the variables' names: keys in the file depend on the object that was saved."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
@@ -173,10 +162,7 @@ def open_by_variable(file: TensorFlowFile) -> JoinedFile:
 
 
 def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
-    """Maps names in a table to names in a file, which may begin with the names of enclosing models.
-
-    If several names in the file end with a name in the table, the shortest is taken.
-    """
+    """Maps names in a table to the shortest names in a file that end with them, after those of enclosing models."""
     result = {}
     for name in sorted(present, key=len, reverse=True):
         parts = name.split("/")

@@ -128,14 +128,7 @@ _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
 
 
 def open_file(preset: PresetFiles) -> TensorFlowFile | None:
-    """Opens the checkpoint in a directory. Of several, it opens the one that the file `checkpoint` names as the latest.
-
-    Returns:
-        The open file; None if there is no checkpoint.
-
-    Raises:
-        ValueError: there are several checkpoints and no latest one, or the checkpoint is damaged.
-    """
+    """Opens the checkpoint in a directory, of several the one that the file `checkpoint` names as the latest."""
     directory = preset.directory
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
@@ -154,11 +147,7 @@ def recognizes(preset: PresetFiles) -> bool:
 
 
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
-    """Opens a checkpoint and the configuration beside it; see `formats.open_checkpoint`.
-
-    An ELECTRA checkpoint has a generator and a discriminator. The network whose sizes match the configuration is read,
-    and the other one ignored. If both match, the discriminator is read.
-    """
+    """Opens a checkpoint. Of ELECTRA's two networks, the one that has the configuration's sizes is read."""
     file = preset.once(open_file)
     assert file is not None  # see `recognizes`
     config = config_beside(preset) or _infer_config(file)
@@ -179,11 +168,7 @@ def files_of(config: BertConfig) -> tuple[str, ...]:
 
 
 def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-    """Writes `bert_config.json` and `bert_model.ckpt.*` (or `albert_…`, `electra_…`); see `formats.write`.
-
-    Google's code for BERT and ALBERT has no exact gelu, and always uses an epsilon of 1e-12. A model with the exact
-    gelu or another epsilon is written with a warning.
-    """
+    """Writes Google's files, and warns of the exact gelu and of an epsilon that Google's code does not have."""
     if config.family not in TABLES:
         raise ValueError(f"TensorFlow 1 checkpoints are of {', '.join(TABLES)}, not of {config.family}")
     config_file, index, _ = files_of(config)
@@ -201,11 +186,7 @@ def config_of(values: dict[str, object], source: Path) -> BertConfig:
 
 
 def values_of(config: BertConfig) -> dict[str, object]:
-    """Makes the content of a `bert_config.json`, `albert_config.json` or `electra_config.json`.
-
-    Raises:
-        ValueError: Google's code has no such family, or no such activation (BERT and ALBERT have no exact gelu).
-    """
+    """Makes the content of Google's configuration file, or raises ValueError for a family or activation without one."""
     if config.family not in TABLES:
         raise ValueError(f"Google's files are of {', '.join(TABLES)}, not of {config.family}")
     table = TABLES[config.family]

@@ -82,16 +82,7 @@ KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_FIXED_CONFIG, *_WITHOUT_EFFECT])
 
 
 class TokenizerFiles:
-    """The files of a preset's tokenizer. Each file is read once, when it is needed, because vocabularies are large.
-
-    Args:
-        preset: the preset.
-
-    Example:
-        >>> from keras_bert.formats import Preset
-        >>> Preset("all-MiniLM-L6-v2").tokenizer_files.settings({"lowercase": "do_lower_case"})
-        {'lowercase': True}
-    """
+    """The files of a preset's tokenizer. Each is read once, when it is needed, because vocabularies are large."""
 
     def __init__(self, preset: PresetFiles) -> None:
         self._preset = preset
@@ -153,8 +144,7 @@ class TokenizerFiles:
 
     @property
     def rebuilt_class(self) -> str | None:
-        """The class of transformers 5 that makes a tokenizer of the vocabulary in `tokenizer.json` and follows nothing
-        else in it; None if transformers follows the file."""
+        """The class of transformers 5 that follows only the vocabulary; None if it follows `tokenizer.json`."""
         config = self._preset.json_if_there("config.json", {"tokenizer_class": (str, None), "model_type": (str, None)})
         model_type = config.get("model_type")
         name = (
@@ -165,10 +155,7 @@ class TokenizerFiles:
 
     @property
     def kind(self) -> str:
-        """The type of the tokenizer that the names of the files or, without such files, `tokenizer.json` determines.
-
-        It is one of `TYPES`. Raises FileNotFoundError without a tokenizer, ValueError if it is of another type.
-        """
+        """The type of the tokenizer, one of `TYPES`, by the names of files or by `tokenizer.json`."""
         path = files.find(self.directory, *TYPES, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
         kind = TYPES.get(path.name) or self.type
         if kind is None or kind not in TYPES.values():
@@ -185,14 +172,7 @@ class TokenizerFiles:
         return self.tokenizer_json["model"].get("type") or ("BPE" if "merges" in self.tokenizer_json["model"] else None)
 
     def choose_file(self, *names: str) -> Path:
-        """Chooses the file of the vocabulary: the first existing file of `names`, or `tokenizer.json`.
-
-        It chooses `tokenizer.json` if none of `names` exists, if the tokenizer has added tokens that are not special,
-        or if `tokenizer.json` lists more tokens. All else is read from `tokenizer.json`, if there is one.
-
-        Raises:
-            FileNotFoundError: none of the files exists.
-        """
+        """Chooses the vocabulary: the first of `names` in the directory, or `tokenizer.json` if it has more tokens."""
         path = files.find(self.directory, *names, ALL_IN_ONE)
         if path == self.tokenizer_json_path or not self.tokenizer_json_path.is_file():
             return path
@@ -201,17 +181,7 @@ class TokenizerFiles:
         return self.tokenizer_json_path if has_added_tokens or has_more else path
 
     def check(self, vocabulary: Sequence[str], special_tokens: Mapping[str, str]) -> None:
-        """Compares all files with the tokenizer that was read from some of them.
-
-        Programs differ in which files they follow: transformers prefers `tokenizer.json` to others, for instance.
-
-        Args:
-            vocabulary: the tokenizer's tokens; the index is the id.
-            special_tokens: name, such as "mask_token" -> token.
-
-        Raises:
-            ValueError: a file has another token for an id, lacks a token, or names another special token.
-        """
+        """Raises ValueError if a file contradicts the tokenizer that was read: programs differ in which they follow."""
         id_of_token = {token: index for index, token in enumerate(vocabulary)}
         for name, ids in self.ids.items():
             # Compare token by token only if some differ: a vocabulary has tens of thousands.
@@ -243,18 +213,7 @@ class TokenizerFiles:
         )
 
     def settings(self, names: Mapping[str, str], added_tokens: Collection[str] = ()) -> dict[str, Any]:
-        """Reads values from `tokenizer_config.json`, if it exists, and special tokens from `special_tokens_map.json`.
-
-        Args:
-            names: argument of a tokenizer of this package -> key in the file.
-            added_tokens: the added tokens in other files.
-
-        Returns:
-            Argument -> value, without those that the files lack.
-
-        Raises:
-            ValueError: the file is damaged, or has a setting that would change ids.
-        """
+        """Reads `names` (argument -> key) from `tokenizer_config.json`, and special tokens from older files."""
         for source, token in self._added_tokens():
             if token not in added_tokens:
                 raise ValueError(
@@ -267,15 +226,7 @@ class TokenizerFiles:
         return {argument: _content(entries[key]) for argument, key in names.items() if entries.get(key) is not None}
 
     def arguments(self, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-        """Reads the arguments of a tokenizer of type `kind` from `tokenizer.json`, Hugging Face's or KerasHub's.
-
-        Args:
-            kind: "WordPiece", "BPE" or "Unigram".
-            arguments_of: reads the arguments from the path and content of a file of Hugging Face.
-
-        Raises:
-            ValueError: the file is damaged, has another type or a setting that would change ids.
-        """
+        """Reads the arguments of a tokenizer of type `kind` from `tokenizer.json`, Hugging Face's or KerasHub's."""
         if (
             arguments := keras_hub.tokenizer_arguments(self.tokenizer_json_path, self.tokenizer_json, kind)
         ) is not None:
@@ -312,11 +263,7 @@ class TokenizerFiles:
     def more_special_tokens(
         self, arguments: dict[str, Any], read_vocabulary: Callable[[], Collection[str]]
     ) -> tuple[list[str], list[str]]:
-        """Finds the special tokens besides those that `arguments` name, by id, and those that the vocabulary lacks.
-
-        A token that no file gives an id gets the next one, as in transformers, if it is in a list of additional tokens.
-        A token without a row of the embedding table is left out, with a warning. Raises ValueError for gaps in the ids.
-        """
+        """Finds the special tokens that `arguments` does not name, by id; and those that the vocabulary lacks."""
         named = {arguments[key] for key in TOKENS if key in arguments}
         ids = {token: index for token, index in self._ids_of_special_tokens().items() if token not in named}
         if not ids:
@@ -344,11 +291,7 @@ class TokenizerFiles:
         return [*sorted(known, key=known.__getitem__), *tokens], tokens
 
     def check_flags(self, special_tokens: Mapping[str, str], with_space: str | None, spaces: bool) -> None:
-        """Raises ValueError if `tokenizer.json` matches a special token in texts otherwise than the tokenizers here.
-
-        Of `special_tokens` (name -> token), `with_space` includes the white space before it, which matters only if
-        white space has tokens: `spaces`.
-        """
+        """Raises ValueError if special tokens match otherwise than here; with `spaces`, white space has tokens."""
         added = self.tokenizer_json.get("added_tokens") or [] if self.has_tokenizer_json else []
         for token in (each for each in added if each["special"]):
             expected = {"single_word": False}
@@ -386,11 +329,7 @@ class TokenizerFiles:
         return _content(self.config.get(key) or self.special_names.get(key))
 
     def _added_tokens(self) -> Iterator[tuple[Path, str]]:
-        """Yields the added tokens that are not special, each after its file's path.
-
-        Newer versions list them in `tokenizer_config.json`, older ones in `added_tokens.json`. Older ones name the
-        special tokens in `special_tokens_map.json`.
-        """
+        """Yields the added tokens that are not special, each after its file's path."""
         added_tokens_path = self.directory / _ADDED
         if (added := self.config.get("added_tokens_decoder")) is not None:
             path = self.directory / CONFIG

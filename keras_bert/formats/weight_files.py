@@ -86,10 +86,7 @@ def open_safetensors(path: Path) -> SafetensorsFile:
 def write_safetensors(
     path: Path, shapes: Mapping[str, tuple[int, ...]], tensors: Iterable[tuple[str, np.ndarray]]
 ) -> None:
-    """Writes float32 tensors one by one, in the order of `shapes`. The file gets its name when it is complete.
-
-    It takes the place of the safetensors library's writer, which needs all tensors in memory and copies them.
-    """
+    """Writes float32 tensors one by one, while the library needs all in memory. The file appears whole."""
     # "pt" is the format that transformers expects.
     header: dict = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -117,12 +114,7 @@ def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mappin
 
 
 def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads the arrays and texts of `write_checked`. Files of earlier versions may have no "sha256" among the texts.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, even by a single bit.
-    """
+    """Reads the arrays and texts of `write_checked`, or raises ValueError if a bit is damaged."""
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = dict(file.metadata() or {})
@@ -151,11 +143,7 @@ def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> 
 
 
 class H5File:
-    """An open HDF5 file. Paths and shapes of its arrays are read when it is opened, values on demand.
-
-    Raises:
-        ValueError: the file is damaged, or links to another file.
-    """
+    """An open HDF5 file. Paths and shapes of its arrays are read when it is opened, values on demand."""
 
     def __init__(self, path: Path) -> None:
         import h5py
@@ -209,12 +197,7 @@ _ADVICE = (
 
 
 class TorchFile:
-    """An open `pytorch_model.bin`: tensors by name, memory-mapped if the file allows it.
-
-    Raises:
-        ImportError: torch is not installed, or too old to read an untrusted pickle safely.
-        ValueError: the file is damaged, or holds anything but tensors.
-    """
+    """An open `pytorch_model.bin`: tensors by name, memory-mapped if the file allows it."""
 
     def __init__(self, path: Path) -> None:
         files.refuse_pointer(path)

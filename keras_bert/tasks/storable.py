@@ -58,10 +58,7 @@ class UntrainedWarning(UserWarning):
 
 
 class RowSettings(NamedTuple):
-    """The arguments of `BertTask.from_preset` that decide how texts become rows of the encoder's input.
-
-    None is the saved value or, if nothing was saved, the default of `BertPreprocessor`.
-    """
+    """The arguments of `from_preset` that decide how texts become rows; None: the saved value or the default."""
 
     sequence_length: int | None = None
     long_text: str | None = None
@@ -398,10 +395,7 @@ def _load_weights(model: Storable, preset: Preset, saved: Saved) -> None:
 
 
 def _head_fits(preset: Preset, saved: Saved, labels: list[str] | None) -> bool:
-    """Checks whether the head has the same labels, or as many without names. Warns if it does not fit.
-
-    None is for a single output, a score. For labels without names, `transformers` writes LABEL_0, LABEL_1, ...
-    """
+    """Checks whether the head has these labels, or as many without names (LABEL_0, ...); warns if not."""
     count = 1 if labels is None else len(labels)
     has_names = labels is not None and saved.labels not in (None, _default_labels(saved.head_size))
     is_same = labels is not None and saved.labels == labels
@@ -458,13 +452,7 @@ def _abbreviate(labels: list[str]) -> str:
 
 
 def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Settings, Settings]:
-    """Splits the arguments of `from_preset` into fields of `BertConfig` and arguments of the task.
-
-    A name that both have, such as `pooling`, is the task's.
-
-    Raises:
-        TypeError: there is no such argument.
-    """
+    """Splits the arguments of `from_preset` into fields of `BertConfig` and, first of all, arguments of the task."""
     argument_names = [*_types(task)]
     if unknown := [name for name in user_settings if name not in {*argument_names, *_CONFIG_FIELDS, "name"}]:
         if "num_labels" in unknown and "labels" in argument_names:
@@ -481,12 +469,7 @@ def _split_arguments(task: type[Storable], user_settings: Settings) -> tuple[Set
 
 @contextlib.contextmanager
 def _name_file_in_errors(path: Path, values: Collection[str]) -> Iterator[None]:
-    """Adds the path of a file to errors about the values read from it.
-
-    Args:
-        path: the file.
-        values: the names of the values from it; if there are none, errors stay as they are.
-    """
+    """Adds the path of a file to errors about the values that were read from it."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -496,16 +479,7 @@ def _name_file_in_errors(path: Path, values: Collection[str]) -> Iterator[None]:
 
 
 def _long_text_settings(long_text: str | None, stride: int | None, longest: int, saved: Settings) -> Settings:
-    """Converts the choice of `from_preset` to the preprocessor's `truncation` and `stride`.
-
-    Args:
-        long_text, stride: see `from_preset`.
-        longest: the length of a row in tokens.
-        saved: the saved arguments of the preprocessor, whose rule for pairs stays; None: the rule of the format.
-
-    Raises:
-        ValueError: there is a stride without windows, or no such choice.
-    """
+    """Converts the choice of `from_preset` to `truncation` and `stride`. The saved rule for pairs stays."""
     if stride is not None and long_text != "windows":
         raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
     rule = saved.get("truncation")
