@@ -11,32 +11,26 @@ from types import ModuleType
 from typing import Any
 
 from keras_bert.extras import needing_tensorflow_text
+from keras_bert.task_table import TASKS
 
 # Module -> its classes that `register_keras_serializable` registers when the module is imported.
 CLASSES = {
+    **{f"tasks.{task.module}": [task.model] for task in TASKS},
     "encoder.encoder": ["BertEncoder"],
     "encoder.layers": ["Dropout"],
     "optimizers.adamw": ["AdamW", "WarmupThenDecay"],
     "optimizers.lamb": ["LAMB"],
     "pretraining.pretrainer": ["BertPretrainer"],
     "saved_model.hub_layer": ["HubLayer"],
-    "tasks.classifier": ["BertClassifier"],
     "tasks.crf": ["CRF", "CRFLoss"],
     "tasks.kinds.classes": ["ScaledMeanSquaredError"],
-    "tasks.masked_lm": ["BertMaskedLM"],
-    "tasks.next_sentence": ["BertNextSentence"],
-    "tasks.question_answerer": ["BertQuestionAnswerer"],
     "tasks.ranking_losses": ["LambdaLoss", "ListNetLoss"],
     "tasks.replicas": ["GlobalMean"],
-    "tasks.reranker": ["BertReranker"],
-    "tasks.sentence": ["BertSentenceEncoder"],
     "tasks.sentence_losses": [
         *("AnglELoss", "CoSENTLoss", "ContrastiveLoss", "CosineSimilarityLoss", "MarginMSELoss", "MatryoshkaLoss"),
         *("MultipleNegativesRankingLoss", "TripletLoss", "VectorMSELoss"),
     ],
     "tasks.spans": ["SpanLoss"],
-    "tasks.sparse": ["BertSparseEncoder"],
-    "tasks.token_classifier": ["BertTokenClassifier"],
     "text.bytepair": ["BytePairTokenizer"],
     "text.preprocessor": ["BertPreprocessor"],
     "text.sentencepiece": ["SentencePieceTokenizer"],

@@ -11,14 +11,20 @@ import sys
 from pathlib import Path
 
 import keras
+import pytest
 
 import keras_bert
+from keras_bert.cli.finetune import finetune
+from keras_bert.task_table import TASKS
+from keras_bert.tasks.kinds import Kind
+from keras_bert.tasks.registry import FROM_FILES
 from keras_bert.tasks.task import BertTask
 
 PACKAGE = Path(keras_bert.__file__).parent
 
 # Data walks through the house one way: a part may import from those before it, never from those after it.
 ORDER = [
+    "task_table",
     "tensors",
     "extras",
     "registered",
@@ -74,6 +80,22 @@ def test_public_names():
     for name in keras_bert.__all__:
         assert getattr(keras_bert, name).__name__ == name
     assert set(keras_bert.__all__) <= set(dir(keras_bert))
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.model)
+def test_a_line_of_the_table_of_tasks_says_what_the_task_is(task):
+    model = getattr(keras_bert, task.model)
+    assert (model.__module__, model.HEAD) == (f"keras_bert.tasks.{task.module}", task.head)
+    *file, kind = task.kind.split(".")
+    kinds = importlib.import_module(".".join(["keras_bert.tasks.kinds", *file]))
+    assert issubclass(getattr(kinds, kind), Kind)
+    assert task.command in (None, *finetune.commands)
+    for page in ("README.md", "docs/api/models.md", "docs/api/surface.md"):
+        assert task.model in (PACKAGE.parent / page).read_text(), page
+
+
+def test_every_command_that_fine_tunes_has_a_task():
+    assert {*finetune.commands} == {task.command for task in TASKS} - {None} == {*FROM_FILES}
 
 
 def test_importing_loads_nothing_heavy():

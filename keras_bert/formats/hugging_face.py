@@ -15,6 +15,7 @@ from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.family_table import FamilyTable
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles
+from keras_bert.task_table import HEADS
 
 CONFIG = "config.json"
 # The key of this package's settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
@@ -31,19 +32,14 @@ _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNor
 # Buffers that older versions stored: position ids (0, 1, 2, ...), token types, and frequencies of rotary embeddings.
 _EXTRAS = r".*embeddings\.(position_ids|token_type_ids)|.*rotary_emb\.inv_freq"
 # Heads of a model -> the suffix of its class name in `transformers`. Earlier rows win.
-_CLASSES = (
+_CLASSES: tuple[tuple[set[str], str], ...] = (
     ({"masked_lm", "next_sentence"}, "ForPreTraining"),
-    ({"masked_lm"}, "ForMaskedLM"),
-    ({"replaced_tokens"}, "ForPreTraining"),
-    ({"sequence"}, "ForSequenceClassification"),
-    ({"tokens"}, "ForTokenClassification"),
-    ({"spans"}, "ForQuestionAnswering"),
-    ({"next_sentence"}, "ForNextSentencePrediction"),
+    *(({name}, head.transformers) for name, head in HEADS.items()),
     (set(), "Model"),
 )
 # A class that transformers lacks -> a class that has the same head and another one.
 _SUBSTITUTES = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
-_LABELLED = ("sequence", "tokens")
+_LABELLED = tuple(name for name, head in HEADS.items() if head.has_labels)
 # Entries of `config.json` about the labels and the task, not about the network.
 _TASK_KEYS = ("id2label", "label2id", "problem_type", SETTINGS)
 
@@ -206,19 +202,10 @@ def _heads_in_architectures(values: dict[str, Any], table: FamilyTable) -> froze
 
 # -- The model card (README.md) in Hugging Face's format: facts from the files, and a list of what the user should add.
 
-_USES_OF_HEADS = {
-    "masked_lm": "masked language modeling",
-    "next_sentence": "next-sentence prediction (in ALBERT, sentence order)",
-    "replaced_tokens": "detection of replaced tokens",
-    "sequence": "classification of sequences",
-    "tokens": "classification of tokens",
-    "spans": "question answering by spans",
-}
-
 
 def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool, note: str = "") -> str:
     """Writes a model card. `note` is a paragraph on what `transformers` does not compute."""
-    purpose = ", ".join(text for head, text in _USES_OF_HEADS.items() if head in heads) or "none: the bare encoder"
+    purpose = ", ".join(head.purpose for name, head in HEADS.items() if name in heads) or "none: the bare encoder"
     auto = architecture if heads else "AutoModel"
     options = ", add_pooling_layer=False" if lacks_pooler else ""
     return f"""---

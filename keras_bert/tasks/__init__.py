@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from keras_bert.task_table import TASKS
+
 if TYPE_CHECKING:
     from keras_bert.tasks.classifier import BertClassifier
     from keras_bert.tasks.masked_lm import BertMaskedLM
@@ -48,18 +50,14 @@ __all__ = [
 ]
 
 # Lazy imports: the tasks need TensorFlow, the heads do not.
-_TASKS = (
-    *("classifier", "masked_lm", "next_sentence", "question_answerer", "reranker", "sentence", "sparse"),
-    "token_classifier",
-)
-_LOSSES = ("ranking_losses", "sentence_losses")
+_MODULES = (*(task.module for task in TASKS), "ranking_losses", "sentence_losses")
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert.tasks' has no attribute {name!r}")
     # Import every task, since a .keras file may hold a model of any task.
-    modules = [importlib.import_module(f"keras_bert.tasks.{each}") for each in (*_TASKS, *_LOSSES)]
+    modules = [importlib.import_module(f"keras_bert.tasks.{each}") for each in _MODULES]
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 

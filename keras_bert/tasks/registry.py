@@ -14,6 +14,7 @@ from keras_bert.data.tables import check_columns, read_rows
 from keras_bert.formats import Preset, hugging_face
 from keras_bert.formats.families import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
+from keras_bert.task_table import TASKS
 from keras_bert.tasks.entities import scheme_of
 
 if TYPE_CHECKING:
@@ -23,18 +24,9 @@ if TYPE_CHECKING:
 # `tasks` imports TensorFlow when one of its classes is first used. So this module can check files before.
 
 
-def _fine_tuned_tasks() -> tuple[type[BertTask], ...]:
-    """Lists the tasks with a head of their own.
-
-    The order matters: of tasks with the same head, the first whose `is_in` returns True wins.
-    """
-    return (
-        tasks.BertReranker,
-        tasks.BertClassifier,
-        tasks.BertTokenClassifier,
-        tasks.BertQuestionAnswerer,
-        tasks.BertSparseEncoder,
-    )
+def _found_tasks() -> tuple[type[BertTask], ...]:
+    """Lists the tasks that are found by a preset's head, in the order of the table."""
+    return tuple(getattr(tasks, task.model) for task in TASKS if task.is_found)
 
 
 def task_of(handle: str | Path | Preset) -> type[BertTask]:
@@ -49,7 +41,7 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
         'BertSentenceEncoder'
     """
     with Preset.open(handle) as preset:
-        fitting = {task.HEAD: task for task in reversed(_fine_tuned_tasks()) if task.is_in(preset)}
+        fitting = {task.HEAD: task for task in reversed(_found_tasks()) if task.is_in(preset)}
     if len(fitting) > 1:
         raise ValueError(f"{preset.directory} has {' and '.join(map(str, fitting))}; load it by its class")
     return next(iter(fitting.values()), tasks.BertSentenceEncoder)
@@ -70,7 +62,7 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
     """
     with Preset.open(handle) as preset:
         task = task_of(preset)
-        if task not in _fine_tuned_tasks():
+        if task not in _found_tasks():
             if not tasks.BertNextSentence.is_in(preset):
                 raise ValueError(
                     f"{preset.handle} is not a fine-tuned classifier, tagger or question answerer; fine-tune a model "

@@ -19,14 +19,12 @@ from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
 from keras_bert.formats.saved import CRF, Saved, own_settings, read, write, write_settings
 from keras_bert.inference import ranges as int8_ranges
+from keras_bert.task_table import HEADS
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.preprocessor import load_tokenizer
 
 # Attributes of a preprocessor that presets hold.
 _ROWS = ("sequence_length", "truncation", "stride", "max_sequence_length")
-# The head of a fine-tuned model -> what it predicts for, as messages say. Heads of pre-training are left out: a preset
-# that has no other heads is a model to start from.
-_FINE_TUNED_HEADS = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
 _CONFIG_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
@@ -415,7 +413,7 @@ def _head_fits(preset: Preset, saved: Saved, labels: list[str] | None) -> bool:
 def _warn_about_heads(model: Storable, preset: Preset, saved: Saved) -> None:
     """Warns of trained parts of a preset that this model does not use, and of a head that the preset lacks."""
     kind, own = type(model).__name__, [part.name for part in model.PARTS]
-    trained = {name: f"head for {objects}" for name, objects in _FINE_TUNED_HEADS.items() if name in saved.weights}
+    trained = {name: f"head for {each.learns}" for name, each in HEADS.items() if each.learns and name in saved.weights}
     if sentence_transformers.has_dense(preset):
         trained["dense"] = "Dense layer of a sentence encoder"
     if unused := [part for name, part in trained.items() if name not in (*model.heads, *own)]:

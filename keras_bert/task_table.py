@@ -1,0 +1,65 @@
+"""The table of tasks, a line each, and that of their heads. Whatever lists tasks reads it; it imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Task(NamedTuple):
+    """A task.
+
+    Attributes:
+        model: its class in `keras_bert`.
+        module: the file in `keras_bert/tasks/` that has the class.
+        kind: what its labels and answers are: a class in `keras_bert/tasks/kinds/`, with its file.
+        head: its head in checkpoints, a key of `HEADS`; None: it has none.
+        command: the subcommand of `finetune` that trains it; None if there is none.
+        is_found: whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the first one that
+            recognizes the preset wins.
+    """
+
+    model: str
+    module: str
+    kind: str
+    head: str | None
+    command: str | None = None
+    is_found: bool = True
+
+
+TASKS = (
+    Task("BertReranker", "reranker", "ranking.Ranking", "sequence", "rank"),
+    Task("BertClassifier", "classifier", "classes.OfTexts", "sequence", "classify"),
+    Task("BertTokenClassifier", "token_classifier", "words.WordLabels", "tokens", "tag"),
+    Task("BertQuestionAnswerer", "question_answerer", "spans.Spans", "spans", "answer"),
+    Task("BertSparseEncoder", "sparse", "Kind", "masked_lm"),
+    Task("BertSentenceEncoder", "sentence", "similarity.Similarity", None, "embed", is_found=False),
+    Task("BertMaskedLM", "masked_lm", "objectives.MaskedTokens", "masked_lm", is_found=False),
+    Task("BertNextSentence", "next_sentence", "objectives.NextSentence", "next_sentence", is_found=False),
+)
+
+
+class Head(NamedTuple):
+    """A head.
+
+    Attributes:
+        transformers: the suffix of the class of `transformers` that has it.
+        purpose: what a model card says of it.
+        learns: what a fine-tuned head predicts for, as messages say; None for heads of pre-training.
+        has_labels: whether its outputs are named in `id2label` of `config.json`.
+    """
+
+    transformers: str
+    purpose: str
+    learns: str | None = None
+    has_labels: bool = False
+
+
+# In the order of the classes in a file's `architectures`.
+HEADS = {
+    "masked_lm": Head("ForMaskedLM", "masked language modeling"),
+    "replaced_tokens": Head("ForPreTraining", "detection of replaced tokens"),
+    "sequence": Head("ForSequenceClassification", "classification of sequences", "texts", has_labels=True),
+    "tokens": Head("ForTokenClassification", "classification of tokens", "words", has_labels=True),
+    "spans": Head("ForQuestionAnswering", "question answering by spans", "answers to questions"),
+    "next_sentence": Head("ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)"),
+}
