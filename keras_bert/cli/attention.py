@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 
+import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import load_model, overwrite_option, preset_option
 from keras_bert.cli.terminal import echo, misuse, quiet_imports
@@ -37,13 +38,12 @@ def attention(
     streams.format_of(output, ("html", "png"), must_be_known=True)
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
-            from keras_bert import BertEncoder, BertPreprocessor
-            from keras_bert.visualize import attention as make_view
             from keras_bert.visualize import view
         with misuse():
             view.check_path(output)
-            preprocessor = load_model(BertPreprocessor.from_preset, preset)
-            attention_view = make_view(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
-            results.write(attention_view.rendered(output, layer, head))
-    layers, heads, tokens = attention_view.weights.weights.shape[:3]
+            preprocessor = load_model(lambda: keras_bert.BertPreprocessor.from_preset(preset))
+            encoder = load_model(lambda: keras_bert.BertEncoder.from_preset(preset))
+            found = view.attention(encoder, preprocessor, *texts)
+            results.write(found.rendered(output, layer, head))
+    layers, heads, tokens = found.weights.weights.shape[:3]
     echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

@@ -38,7 +38,7 @@ def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str,
 def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str) -> None:
     with quiet_imports():
         from keras_bert.text import load_tokenizer
-    tokenizer = load_model(load_tokenizer, preset)
+    tokenizer = load_model(lambda: load_tokenizer(preset))
     parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
     for rows in lines.chunks(parse):
         texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]

@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,39 +34,25 @@ if TYPE_CHECKING:
 @skip_bad_option
 @batch_tokens_option
 def duplicates(
-    corpus: str,
-    threshold: float | None,
-    text_column: str,
-    preset: str,
-    output_format: str,
-    output: str | None,
-    overwrite: bool,
-    skip_bad: bool,
-    batch_tokens: int,
+    corpus: str, text_column: str, output_format: str, output: str | None, overwrite: bool, **settings: Any
 ) -> None:
     from keras_bert.search import near_duplicates
 
-    with (
-        streams.open_output(output, overwrite) as results,
-        misuse(FileNotFoundError),
-    ):
+    with streams.open_output(output, overwrite) as results, misuse(FileNotFoundError):
         check_corpus(corpus, text_column)
         import_tensorflow()
-        pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens, skip_bad=skip_bad)
-        if output_format == "text":
-            streams.write_lines(results, map(_text, pairs))
-        else:
-            streams.RowWriter(results, output_format).write(map(_row, pairs))
+        pairs = near_duplicates(corpus, text_column=text_column, **settings)
+        streams.RowWriter(results, output_format).write_each(pairs, _line, _row)
 
 
-def _text(pair: DuplicatePair) -> str:
+def _line(pair: DuplicatePair) -> str:
     texts = (streams.printable_line(row.text) for row in (pair.first, pair.second))
     return "\t".join([f"{pair.similarity:.3f}", str(pair.first.line), str(pair.second.line), *texts])
 
 
 def _row(pair: DuplicatePair) -> dict[str, object]:
     return {
-        "similarity": round(pair.similarity, 6),
+        "similarity": pair.similarity,
         "first_line": pair.first.line,
         "second_line": pair.second.line,
         "first": pair.first.columns,

@@ -14,25 +14,22 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
+import keras_bert
 from keras_bert import files
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
     batch_tokens_option,
     check_prompts,
-    encode_chunks,
     load_in_precision,
     precision_options,
     prompt_option,
     texts_to,
 )
-from keras_bert.cli.terminal import quiet_imports
-
-if TYPE_CHECKING:
-    import numpy as np
+from keras_bert.cli.terminal import import_tensorflow
 
 
 @click.command(help=__doc__)
@@ -50,20 +47,17 @@ def encode(
     **numeric: Any,
 ) -> None:
     check_prompts(preset, prompt)
-    with quiet_imports():
-        from keras_bert import BertSentenceEncoder
-        from keras_bert.embedding.vector_files import with_vector, write_npy
-    from_preset = functools.partial(BertSentenceEncoder.from_preset, default_prompt=prompt)
+    from keras_bert.embedding.vector_files import with_vector, write_npy
+
+    import_tensorflow()
+    from_preset = functools.partial(keras_bert.BertSentenceEncoder.from_preset, default_prompt=prompt)
     model = load_in_precision(from_preset, preset, **numeric)
-    vectors_of_chunks = encode_chunks(model, lines, batch_tokens)
+    encoded = lines.answered(lambda texts: model.encode(texts, batch_tokens, progress=False))
     if output_format == "npy":
-        write_npy(results, (vectors for _, vectors in vectors_of_chunks), model.vector_size)
-        return
-
-    def line(text: str, vector: np.ndarray) -> str:
+        write_npy(results, (vectors for _, vectors in encoded), model.vector_size)
+    for texts, vectors in encoded:
         if output_format == "text":
-            return " ".join(files.decimals(vector))
-        return with_vector(streams.json_line(text=text), vector)
-
-    for texts, vectors in vectors_of_chunks:
-        streams.write_lines(results, map(line, texts, vectors))
+            streams.write_lines(results, (" ".join(files.decimals(vector)) for vector in vectors))
+        else:
+            texts_as_json = (streams.json_line(text=text) for text in texts)
+            streams.write_lines(results, map(with_vector, texts_as_json, vectors))

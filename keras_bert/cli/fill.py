@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import find_preset, load_model, texts_to
-from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse
 
 if TYPE_CHECKING:
     from keras_bert.tasks.masked_lm import FilledText
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
 @texts_to("text", *streams.ROWS, preset=None)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
-    with quiet_imports():
-        from keras_bert.tasks import BertMaskedLM
-    task = load_model(BertMaskedLM.from_preset, model)
+    task = load_model(lambda: keras_bert.BertMaskedLM.from_preset(model))
     if task.preprocessor is None:
         raise Misuse(f"{model} has no supported tokenizer, so it cannot read texts")
     mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
@@ -45,22 +44,17 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
         return line
 
     writer = streams.RowWriter(results, output_format)
-    with lines.progress() as bar:
-        for texts in lines.chunks(with_mask):
-            with misuse():
-                answers = task.fill(texts, top_k, progress=False)
-            if output_format == "text":
-                streams.write_lines(results, map(_line, answers))
-            else:
-                writer.write(map(_row, texts, answers))
-            bar.update(len(texts))
+    for texts, answers in lines.answered(lambda texts: task.fill(texts, top_k, progress=False), with_mask):
+        writer.write_each(zip(texts, answers, strict=True), _line, _row)
 
 
-def _row(text: str, answer: FilledText) -> dict[str, object]:
+def _row(result: tuple[str, FilledText]) -> dict[str, object]:
+    text, answer = result
     return {"text": text, "filled": answer["text"], "masks": answer["masks"]}
 
 
-def _line(answer: FilledText) -> str:
+def _line(result: tuple[str, FilledText]) -> str:
+    _, answer = result
     masks = [[f"{_format_token(each['token'])} {each['probability']:.3f}" for each in mask] for mask in answer["masks"]]
     return "\t".join([" ".join(answer["text"].split()), *map(" ".join, masks)])
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -33,9 +33,6 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import echo, end_the_command, misuse, quiet_imports, resumable
 from keras_bert.data.tables import read_corpus
-
-if TYPE_CHECKING:
-    from keras_bert.search.mining import Triplet
 
 
 @click.command(help=__doc__)
@@ -106,12 +103,7 @@ def mine(
             triplets = mine_negatives(*arguments, encoded=unfinished / "vectors.bin")
             count, writer = 0, streams.RowWriter(results, output_format, raw_cells=True)  # to train on
             for triplet in triplets:
-                writer.write([_row(triplet)])
+                writer.write([streams.rounded(triplet._asdict())])
                 count += 1
     shutil.rmtree(unfinished)
     echo(f"{output}: {count:,} triplets of {len(examples):,} pairs", err=True)
-
-
-def _row(triplet: Triplet) -> dict[str, str | float]:
-    fields = triplet._asdict()
-    return {name: round(each, 6) if isinstance(each, float) else each for name, each in fields.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,14 +13,11 @@ import click
 from keras_bert import data, files
 from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
-from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, quiet_imports
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from keras_bert import BertSentenceEncoder
     from keras_bert.formats import Preset
     from keras_bert.tasks.task import BertTask
     from keras_bert.text.tokenizer import Tokenizer
@@ -69,10 +66,11 @@ def check_prompts(preset: Path, *names: str | None) -> None:
             sentence_transformers.check_prompt(name, Preset(preset).sentence_settings.prompts)
 
 
-def load_model(from_preset: Callable[..., T], preset: Path, **arguments: Any) -> T:
-    """Calls `from_preset(preset, **arguments)`. Raises Misuse for missing or damaged files, or a bad argument."""
+def load_model(load: Callable[[], T]) -> T:
+    """Loads a model, after TensorFlow, without its logs. Raises Misuse for bad files and arguments."""
+    import_tensorflow()
     with misuse(OSError):
-        return from_preset(preset, **arguments)
+        return load()
 
 
 def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
@@ -83,18 +81,6 @@ def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
         return load_tokenizer(preset)
     except FileNotFoundError:
         return None
-
-
-def encode_chunks(
-    model: BertSentenceEncoder, lines: streams.Lines, batch_tokens: int
-) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Encodes input lines in chunks, and yields each chunk's texts and their vectors `[texts, size]`."""
-    with lines.progress() as bar:
-        for texts in lines.chunks():
-            with misuse():
-                vectors = model.encode(texts, batch_tokens, progress=False)
-            yield texts, vectors
-            bar.update(len(texts))
 
 
 # -- Options.

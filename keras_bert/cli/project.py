@@ -15,18 +15,18 @@ from pathlib import Path
 
 import click
 
+import keras_bert
 from keras_bert import files
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
     batch_tokens_option,
     check_prompts,
-    encode_chunks,
     file_option,
     load_model,
     preset_option,
     prompt_option,
 )
-from keras_bert.cli.terminal import echo, misuse, quiet_imports
+from keras_bert.cli.terminal import echo, misuse
 
 
 @click.command(help=__doc__)
@@ -46,9 +46,8 @@ def project(
     with misuse(OSError):
         files.check_writable(output)
         files.refuse_to_replace(Path(output), CONFIG, overwrite)
-    with quiet_imports():
-        from keras_bert import BertSentenceEncoder
-    model = load_model(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
+    model = load_model(lambda: keras_bert.BertSentenceEncoder.from_preset(preset, default_prompt=prompt))
+    vectors = lines.answered(lambda texts: model.encode(texts, batch_tokens, progress=False))
     with misuse(FileExistsError):
-        count = write_projector(output, encode_chunks(model, lines, batch_tokens), overwrite)
+        count = write_projector(output, vectors, overwrite)
     echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

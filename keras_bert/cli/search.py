@@ -15,9 +15,9 @@ Examples:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -25,7 +25,8 @@ from keras_bert.cli import streams
 from keras_bert.cli.options import directory_of, find_preset, texts_to, together, values_by_column
 from keras_bert.cli.terminal import misuse, quiet_imports
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from keras_bert.search.text_index import Hit
 
 _arguments = together(
     click.argument("directory", metavar="DIR"),
@@ -71,17 +72,14 @@ def search(
     with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)
         reranker = None if rerank is None else load_reranker(rerank)
-    to_lines = _lines_of_hits if lines.count() == 1 else _lines_with_query
-    to_rows, writer = _query_row if output_format == "jsonl" else _hit_rows, streams.RowWriter(results, output_format)
-    with lines.progress() as bar:
-        for queries in lines.chunks(_check_query):
-            with misuse():
-                hits = index.search(queries, top_k, reranker, where or None)
-            if output_format == "text":
-                streams.write_lines(results, _convert_hits(queries, hits, to_lines))
-            else:
-                writer.write(_convert_hits(queries, hits, to_rows))
-            bar.update(len(queries))
+    line, writer = _line if lines.count() == 1 else _line_with_query, streams.RowWriter(results, output_format)
+    hits_of = functools.partial(index.search, top_k=top_k, reranker=reranker, where=where or None)
+    for queries, hits_of_queries in lines.answered(hits_of, _check_query):
+        found = zip(queries, hits_of_queries, strict=True)
+        if output_format == "jsonl":
+            writer.write({"query": query, "hits": list(map(streams.rounded, hits))} for query, hits in found)
+        else:
+            writer.write_each(((query, hit) for query, hits in found for hit in hits), line, _row)
 
 
 def _check_query(line: str) -> str:
@@ -91,29 +89,15 @@ def _check_query(line: str) -> str:
     return line
 
 
-def _convert_hits(
-    queries: list[str], hits_of_queries: Sequence[Sequence[Mapping[str, object]]], convert: Callable[..., Iterator[T]]
-) -> Iterator[T]:
-    for query, hits in zip(queries, hits_of_queries, strict=True):
-        yield from convert(query, hits)
+def _line(result: tuple[str, Hit]) -> str:
+    _, hit = result
+    return f"{hit.get('score', hit['similarity']):.3f}\t{streams.printable_line(hit['text'])}"
 
 
-def _lines_of_hits(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
-    for hit in hits:
-        yield f"{hit.get('score', hit['similarity']):.3f}\t{streams.printable_line(hit['text'])}"
+def _line_with_query(result: tuple[str, Hit]) -> str:
+    return f"{streams.printable_line(result[0])}\t{_line(result)}"
 
 
-def _lines_with_query(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
-    return (f"{streams.printable_line(query)}\t{line}" for line in _lines_of_hits(query, hits))
-
-
-def _query_row(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield {"query": query, "hits": list(map(_round_floats, hits))}
-
-
-def _hit_rows(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return ({"query": query, **_round_floats(hit)} for hit in hits)
-
-
-def _round_floats(hit: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(each, 6) if isinstance(each, float) else each for name, each in hit.items()}
+def _row(result: tuple[str, Hit]) -> dict[str, object]:
+    query, hit = result
+    return {"query": query, **hit}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import load_model, overwrite_option, preset_option
 from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
@@ -39,11 +40,10 @@ def senses(word: str, file: str | None, preset: Path, output: str | None, overwr
     lines = streams.open_texts((), file)
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
-            from keras_bert import BertEncoder, BertPreprocessor
             from keras_bert.visualize import senses
             from keras_bert.visualize.senses import find_senses
-        encoder = load_model(BertEncoder.from_preset, preset)
-        preprocessor = load_model(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
+        encoder = load_model(lambda: keras_bert.BertEncoder.from_preset(preset))
+        preprocessor = load_model(lambda: keras_bert.BertPreprocessor.from_preset(preset, sequence_length=None))
         with misuse():
             word_senses = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
             if kind == ".png":

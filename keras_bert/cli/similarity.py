@@ -16,7 +16,6 @@ Examples:
   {"first": "a cat", "second": "a kitten", "similarity": 0.766277}
 """
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import BinaryIO
 
 import click
 
+import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import check_prompts, load_model, prompt_option, texts_to
 from keras_bert.cli.terminal import Misuse, echo, quiet_imports
@@ -55,18 +55,14 @@ def similarity(
     _check_count(len(texts), output_format, writes_pairs)
     check_prompts(preset, prompt)
     with quiet_imports():
-        from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.vector_files import write_npy
         from keras_bert.search.neighbours import similar_pairs
-    model = load_model(BertSentenceEncoder.to_compare, preset, default_prompt=prompt)
+    model = load_model(lambda: keras_bert.BertSentenceEncoder.to_compare(preset, default_prompt=prompt))
     vectors = model.encode(texts)  # their dot products are similarities
     if writes_pairs or output_format in streams.ROWS:
         similar = similar_pairs(vectors, top_k, -math.inf if threshold is None else threshold)
         pairs = ((texts[first], texts[second], value) for first, second, value in similar)
-        if output_format == "text":
-            streams.write_lines(results, itertools.starmap(_text_pair, pairs))
-        else:
-            streams.RowWriter(results, output_format).write(itertools.starmap(_row_of_pair, pairs))
+        streams.RowWriter(results, output_format).write_each(pairs, _line_of_pair, _row_of_pair)
         return
     rows = (vectors @ vector for vector in vectors)  # row by row: the whole matrix may be too large for memory
     if output_format == "npy":
@@ -97,9 +93,10 @@ def _table_row(number: int | str, values: Iterable[float], text: str, value_form
     return f"{number:>4}{''.join(format(value, value_format) for value in values)}  {text}".rstrip()
 
 
-def _text_pair(first: str, second: str, value: float) -> str:
+def _line_of_pair(pair: tuple[str, str, float]) -> str:
+    first, second, value = pair
     return f"{value:.3f}\t{streams.printable_line(first)}\t{streams.printable_line(second)}"
 
 
-def _row_of_pair(first: str, second: str, value: float) -> dict[str, str | float]:
-    return {"first": first, "second": second, "similarity": round(value, 6)}
+def _row_of_pair(pair: tuple[str, str, float]) -> dict[str, str | float]:
+    return dict(zip(("first", "second", "similarity"), pair, strict=True))

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 import click
 
 from keras_bert import files
-from keras_bert.cli.terminal import Misuse, visible
+from keras_bert.cli.terminal import Misuse, misuse, visible
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
@@ -82,6 +83,17 @@ class Lines:
                 chunk = []
         if chunk:
             yield chunk
+
+    def answered(
+        self, answer: Callable[[list[str]], R], parse: Callable[[str], str] = str
+    ) -> Iterator[tuple[list[str], R]]:
+        """Yields chunks of texts and their answers, with a progress bar. Raises Misuse for a ValueError of `answer`."""
+        with self.progress() as bar:
+            for texts in self.chunks(parse):
+                with misuse():
+                    answers = answer(texts)
+                yield texts, answers
+                bar.update(len(texts))
 
 
 class Arriving:
@@ -213,6 +225,15 @@ class RowWriter:
                 write_lines(self._file, [self._line(self._columns)])
             write_lines(self._file, (self._line(self._cells(row)) for row in chunk))
 
+    def write_each(
+        self, items: Iterable[T], line: Callable[[T], str], row: Callable[[T], Mapping[str, object]]
+    ) -> None:
+        """Writes each item as a line if the format is text, else as a row; numbers of rows have six decimals."""
+        if self._format == "text":
+            write_lines(self._file, map(line, items))
+        else:
+            self.write(map(rounded, map(row, items)))
+
     def check(self, row: Mapping[str, object]) -> None:
         """Checks the cells of a row that is written later. Raises Misuse if TSV cannot hold one."""
         if self._format == "tsv":
@@ -242,6 +263,11 @@ def _cell(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return files.to_json_line(value)
+
+
+def rounded(row: Mapping[str, object]) -> dict[str, object]:
+    """Rounds the numbers of a row to six decimals."""
+    return {name: round(each, 6) if isinstance(each, float) else each for name, each in row.items()}
 
 
 def rename_columns(row: Mapping[str, object], taken_names: Collection[str]) -> dict[str, object]:

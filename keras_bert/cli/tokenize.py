@@ -110,7 +110,7 @@ def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_forma
         raise Misuse(f"--explain writes a table, not {output_format}")
     with quiet_imports():
         from keras_bert.text import load_tokenizer
-    tokenizer = load_model(load_tokenizer, preset)
+    tokenizer = load_model(lambda: load_tokenizer(preset))
     if explain:
         write(results, tokenizer, lines.chunks())
         return
