@@ -13,8 +13,8 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances
 from keras_bert.encoder.layers import LayerMaker, dropout
-from keras_bert.encoder.layout import LOWEST, AttentionMask, Layout, shapes_may_vary
 from keras_bert.encoder.positions import RelativeBias, rotate
+from keras_bert.encoder.unpadding import LOWEST, AttentionMask, Unpadding, shapes_may_vary
 from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
 
@@ -113,7 +113,7 @@ class AttentionHeads:
     def attend(
         self,
         qkv: Tensor,
-        layout: Layout,
+        unpadding: Unpadding,
         scores: Scores,
         mask: Tensor | None,
         dropout: Callable[[Tensor], Tensor] | None = None,
@@ -123,30 +123,30 @@ class AttentionHeads:
 
         Args:
             qkv: float `[tokens, qkv]`: Q, K and V of each token, as wide as `config.qkv_sizes`.
-            layout: maps tokens to sequences.
+            unpadding: maps tokens to sequences.
             scores, mask, dropout: see `attend`.
             may_split: whether attention over long texts may run in chunks, see `attend_in_chunks_if_long`.
         """
-        qkv = self._split_and_rotate(qkv, layout)
+        qkv = self._split_and_rotate(qkv, unpadding)
         if self.is_local:
             query, key, value = self._split_qkv(qkv)
-            query = ops.transpose(layout.band.split(query), (0, 2, 1, 3))  # [chunks, num_heads, chunk, head_size]
-            key, value = (ops.transpose(layout.band.neighbours(each), (0, 2, 1, 3)) for each in (key, value))
+            query = ops.transpose(unpadding.band.split(query), (0, 2, 1, 3))  # [chunks, num_heads, chunk, head_size]
+            key, value = (ops.transpose(unpadding.band.neighbours(each), (0, 2, 1, 3)) for each in (key, value))
             context = attend(query, key, value, scores, mask, dropout)
-            context = layout.band.join(ops.transpose(context, (0, 2, 1, 3)))
+            context = unpadding.band.join(ops.transpose(context, (0, 2, 1, 3)))
         else:
-            query, key, value = self._to_sequences(qkv, layout)
+            query, key, value = self._to_sequences(qkv, unpadding)
             is_same_for_queries = mask is None or mask.shape[2] == 1
             if may_split and is_same_for_queries and dropout is None and self.config.max_positions > LONG:
                 context = attend_in_chunks_if_long(query, key, value, scores, mask)
             else:
                 context = attend(query, key, value, scores, mask, dropout)
-            context = layout.tokens(ops.transpose(context, (0, 2, 1, 3)))
+            context = unpadding.tokens(ops.transpose(context, (0, 2, 1, 3)))
         return ops.reshape(context, (-1, self.config.qkv_sizes[0]))
 
-    def split_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+    def split_sequences(self, qkv: Tensor, unpadding: Unpadding) -> tuple[Tensor, Tensor, Tensor]:
         """Splits `[tokens, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`; rotates Q and K."""
-        return self._to_sequences(self._split_and_rotate(qkv, layout), layout)
+        return self._to_sequences(self._split_and_rotate(qkv, unpadding), unpadding)
 
     def split_vectors(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Splits `[vectors, qkv]` into Q, K and V, each `[num_heads, vectors, head_size]`, without positions."""
@@ -156,22 +156,22 @@ class AttentionHeads:
     def _split_heads(self, qkv: Tensor) -> Tensor:
         return ops.reshape(qkv, (-1, self._qkv_heads, self.config.head_size))
 
-    def _split_and_rotate(self, qkv: Tensor, layout: Layout) -> Tensor:
+    def _split_and_rotate(self, qkv: Tensor, unpadding: Unpadding) -> Tensor:
         """Splits into heads, `[tokens, num_heads + 2 * key_value_heads, head_size]`, and rotates Q and K."""
         qkv = self._split_heads(qkv)
         if self.theta is None:
             return qkv
         query_key, value = ops.split(qkv, [self._qkv_heads - self.config.key_value_heads], axis=1)
         return ops.concatenate(
-            [rotate(query_key, layout.positions, self.theta, self.config.rope_factor), value], axis=1
+            [rotate(query_key, unpadding.positions, self.theta, self.config.rope_factor), value], axis=1
         )
 
-    def _to_sequences(self, qkv: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        qkv = layout.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
+    def _to_sequences(self, qkv: Tensor, unpadding: Unpadding) -> tuple[Tensor, Tensor, Tensor]:
+        qkv = unpadding.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
             return self._split_qkv(ops.transpose(qkv, (0, 2, 1, 3)))
         # One transpose for Q, K and V; no copy follows.
-        qkv = ops.reshape(qkv, (*layout.shape, 3, self.config.num_heads, self.config.head_size))
+        qkv = ops.reshape(qkv, (*unpadding.shape, 3, self.config.num_heads, self.config.head_size))
         return tuple(ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3))
 
     def _split_qkv(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -209,7 +209,7 @@ class SelfAttention(keras.layers.Layer):
     def call(
         self,
         hidden: Tensor,  # [tokens, hidden], as the result
-        layout: Layout,
+        unpadding: Unpadding,
         attention_mask: AttentionMask,
         relative: RelativeBias | Distances | None = None,
         training: bool | None = None,
@@ -217,7 +217,7 @@ class SelfAttention(keras.layers.Layer):
         has_dropout = bool(training) and self.dropout.rate > 0
         context = self.heads.attend(
             self.qkv(hidden),
-            layout,
+            unpadding,
             functools.partial(self._scores, relative=relative, training=training),
             attention_mask.additive(self.heads.is_local),
             functools.partial(self.dropout, training=True) if has_dropout else None,
@@ -228,26 +228,26 @@ class SelfAttention(keras.layers.Layer):
     def attention_scores(
         self,
         hidden: Tensor,
-        layout: Layout,
+        unpadding: Unpadding,
         attention_mask: AttentionMask,
         relative: RelativeBias | Distances | None = None,
     ) -> Tensor:
         """Computes the attention weights, after the softmax: `[batch, num_heads, seq_length, seq_length]`."""
-        query, key = self.queries_and_keys(hidden, layout)
+        query, key = self.queries_and_keys(hidden, unpadding)
         scores = self._scores(query, key, attention_mask.additive(is_local=False), relative)
         if self.heads.is_local:
-            positions = ops.arange(layout.shape[1], dtype="int32")
+            positions = ops.arange(unpadding.shape[1], dtype="int32")
             distances = ops.abs(ops.expand_dims(positions, 0) - ops.expand_dims(positions, 1))
             scores = ops.where(distances <= self.half_window, scores, LOWEST)
         return ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
 
-    def queries_and_keys(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    def queries_and_keys(self, hidden: Tensor, unpadding: Unpadding) -> tuple[Tensor, Tensor]:
         """Computes Q and K, each `[batch, num_heads, seq_length, head_size]`."""
-        return self.heads.split_sequences(self.qkv(hidden), layout)[:2]
+        return self.heads.split_sequences(self.qkv(hidden), unpadding)[:2]
 
-    def distance_terms(self, hidden: Tensor, layout: Layout, relative: RelativeBias | Distances) -> Tensor:
+    def distance_terms(self, hidden: Tensor, unpadding: Unpadding, relative: RelativeBias | Distances) -> Tensor:
         """Computes the terms of the scores that depend on distances: float32 `[batch, num_heads, length, length]`."""
-        query, key = self.queries_and_keys(hidden, layout)
+        query, key = self.queries_and_keys(hidden, unpadding)
         terms = relative.scores(query, key, self.scale, self._project_distances)
         return terms + ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
 

@@ -12,8 +12,8 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.disentangled import Distances
 from keras_bert.encoder.layers import LayerMaker, dropout, feed_forward_activation
-from keras_bert.encoder.layout import AttentionMask, Layout
 from keras_bert.encoder.positions import RelativeBias
+from keras_bert.encoder.unpadding import AttentionMask, Unpadding
 from keras_bert.shapes import block_layers
 from keras_bert.tensors import Tensor
 
@@ -43,13 +43,13 @@ class TransformerBlock(keras.layers.Layer):
     def call(
         self,
         hidden: Tensor,  # [tokens, hidden], as the result
-        layout: Layout,
+        unpadding: Unpadding,
         attention_mask: AttentionMask,
         relative: RelativeBias | Distances | None = None,
         training: bool | None = None,
     ) -> Tensor:
         attention = functools.partial(
-            self.attention, layout=layout, attention_mask=attention_mask, relative=relative, training=training
+            self.attention, unpadding=unpadding, attention_mask=attention_mask, relative=relative, training=training
         )
         feed_forward = functools.partial(self._feed_forward, training=training)
         dropout = functools.partial(self.dropout, training=training)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from keras import ops
 
-from keras_bert.encoder.layout import shapes_may_vary
+from keras_bert.encoder.unpadding import shapes_may_vary
 from keras_bert.tensors import Tensor
 
 

@@ -12,8 +12,8 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances, select_distances
 from keras_bert.encoder.layers import LayerMaker, dropout
-from keras_bert.encoder.layout import Layout, same_document
 from keras_bert.encoder.positions import RelativeBias, relative_bias
+from keras_bert.encoder.unpadding import Unpadding, same_document
 from keras_bert.shapes import embedding_layers
 from keras_bert.tensors import Tensor
 
@@ -45,18 +45,18 @@ class BertEmbeddings(keras.layers.Layer):
     def call(
         self,
         word_ids: Tensor,  # int [batch, seq_length], as the next two
-        layout: Layout,
+        unpadding: Unpadding,
         type_ids: Tensor | None = None,  # None: all tokens are in the first segment
         document_ids: Tensor | None = None,  # None: each sequence is one text
         training: bool | None = None,
         token_embedding: Callable[[Tensor], Tensor] | None = None,  # in place of the layer's own
     ) -> Tensor:
-        hidden = (token_embedding or self.word_embeddings)(layout.tokens(word_ids))  # [tokens, width]
+        hidden = (token_embedding or self.word_embeddings)(unpadding.tokens(word_ids))  # [tokens, width]
         if self.position_embeddings is not None:
-            hidden = hidden + self.position_embeddings(layout.tokens(self._positions(word_ids, document_ids)))
+            hidden = hidden + self.position_embeddings(unpadding.tokens(self._positions(word_ids, document_ids)))
         if self.type_embeddings is not None:
             # Without type ids, the vector of type 0 is broadcast.
-            types = ops.zeros((1,), "int32") if type_ids is None else layout.tokens(type_ids)
+            types = ops.zeros((1,), "int32") if type_ids is None else unpadding.tokens(type_ids)
             hidden = hidden + self.type_embeddings(types)
         hidden = hidden if self.norm is None else self.norm(hidden)
         hidden = self.dropout(hidden, training=training)

@@ -16,8 +16,8 @@ from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.disentangled import Distances
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.layers import LayerMaker
-from keras_bert.encoder.layout import AttentionMask, Layout
 from keras_bert.encoder.positions import RelativeBias
+from keras_bert.encoder.unpadding import AttentionMask, Unpadding
 from keras_bert.encoder.weights import digest, make_with_weights, values_by_name
 from keras_bert.formats import Preset
 from keras_bert.shapes import encoder_layers
@@ -132,7 +132,7 @@ class BertEncoder(keras.Model):
             `pooled_output`: float `[batch, hidden]`: the pooler's output for the first token. Families without a pooler
                 (DistilBERT, ELECTRA) return the last hidden state of the first token, or the mean over all tokens;
             `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding gets
-                zeros, because it is not computed (see `Layout`), or meaningless values if XLA compiles;
+                zeros, because it is not computed (see `Unpadding`), or meaningless values if XLA compiles;
             `encoder_outputs`: a list of `num_layers` floats `[batch, seq_length, hidden]`; the last is
                 `sequence_output`;
             `default`: the same as `pooled_output`.
@@ -209,14 +209,16 @@ class BertEncoder(keras.Model):
 
         There is a block for each group of layers, with the arguments of `TransformerBlock`.
         """
-        hidden, layout, attention_mask, relative = self._embed(inputs, training, token_embedding)
+        hidden, unpadding, attention_mask, relative = self._embed(inputs, training, token_embedding)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
-            hidden = block(hidden, layout=layout, attention_mask=attention_mask, relative=relative, training=training)
+            hidden = block(
+                hidden, unpadding=unpadding, attention_mask=attention_mask, relative=relative, training=training
+            )
             if i == len(layers) and self.final_norm is not None:
                 hidden = self.final_norm(hidden)
-            outputs.append(layout.sequences(ops.cast(hidden, self.compute_dtype)))
-        pooled = self._pool(outputs[-1], layout)
+            outputs.append(unpadding.sequences(ops.cast(hidden, self.compute_dtype)))
+        pooled = self._pool(outputs[-1], unpadding)
         return {
             "pooled_output": pooled,
             "sequence_output": outputs[-1],
@@ -231,32 +233,32 @@ class BertEncoder(keras.Model):
 
     def _embed(
         self, inputs: Mapping[str, Tensor], training: bool | None = None, token_embedding: Block | None = None
-    ) -> tuple[Tensor, Layout, AttentionMask, RelativeBias | Distances | None]:
+    ) -> tuple[Tensor, Unpadding, AttentionMask, RelativeBias | Distances | None]:
         """Computes the first layer's input, float `[tokens, hidden]`, and what all layers' attention shares."""
         word_ids, padding_mask, type_ids, document_ids = check_inputs(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
         relative = self.embeddings.relative(shape[1])
-        layout = Layout(shape, padding_mask, self.config.local_window // 2, training)
+        unpadding = Unpadding(shape, padding_mask, self.config.local_window // 2, training)
         hidden = self.embeddings(
             word_ids,
-            layout=layout,
+            unpadding=unpadding,
             type_ids=type_ids,
             document_ids=document_ids,
             training=training,
             token_embedding=token_embedding,
         )
-        return hidden, layout, AttentionMask(layout, document_ids), relative
+        return hidden, unpadding, AttentionMask(unpadding, document_ids), relative
 
-    def _pool(self, hidden: Tensor, layout: Layout) -> Tensor:
+    def _pool(self, hidden: Tensor, unpadding: Unpadding) -> Tensor:
         """Pools the last hidden states: `[batch, seq_length, hidden]` -> `[batch, hidden]`."""
         if self.pooler is not None:
             return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
         if self.config.pooling not in ("mean", "unit_mean"):
             return hidden[:, 0]
-        if layout.padding_mask is None:
+        if unpadding.padding_mask is None:
             mean = ops.mean(hidden, axis=1)
         else:
-            mask = ops.expand_dims(ops.cast(layout.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
+            mask = ops.expand_dims(ops.cast(unpadding.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
             mean = ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
         if self.config.pooling == "unit_mean":
             mean = ops.cast(ops.normalize(ops.cast(mean, "float32"), axis=-1), hidden.dtype)
@@ -292,7 +294,7 @@ class BertEncoder(keras.Model):
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`.
         """
         layers = self._attention_inputs(inputs)
-        return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout, *_ in layers]
+        return [attention.queries_and_keys(hidden, unpadding) for attention, hidden, unpadding, *_ in layers]
 
     def scores_of_distances(self, inputs: Mapping[str, Tensor]) -> list[Tensor] | None:
         """Computes what every layer adds to its scaled `Q K^T` for the distances of tokens; see `queries_and_keys`.
@@ -304,14 +306,17 @@ class BertEncoder(keras.Model):
         if self.config.relative_buckets is None and self.config.disentangled_buckets is None:
             return None
         layers = self._attention_inputs(inputs)
-        return [attention.distance_terms(hidden, layout, relative) for attention, hidden, layout, _, relative in layers]
+        return [
+            attention.distance_terms(hidden, unpadding, relative)
+            for attention, hidden, unpadding, _, relative in layers
+        ]
 
     def _attention_inputs(self, inputs: Mapping[str, Tensor]) -> Iterator[tuple[Any, ...]]:
         """Yields every layer's attention, and the arguments of its call."""
-        hidden, layout, attention_mask, relative = self._embed(inputs)
+        hidden, unpadding, attention_mask, relative = self._embed(inputs)
         for block in self._layers_in_order(self.blocks):
-            yield block.attention, block.attention_input(hidden), layout, attention_mask, relative
-            hidden = block(hidden, layout=layout, attention_mask=attention_mask, relative=relative)
+            yield block.attention, block.attention_input(hidden), unpadding, attention_mask, relative
+            hidden = block(hidden, unpadding=unpadding, attention_mask=attention_mask, relative=relative)
 
     @classmethod
     def from_preset(cls, handle: str | Path | Preset, **kwargs: Any) -> BertEncoder:

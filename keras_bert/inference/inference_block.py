@@ -12,8 +12,8 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import AttentionHeads
-from keras_bert.encoder.layout import AttentionMask, Layout
 from keras_bert.encoder.positions import RelativeBias
+from keras_bert.encoder.unpadding import AttentionMask, Unpadding
 from keras_bert.inference import onednn
 from keras_bert.inference.ranges import InputRange
 
@@ -227,7 +227,7 @@ class InferenceBlock(Generic[DenseT]):
     def __call__(
         self,
         hidden: tf.Tensor,  # float32 [tokens, hidden], as the result
-        layout: Layout,
+        unpadding: Unpadding,
         attention_mask: AttentionMask,
         relative: RelativeBias | None = None,
         training: bool | None = None,
@@ -236,15 +236,15 @@ class InferenceBlock(Generic[DenseT]):
         mask = attention_mask.additive(self._heads.is_local, self.dense.dtype.name, bias)
         if self.config.pre_norm:
             normed = hidden if self._attention_norm is None else self._attention_norm(hidden)
-            hidden = hidden + self._attention(normed, layout, mask)
+            hidden = hidden + self._attention(normed, unpadding, mask)
             return hidden + self._feed_forward(self._output_norm(hidden))
         assert self._attention_norm is not None  # only a block with `pre_norm` may lack it
-        hidden = self._attention_norm(hidden + self._attention(hidden, layout, mask))
+        hidden = self._attention_norm(hidden + self._attention(hidden, unpadding, mask))
         return self._output_norm(hidden + self._feed_forward(hidden))
 
-    def _attention(self, hidden: tf.Tensor, layout: Layout, mask: tf.Tensor | None) -> tf.Tensor:
+    def _attention(self, hidden: tf.Tensor, unpadding: Unpadding, mask: tf.Tensor | None) -> tf.Tensor:
         # The kernel of Q holds the scale.
-        context = self._heads.attend(self.dense("qkv", hidden), layout, onednn.scores, mask)
+        context = self._heads.attend(self.dense("qkv", hidden), unpadding, onednn.scores, mask)
         return self.dense("context", context, dtype=tf.float32)
 
     def _feed_forward(self, hidden: tf.Tensor) -> tf.Tensor:

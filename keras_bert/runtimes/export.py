@@ -15,7 +15,7 @@ from keras import ops
 from keras_bert import files
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
-from keras_bert.encoder.layout import fixed_shapes
+from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample

@@ -8,8 +8,8 @@ from keras_bert import BertConfig, BertEncoder
 from keras_bert.encoder import attention
 from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, select_distances
 from keras_bert.encoder.layers import RMSNorm, feed_forward_activation
-from keras_bert.encoder.layout import AttentionMask, Layout
 from keras_bert.encoder.positions import compute_buckets, rotate
+from keras_bert.encoder.unpadding import AttentionMask, Unpadding
 
 from ..support.encoders import MODERN, SMALL, SWITCHES, random_encoder, random_inputs
 from ..support.messages import error_names
@@ -65,23 +65,23 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     encoder = random_encoder(**{**MODERN, "local_window": window})
     inputs = random_inputs(seq_length=length)
     inputs["input_mask"][1, length // 2 :] = 0
-    layout = Layout((3, length), inputs["input_mask"], half_window=window // 2)
-    mask = AttentionMask(layout)
-    hidden = np.random.default_rng(0).normal(size=(len(layout.flat_indices), 24)).astype("float32")
+    unpadding = Unpadding((3, length), inputs["input_mask"], half_window=window // 2)
+    mask = AttentionMask(unpadding)
+    hidden = np.random.default_rng(0).normal(size=(len(unpadding.flat_indices), 24)).astype("float32")
     attention = encoder.blocks[1].attention
-    value = attention.heads.split_sequences(attention.qkv(hidden), layout)[2]
-    shares = np.asarray(attention.attention_scores(hidden, layout, mask))
+    value = attention.heads.split_sequences(attention.qkv(hidden), unpadding)[2]
+    shares = np.asarray(attention.attention_scores(hidden, unpadding, mask))
     context = np.transpose(shares @ value, (0, 2, 1, 3)).reshape(3, length, 24)
-    expected = attention.output_dense(layout.tokens(tf.constant(context)))
-    np.testing.assert_allclose(attention(hidden, layout=layout, attention_mask=mask), expected, rtol=0, atol=1e-5)
+    expected = attention.output_dense(unpadding.tokens(tf.constant(context)))
+    np.testing.assert_allclose(attention(hidden, unpadding=unpadding, attention_mask=mask), expected, rtol=0, atol=1e-5)
     distances = np.abs(np.arange(length)[:, None] - np.arange(length))
     assert not shares[0][:, distances > window // 2].any()
     assert (shares[0][:, distances <= window // 2] > 0).all()
 
 
 def test_the_band_grows_with_the_length_not_with_its_square():
-    layouts = [Layout((2, length), half_window=8) for length in (64, 128, 256)]
-    sizes = [np.prod(AttentionMask(layout).additive(is_local=True).shape) for layout in layouts]
+    batches = [Unpadding((2, length), half_window=8) for length in (64, 128, 256)]
+    sizes = [np.prod(AttentionMask(unpadding).additive(is_local=True).shape) for unpadding in batches]
     assert sizes == [2 * length * 3 * 8 for length in (64, 128, 256)]
 
 

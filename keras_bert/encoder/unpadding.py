@@ -1,4 +1,4 @@
-"""Layout: which tokens of a batch are computed, so that layers compute no padding (Zeng et al. 2022)."""
+"""Unpadding: which tokens of a batch are computed, so that layers compute no padding (Zeng et al. 2022)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def gather(values: Tensor, indices: Tensor) -> Tensor:
     return tf.gather(values, indices)
 
 
-class Layout:
+class Unpadding:
     """Converts a batch between sequences, `[batch, seq_length, ...]`, and its tokens, `[tokens, ...]`.
 
     Only attention needs sequences. All other layers, which are most of the work, compute tokens. Padding is left out,
@@ -121,10 +121,10 @@ class Band:
     section 3.1), so cost and memory grow with the window.
     """
 
-    def __init__(self, layout: Layout, half_window: int) -> None:
-        self.layout, self.half_window = layout, half_window
-        length = layout.shape[1]
-        self._tokens = ops.shape(layout.flat_indices)[0]
+    def __init__(self, unpadding: Unpadding, half_window: int) -> None:
+        self.unpadding, self.half_window = unpadding, half_window
+        length = unpadding.shape[1]
+        self._tokens = ops.shape(unpadding.flat_indices)[0]
         self._chunk = (min if isinstance(length, int) else ops.minimum)(length, max(half_window, 1))
         self._chunks = (self._tokens + self._chunk - 1) // self._chunk
 
@@ -171,12 +171,12 @@ class AttentionMask:
     All layers share it.
 
     Args:
-        layout: of the batch.
+        unpadding: of the batch.
         document_ids: int `[batch, seq_length]`: the index of each token's text in its sequence. None: there is one.
     """
 
-    def __init__(self, layout: Layout, document_ids: Tensor | None = None) -> None:
-        self._layout, self._document_ids = layout, document_ids
+    def __init__(self, unpadding: Unpadding, document_ids: Tensor | None = None) -> None:
+        self._unpadding, self._document_ids = unpadding, document_ids
         self._cache: dict[tuple[bool, str], Tensor | None] = {}
 
     def additive(self, is_local: bool, dtype: str = "float32", bias: Tensor | None = None) -> Tensor | None:
@@ -198,7 +198,7 @@ class AttentionMask:
         return self._cache[is_local, dtype]
 
     def _in_sequences(self) -> Tensor | None:
-        mask, padding_mask = None, self._layout.padding_mask
+        mask, padding_mask = None, self._unpadding.padding_mask
         if padding_mask is not None:
             mask = ops.expand_dims((1.0 - ops.cast(padding_mask, "float32")) * LOWEST, (1, 2))
         if self._document_ids is not None:
@@ -207,14 +207,14 @@ class AttentionMask:
         return mask
 
     def _in_band(self) -> Tensor:
-        layout, band = self._layout, self._layout.band
-        indices = layout.flat_indices
-        sequences = keys = indices // layout.shape[1]
-        if layout.padding_mask is not None:
-            keys = ops.where(layout.tokens(layout.padding_mask) > 0, sequences, _NO_SEQUENCE)
+        unpadding, band = self._unpadding, self._unpadding.band
+        indices = unpadding.flat_indices
+        sequences = keys = indices // unpadding.shape[1]
+        if unpadding.padding_mask is not None:
+            keys = ops.where(unpadding.tokens(unpadding.padding_mask) > 0, sequences, _NO_SEQUENCE)
         is_near = band.compare(indices, indices, lambda query, key: ops.abs(query - key)) <= band.half_window
         attends = is_near & band.compare(sequences, keys, ops.equal)
         if self._document_ids is not None:
-            documents = ops.cast(layout.tokens(self._document_ids), "int32")
+            documents = ops.cast(unpadding.tokens(self._document_ids), "int32")
             attends &= band.compare(documents, documents, ops.equal)
         return ops.where(ops.expand_dims(attends, 1), ops.zeros((), "float32"), LOWEST)
