@@ -78,15 +78,13 @@ class ByLength:
         progress: bool | None = None,
         prompt: str = "",
         **options: Hashable,
-    ) -> Iterator[list[np.ndarray]]:
-        """Yields the results of `compute` in the order of the texts, a list per chunk; warns of truncated texts."""
-        truncated = 0
-        for results, truncated_in_chunk in self.counted(texts, batch_tokens, progress, prompt, **options):
-            truncated += truncated_in_chunk
-            yield results
+    ) -> list[np.ndarray]:
+        """Computes the results of texts, in their order, and warns of truncated texts."""
+        results, truncated = self.counted(texts, batch_tokens, progress, prompt, **options)
         if truncated:
             longest = self._preprocessor.longest
-            warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=4)
+            warnings.warn(f"texts truncated to {longest} tokens, the model's maximum: {truncated}", stacklevel=3)
+        return results
 
     def counted(
         self,
@@ -95,8 +93,8 @@ class ByLength:
         progress: bool | None = None,
         prompt: str = "",
         **options: Hashable,
-    ) -> Iterator[tuple[list[np.ndarray], int]]:
-        """Yields what a call yields, each list with its number of truncated texts. It does not warn."""
+    ) -> tuple[list[np.ndarray], int]:
+        """Computes the results of texts, in their order, and counts the truncated texts."""
         check_many(texts)
         check_batch_tokens(batch_tokens)
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
@@ -104,19 +102,20 @@ class ByLength:
         total = len(texts) if isinstance(texts, Sized) else None
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
-            first = 0
+            results, truncated = [], 0
             for chunk in _chunks(texts):
                 if len(chunk) == 1:
-                    results, lengths = self._compute_single(chunk, prompt, first, options)
+                    computed, lengths = self._compute_single(chunk, prompt, len(results), options)
                     bar.update()
                 else:
-                    segments = self.tokenize(chunk, prompt, first)
+                    segments = self.tokenize(chunk, prompt, len(results))
                     lengths = self.lengths(segments)
                     padded = lengths if has_windows else np.minimum(lengths, longest)
                     padded = np.maximum(padded, fixed) if fixed else padded
-                    results = self.compute(segments, padded, batch_tokens, bar, **options)
-                yield results, 0 if has_windows else int(np.sum(lengths > longest))
-                first += len(chunk)
+                    computed = self.compute(segments, padded, batch_tokens, bar, **options)
+                results += computed
+                truncated += 0 if has_windows else int(np.sum(lengths > longest))
+        return results, truncated
 
     def tokenize(self, texts: list[Item], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
         """Tokenizes texts, or pairs of texts; `first` is the number of the first text, for error messages."""

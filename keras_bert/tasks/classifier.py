@@ -202,10 +202,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """
         self._check_pairs(text_pair is not None)
         is_one, texts = one_or_many(text, *(() if text_pair is None else (text_pair,)))
-        answers: list[TextAnswer] = []
-        for chunk in self._by_length(texts, batch_tokens, progress):
-            values = ops.convert_to_numpy(self.kind.values(np.stack(chunk)))  # [texts, labels]
-            answers.extend(map(self.kind.answer, values))
+        logits = np.reshape(self._by_length(texts, batch_tokens, progress), (-1, len(self.labels))).astype(np.float32)
+        answers = list(map(self.kind.answer, ops.convert_to_numpy(self.kind.values(logits))))
         return answers[0] if is_one else answers
 
     @property

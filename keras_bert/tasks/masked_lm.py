@@ -263,8 +263,8 @@ class BertMaskedLM(BertTask):
         assert self.preprocessor is not None  # `fill` has checked it
         assert self._token_texts is not None
         assert self._by_length is not None
-        chunks = self._by_length(texts, batch_tokens, progress, top_k=top_k)
-        outputs = [output[output[:, 0, 1] > 0] for chunk in chunks for output in chunk]  # each [masks, top_k, 2]
+        outputs = self._by_length(texts, batch_tokens, progress, top_k=top_k)
+        outputs = [output[output[:, 0, 1] > 0] for output in outputs]  # each [masks, top_k, 2]
         _check_masks(self.preprocessor, texts, [len(output) for output in outputs])
         if not texts:
             return []

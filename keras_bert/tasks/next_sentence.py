@@ -101,7 +101,7 @@ class BertNextSentence(BertTask):
             UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         is_one, pairs = one_or_many(text, text_pair)
-        logits = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
+        logits = self._by_length(pairs, batch_tokens, progress)
         scores = ops.convert_to_numpy(_probability(np.reshape(logits, (-1, 2)).astype(np.float32)))
         return float(scores[0]) if is_one else scores
 

@@ -153,7 +153,7 @@ class BertReranker(BertTask):
         """
         is_one, pairs = one_or_many(text, text_pair)
         self._warn_if_untrained()
-        logits = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
+        logits = self._by_length(pairs, batch_tokens, progress)
         scores = self._scores(np.reshape(logits, (-1, 1)).astype(np.float32))
         return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
 

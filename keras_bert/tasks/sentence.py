@@ -196,7 +196,8 @@ class BertSentenceEncoder(BertTask):
 
     def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
         """Encodes texts with the prompt of a column, which is numbered from 0."""
-        return self._encode(texts, self._column_prompt(number), progress=progress)
+        prompt = self._column_prompt(number)
+        return self._stack(self._by_length(texts, 1024, progress, prompt, skipped=self._count_skipped(prompt)))
 
     def _encode_packed(self, packed: dict[str, Tensor], skipped: int, training: bool | None = None) -> Tensor:
         """Encodes packed inputs as vectors. The pooling leaves out the first `skipped` tokens."""
@@ -276,18 +277,14 @@ class BertSentenceEncoder(BertTask):
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         is_one, texts = one_or_many(text)
-        vectors = self._encode(texts, self.prompt_text(prompt), batch_tokens, progress)
+        prompt = self.prompt_text(prompt)
+        rows = self._by_length(texts, batch_tokens, progress, prompt, skipped=self._count_skipped(prompt))
+        vectors = self._stack(rows)
         check_finite(vectors)
         return vectors[0] if is_one else vectors
 
-    def _encode(
-        self, texts: Iterable[str], prompt: str, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> np.ndarray:
-        skipped = self._count_skipped(prompt)
-        return self._stack(self._by_length(texts, batch_tokens, progress, prompt, skipped=skipped))
-
-    def _stack(self, chunks: Iterable[list[np.ndarray]]) -> np.ndarray:
-        return np.concatenate([np.zeros((0, self.vector_size), np.float32), *map(np.stack, chunks)])
+    def _stack(self, rows: list[np.ndarray]) -> np.ndarray:
+        return np.stack(rows) if rows else np.zeros((0, self.vector_size), np.float32)
 
     def encode_counted(
         self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
@@ -300,11 +297,11 @@ class BertSentenceEncoder(BertTask):
         Returns:
             float32 `[number of texts, vector_size]`, and the number of truncated texts.
         """
-        text = self.prompt_text(prompt)
-        chunks = [*self._by_length.counted(texts, batch_tokens, False, text, skipped=self._count_skipped(text))]
-        vectors = self._stack(chunk for chunk, _ in chunks)
+        prompt, skipped = self.prompt_text(prompt), self._count_skipped(self.prompt_text(prompt))
+        rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)
+        vectors = self._stack(rows)
         check_finite(vectors)
-        return vectors, sum(truncated for _, truncated in chunks)
+        return vectors, truncated
 
     # -- Training on columns of texts that are compared: anchors, positives, negatives
 

@@ -167,7 +167,7 @@ class BertSparseEncoder(BertTask):
         if top_k is not None:
             check_top_k(top_k)
         is_one, texts = one_or_many(text)
-        rows = [row for chunk in self._by_length(texts, batch_tokens, progress, top_k=top_k) for row in chunk]
+        rows = self._by_length(texts, batch_tokens, progress, top_k=top_k)
         check_finite(np.array([row.sum() for row in rows]))
         weights = self._by_token([row[row[:, 1] > 0] for row in rows])
         return weights[0] if is_one else weights

@@ -153,7 +153,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         words = list(plain(words))
         is_one = bool(words) and all(isinstance(word, str) for word in words)
         sentences = check_sentences([words] if is_one else words)
-        results = [row for chunk, _ in self._by_length.counted(sentences, batch_tokens, progress) for row in chunk]
+        results, _ = self._by_length.counted(sentences, batch_tokens, progress)
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
         if truncated := sum(answer["label"] is None for sentence in answers for answer in sentence):
             message = f"truncated words without a label: {truncated:,}; long_text='windows' labels all words"
