@@ -16,16 +16,8 @@ def on_replicas() -> bool:
 def apply_on_replicas(
     optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], variables: list[keras.Variable]
 ) -> None:
-    """Updates variables with the sum of the replicas' gradients.
-
-    Keras clips each replica's gradients by their own norm, before the sum, and cannot accumulate gradients on several
-    replicas. This function clips the sum, and accumulates.
-
-    Args:
-        optimizer: a Keras optimizer that has been built.
-        gradients: the gradients of this replica.
-        variables: the variable of each gradient.
-    """
+    """Updates variables with the sum of the replicas' gradients, clipped after the sum, or accumulates it."""
+    # Keras would clip each replica's gradients by their own norm, and cannot accumulate gradients on replicas.
     replica = tf.distribute.get_replica_context()
     sums = [tf.convert_to_tensor(each) for each in replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)]
     steps = optimizer.gradient_accumulation_steps or 1

@@ -21,7 +21,7 @@ from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import Setting
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import LossTerm, count_averaged, divergence, weighted_mean
+from keras_bert.tasks.training_step import LossMean, LossTerm, count_averaged, divergence, weighted_mean
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -77,9 +77,8 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # read only by the loss of a student
 
-# Each term of the loss is a mean over one of these units. The input holds their numbers in all batches of an update.
-MASKED_TOKENS, PAIRS, TOKENS = UNITS = ("masked_tokens", "pairs", "tokens")
-ACCUMULATION_TOTALS = "accumulation_totals"
+# Each term of the loss is a mean over one of these units: the columns of `PartOfUpdate.shares`.
+MASKED_TOKENS, PAIRS, TOKENS = UNITS = range(3)
 
 # DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, scaled to sum to 1, so that gradients do not grow.
 _LABEL_WEIGHT, _LOGIT_WEIGHT, _HIDDEN_WEIGHT = 2 / 8, 5 / 8, 1 / 8
@@ -98,8 +97,7 @@ class BertPretrainer(BertTask):
         pairs: whether there is a head for pairs. RoBERTa's family has none.
 
     Call arguments:
-        inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`. For training with
-            accumulated gradients, also `accumulation_totals`, float32 `[batch, 3]`, see the method of this name.
+        inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`.
 
     Returns:
         A dict:
@@ -138,7 +136,7 @@ class BertPretrainer(BertTask):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        packed = {name: value for name, value in inputs.items() if name not in (POSITIONS, ACCUMULATION_TOTALS)}
+        packed = {name: value for name, value in inputs.items() if name != POSITIONS}
         encoded = self.encoder(packed, training=training)
         hidden = encoded["sequence_output"]
         outputs = {MASKED_LM: self.masked_lm.logits(hidden, inputs[POSITIONS]), SEQUENCE_OUTPUT: hidden}
@@ -163,18 +161,9 @@ class BertPretrainer(BertTask):
             terms.append(LossTerm(mean, count, self._loss_weights.get(name, 1.0), unit))
         return terms
 
-    @property
-    def loss_names(self) -> tuple[str | None, ...]:
+    def _loss_metric(self) -> LossMean:
         # Keras reports no separate loss for a single objective. A teacher adds two terms without a name.
-        names = [f"{name}_loss" if self.pairs else None for name in self._objectives]
-        return (*names, None, None)
-
-    def accumulation_totals(self, x: Any) -> dict[str, Any] | None:
-        """Reads the number of each of `UNITS` in all batches of an update; None without accumulated gradients."""
-        if ACCUMULATION_TOTALS not in x:
-            return None
-        totals = ops.maximum(ops.max(x[ACCUMULATION_TOTALS], axis=0), 1.0)  # each row has the same
-        return {unit: totals[index] for index, unit in enumerate(UNITS)}
+        return LossMean((*(f"{name}_loss" if self.pairs else None for name in self._objectives), None, None))
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         # Keras needs a target for every output, and `sequence_output` has none.

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.pipelines import UNTUNED, as_written
+from keras_bert.recipe import BALANCED
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.class_weights import ClassWeight
+    from keras_bert.tasks.task import BertTask
 
 PARTS = ("x", "y", "sample_weight")
 _BATCH_SIZE = 32  # Keras's default
@@ -48,6 +53,24 @@ def split_validation(arguments: dict[str, Any]) -> None:
     )
     del arguments["validation_split"]
     arguments |= dict(zip(PARTS, training, strict=False))
+
+
+def weigh_examples(model: BertTask, arguments: dict[str, Any], class_weight: ClassWeight) -> None:
+    """Adds the sample weights of classes to the arguments of Keras's `fit`."""
+    x, targets = arguments["x"], arguments["y"]
+    if arguments.get("sample_weight") is not None:
+        raise ValueError("class_weight and sample_weight exclude each other; multiply them into sample_weight")
+    if targets is None and class_weight == BALANCED:
+        raise ValueError("class_weight='balanced' needs arrays; for a dataset, pass a dict of weights")
+    weights = model.kind.class_weights(class_weight, targets)
+    if targets is not None:
+        arguments["sample_weight"] = model.kind.sample_weights(tf.convert_to_tensor(targets), weights)
+    elif isinstance(x, tf.data.Dataset) and len(x.element_spec) == 2:
+        arguments["x"] = x.map(lambda x, y: (x, y, model.kind.sample_weights(y, weights)), tf.data.AUTOTUNE)
+    else:
+        raise TypeError(
+            "class_weight needs arrays or a tf.data.Dataset of (x, y); other inputs must yield (x, y, sample_weight)"
+        )
 
 
 def batch_arrays_for_fit(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.columns import columns_of
 from keras_bert.tasks.replicas import all_gather, local_rows
-from keras_bert.tasks.training_step import Gradients, TrainingStep, weighted_mean
+from keras_bert.tasks.training_step import LossTerm, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -39,43 +39,41 @@ if TYPE_CHECKING:
 _BATCHES, _PAIRS_OF_EXAMPLE = 50, 4
 
 
-class PairStep(TrainingStep):
-    """A training step that compares the texts of a batch by their classes, and does not use the head's last layer."""
+def compare_pairs(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> tuple[list[LossTerm], Tensor]:
+    """Compares the texts of a batch by their classes, without the head's last layer: a step of training."""
+    vectors = model.features(x, training=True)
+    compared = pair_losses(all_gather(vectors), model.kind.similarities(all_gather(y)))  # of the global batch
+    term = weighted_mean(*(local_rows(each, ops.shape(vectors)[0]) for each in compared))
+    return [term], model.head.logits(vectors)
 
-    @contextlib.contextmanager
-    def training(self, model: BertTask) -> Iterator[None]:
-        """Freezes the head's last layer; to train it after the block, compile the model again."""
-        assert isinstance(model, BertClassifier)  # see `check`
-        variables = model.head.logits.variables
-        for variable in variables:
-            variable.trainable = False
-        pooler = () if model.encoder.pooler is None else model.encoder.pooler.variables
-        learned = [each for each in model.encoder.trainable_variables if all(each is not other for other in pooler)]
-        self._starts = [(each, each.numpy()) for each in learned]
-        try:
-            yield
-        finally:
-            self._starts = []
-            for variable in variables:
-                variable.trainable = True
 
-    def end_epoch(self, model: BertTask, batches: Callable[[], tf.data.Dataset]) -> None:
-        """Moves the encoder back by half, and fits the head's last layer to the vectors of all examples."""
-        assert isinstance(model, BertClassifier)
-        for variable, start in self._starts:
+@contextlib.contextmanager
+def learning_pairs(model: BertClassifier) -> Iterator[Callable[[tf.data.Dataset], None]]:
+    """Trains by `compare_pairs` with a frozen last layer; to train that after the block, compile the model again.
+
+    Yields:
+        What ends an epoch: moves the encoder back by half, and fits the last layer to a dataset of all examples.
+    """
+    variables = model.head.logits.variables
+    pooler = () if model.encoder.pooler is None else model.encoder.pooler.variables
+    learned = [each for each in model.encoder.trainable_variables if all(each is not other for other in pooler)]
+    starts = [(each, each.numpy()) for each in learned]
+
+    def end_epoch(batches: tf.data.Dataset) -> None:
+        for variable, start in starts:
             variable.assign((start + variable.numpy()) / 2)
         compute = tf.function(lambda inputs: model.features(inputs, training=False), reduce_retracing=True)
-        rows = ((compute(x).numpy(), *(each.numpy() for each in rest)) for x, *rest in batches())
+        rows = ((compute(x).numpy(), *(each.numpy() for each in rest)) for x, *rest in batches)
         model.fit_head(*map(np.concatenate, zip(*rows, strict=True)))
 
-    def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
-        assert isinstance(model, BertClassifier)  # see `check`
-        with tf.GradientTape() as tape:
-            vectors = model.features(x, training=True)
-            compared = pair_losses(all_gather(vectors), model.kind.similarities(all_gather(y)))  # of the global batch
-            term = weighted_mean(*(local_rows(each, ops.shape(vectors)[0]) for each in compared))
-            scaled = model.optimizer.scale_loss(term.mean)
-        return Gradients(tape.gradient(scaled, model.trainable_weights), [term], model.head.logits(vectors))
+    for variable in variables:
+        variable.trainable = False
+    try:
+        with model.training_with(compare_pairs):
+            yield end_epoch
+    finally:
+        for variable in variables:
+            variable.trainable = True
 
 
 def texts_per_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:

@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import undocumented
-from keras_bert.tasks.training_step import Gradients, TrainingStep
+from keras_bert.tasks.training_step import Forward, LossTerm, loss_terms
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -44,46 +44,36 @@ class Column(NamedTuple):
     size: int
 
 
-class MiniBatches(TrainingStep):
-    """A training step on a whole batch that encodes only a few texts at a time. For `BertTask.training_with`.
+def check(model: BertTask, size: int) -> None:
+    """Raises ValueError if a model cannot be trained by mini-batches of this size."""
+    if size < 1:
+        raise ValueError(f"mini_batch_size is {size}; expected 1 or more")
+    if not model.COMPARES_TEXTS:
+        raise ValueError(
+            f"mini_batch_size is for sentence vectors, not for a {type(model).__name__}; with accumulate, several "
+            "small batches make a large one"
+        )
+
+
+def by_mini_batches(size: int) -> Forward:
+    """Makes a step on whole batches of texts that encodes only `size` texts at a time. For `BertTask.training_with`.
 
     Use it for a loss that compares all texts of a batch, if a large batch does not fit in memory. For other losses,
     accumulate gradients.
-
-    Args:
-        size: the number of texts of a mini-batch.
-
-    Raises:
-        ValueError: `size` is below 1; or `check` gets a model whose loss does not compare the texts of a batch.
-
-    Example:
-        >>> from keras_bert import BertSentenceEncoder
-        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
-        >>> with model.training_with(MiniBatches(2)):
-        ...     model.compile(loss=model.training_loss())
-        ...     _ = model.fit((["a cat", "rain", "tax"], ["a kitten", "a storm", "income"]), verbose=0)
     """
 
-    def __init__(self, size: int) -> None:
-        if size < 1:
-            raise ValueError(f"mini_batch_size is {size}; expected 1 or more")
-        self.size = size
+    def forward(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> tuple[list[LossTerm], Tensor]:
+        passes = _Passes(model, model.text_columns(x, training=True), size)
 
-    def check(self, model: BertTask) -> None:
-        if not model.COMPARES_TEXTS:
-            raise ValueError(
-                f"mini_batch_size is for sentence vectors, not for a {type(model).__name__}; with accumulate, several "
-                "small batches make a large one"
-            )
+        @tf.custom_gradient
+        def attach(vectors: tf.Tensor, *weights: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+            return tf.identity(vectors), lambda cache: (None, *passes.gradients(cache))
 
-    def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
-        passes = _Passes(model, model.text_columns(x, training=True), self.size)
-        vectors = passes.vectors()  # [batch, columns, size]
-        with tf.GradientTape() as tape:
-            tape.watch(vectors)
-            terms = model.loss_terms(x, y, vectors, sample_weight, training=True)
-            scaled = model.optimizer.scale_loss(terms[0].mean)
-        return Gradients(passes.gradients(tape.gradient(scaled, vectors)), terms, vectors)
+        vectors = tf.stop_gradient(passes.vectors())  # [batch, columns, size]
+        vectors = attach(vectors, *(tf.convert_to_tensor(each.value) for each in model.trainable_weights))
+        return loss_terms(model, x, y, vectors, sample_weight), vectors
+
+    return forward
 
 
 class _Passes:

@@ -77,40 +77,41 @@ class Replicated(_Model):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles a model that was saved as a `.keras` file. Keras does not if a class overrides `compile`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.built:
-            self.build_optimizer()  # before its variables are loaded
-
-    def build_optimizer(self) -> None:
-        """Creates the optimizer's variables."""
-        if isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
+        build_optimizer(self)  # before its variables are loaded
 
     def make_train_function(self, force: bool = False) -> Callable[..., dict[str, Tensor]]:
         """Makes Keras's function, but creates the optimizer's variables first: a step that does so is traced twice."""
-        if self.built:
-            self.build_optimizer()
+        build_optimizer(self)
         return super().make_train_function(force)
 
     def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return self._add_batch_axis(self._run_update(super().train_step, data))
-
-    def _run_update(self, step: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs a step that applies the optimizer, in a way that lets the model be freed later."""
-        if tf.distribute.has_strategy() or isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
-            return step(*arguments)
-        # In a replica context, even of one replica, Keras's optimizers sum gradients by TensorFlow's `all_reduce`. It
-        # has a custom gradient, so TensorFlow keeps the graph, the model and its moments until the process ends.
-        return tf.distribute.get_replica_context().merge_call(lambda _, *values: step(*values), args=arguments)
+        return with_batch_axis(self, run_update(self.optimizer, super().train_step, data))
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
-        return self._add_batch_axis(super().test_step(data))
+        return with_batch_axis(self, super().test_step(data))
 
-    def _add_batch_axis(self, logs: dict[str, Tensor]) -> dict[str, Tensor]:
-        # With several workers, Keras averages the results of a step along their first axis; scalars need one.
-        if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            return logs
-        return {name: ops.expand_dims(value, 0) for name, value in logs.items()}
+
+def build_optimizer(model: Any) -> None:
+    """Creates the variables of a model's optimizer, if the model has its weights."""
+    if model.built and isinstance(model.optimizer, keras.optimizers.Optimizer) and not model.optimizer.built:
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+
+
+def run_update(optimizer: keras.optimizers.Optimizer, step: Callable[..., Any], *arguments: Any) -> Any:
+    """Runs a step that applies the optimizer, in a way that lets the model be freed later."""
+    if tf.distribute.has_strategy() or isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return step(*arguments)
+    # In a replica context, even of one replica, Keras's optimizers sum gradients by TensorFlow's `all_reduce`. It has a
+    # custom gradient, so TensorFlow keeps the graph, the model and its moments until the process ends.
+    return tf.distribute.get_replica_context().merge_call(lambda _, *values: step(*values), args=arguments)
+
+
+def with_batch_axis(model: keras.Model, logs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Adds an axis to the results of a step: with several workers, Keras averages them along their first axis."""
+    if not isinstance(model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return logs
+    return {name: ops.expand_dims(value, 0) for name, value in logs.items()}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -17,8 +16,8 @@ from keras import ops
 from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
-from keras_bert.recipe import BALANCED, FineTuningRecipe
-from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation
+from keras_bert.recipe import FineTuningRecipe
+from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.by_length import STRINGS, ByLength, Graphs, are_texts
 from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import (
@@ -38,18 +37,18 @@ from keras_bert.tasks.columns import (
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.low_precision import LowPrecision
-from keras_bert.tasks.replicas import Replicated, is_mean
+from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis
 from keras_bert.tasks.storable import Storable
 from keras_bert.tasks.training_step import (
-    WHOLE_BATCH,
+    Forward,
     LossMean,
     LossTerm,
-    TrainingStep,
-    build_accumulation,
+    PartOfUpdate,
     count_averaged,
     gradients_in_units,
-    steps_of,
-    weight_gradients,
+    loss_terms,
+    loss_to_minimize,
+    on_labels,
     weighted_sum,
 )
 from keras_bert.tensors import Tensor
@@ -111,7 +110,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     text_names: tuple[str, ...] = ("text",)  # the names of the texts that the task reads, as in its serving signature
 
     _by_length: ByLength | None = None  # runs the model over texts
-    _step: TrainingStep = WHOLE_BATCH  # computes the gradients of a batch
+    _forward: Forward = staticmethod(on_labels)  # computes the loss of a batch in training
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -131,6 +130,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         self.encoder = encoder
         self.preprocessor = preprocessor
         self._graphs = Graphs()
+        self.has_own_loss = type(self).compute_loss is not BertTask.compute_loss  # that of a user's subclass
 
     def _add_head(self, units: int, dropout: float | None) -> None:
         """Adds the task's classifier head with `units` logits. `dropout` defaults to the encoder's `hidden_dropout`."""
@@ -211,13 +211,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
 
     def _loss_metric(self) -> keras.metrics.Metric:
-        return LossMean(self.loss_names)
-
-    def build_optimizer(self) -> None:
-        """Creates the optimizer's variables, with those for gradient accumulation."""
-        super().build_optimizer()
-        with self.distribute_strategy.scope():
-            build_accumulation(self.optimizer)
+        return LossMean()
 
     def fit(
         self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any
@@ -227,6 +221,9 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         `x` may be a list of str or a tuple of two lists, and `y` labels as for `targets`. The keys of `class_weight`
         are names or indices of labels; "balanced" gives all classes the same share of the loss. With several labels
         per text, the weight of a label counts for the texts that have it.
+
+        An optimizer with `gradient_accumulation_steps` takes the mean of the batches' gradients, as in Keras, whatever
+        the batches hold; `fine_tune(accumulate=...)` weighs them by what they hold.
 
         Raises:
             TypeError, ValueError: Keras could not read the examples, or there are not as many weights; or
@@ -239,26 +236,8 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         arguments |= zip(PARTS, self._examples_for_keras("train on", x, y, arguments.get("sample_weight")), strict=True)
         split_validation(arguments)  # before the weights of classes, which are for training only
         if class_weight := FineTuningRecipe.of(class_weight=arguments.pop("class_weight", None)).class_weight:
-            self._weight_examples(arguments, class_weight)
+            weigh_examples(self, arguments, class_weight)
         return super().fit(**batch_arrays_for_fit(arguments))
-
-    def _weight_examples(self, arguments: dict[str, Any], class_weight: ClassWeight) -> None:
-        """Adds the sample weights of classes to the arguments of Keras's `fit`."""
-        x, targets = arguments["x"], arguments["y"]
-        if arguments.get("sample_weight") is not None:
-            raise ValueError("class_weight and sample_weight exclude each other; multiply them into sample_weight")
-        if targets is None and class_weight == BALANCED:
-            raise ValueError("class_weight='balanced' needs arrays; for a dataset, pass a dict of weights")
-        weights = self.kind.class_weights(class_weight, targets)
-        if targets is not None:
-            arguments["sample_weight"] = self.kind.sample_weights(tf.convert_to_tensor(targets), weights)
-        elif isinstance(x, tf.data.Dataset) and len(x.element_spec) == 2:
-            arguments["x"] = x.map(lambda x, y: (x, y, self.kind.sample_weights(y, weights)), tf.data.AUTOTUNE)
-        else:
-            raise TypeError(
-                "class_weight needs arrays or a tf.data.Dataset of (x, y); other inputs must yield "
-                "(x, y, sample_weight)"
-            )
 
     def evaluate(self, x: Texts | Inputs | None = None, y: Labels | None = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates as Keras does, and also takes texts; see `fit`."""
@@ -362,34 +341,20 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     # -- A step of training
 
     @contextlib.contextmanager
-    def training_with(self, step: TrainingStep) -> Iterator[None]:
-        """Replaces the training step inside a `with` block; see `gradient_cache` and `learning_from`.
+    def training_with(self, forward: Forward) -> Iterator[None]:
+        """Trains by another computation of the loss inside a `with` block; see `gradient_cache` and `learning_from`."""
 
-        Args:
-            step: computes the loss and the gradients of a batch.
+        def set_forward(each: Forward) -> None:
+            if each is not self._forward:
+                self._forward = each
+                if self.compiled:
+                    self.make_train_function(force=True)  # the old function was traced with another
 
-        Raises:
-            ValueError: the model cannot be trained by this step.
-        """
-        step.check(self)
-        with step.training(self):
-            self._set_step(step)
-            try:
-                yield
-            finally:
-                self._set_step(WHOLE_BATCH)
-
-    def _set_step(self, step: TrainingStep) -> None:
-        if step is self._step:
-            return
-        self._step = step
-        if self.compiled:
-            self.make_train_function(force=True)  # the old function was traced with the old step
-
-    @property
-    def loss_names(self) -> tuple[str | None, ...]:
-        """The names of the loss's terms, see `LossMean`."""
-        return (None,)
+        set_forward(forward)
+        try:
+            yield
+        finally:
+            set_forward(on_labels)
 
     def compute_loss(
         self,
@@ -399,78 +364,43 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
         sample_weight: Tensor | None = None,
         training: bool = True,
     ) -> Tensor:
-        """Computes the loss, as Keras's method does; in training with another step, that step's loss."""
-        return weighted_sum(self._compute_terms(x, y, y_pred, sample_weight, training))
-
-    def loss_terms(
-        self, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
-    ) -> list[LossTerm]:
-        """Computes the terms of the loss that `compute_loss` returns."""
-        if type(self).compute_loss is BertTask.compute_loss:
-            return self._compute_terms(x, y, y_pred, sample_weight, training)
-        loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
-        return [LossTerm(loss, self._count_labels(y, y_pred, sample_weight))]  # a subclass overrides `compute_loss`
-
-    def _compute_terms(
-        self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool
-    ) -> list[LossTerm]:
-        if training:
-            return self._step.terms(self, x, y, y_pred, sample_weight)
-        return self.label_terms(x, y, y_pred, sample_weight)
+        """Computes the loss on the labels, as Keras's method does."""
+        return weighted_sum(self.label_terms(x, y, y_pred, sample_weight))
 
     def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         """Computes the terms of the loss on the labels. Most losses have one term."""
-        loss = super().compute_loss(x, y, y_pred, sample_weight)
-        return [LossTerm(loss, self._count_labels(y, y_pred, sample_weight))]
-
-    def _count_labels(self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
+        mean = super().compute_loss(x, y, y_pred, sample_weight)
         loss = (keras.tree.flatten(self.loss) or [None])[0]
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
-        return count_averaged(loss, labels, y_pred, sample_weight)
+        return [LossTerm(mean, count_averaged(loss, labels, y_pred, sample_weight))]
 
-    def accumulation_totals(self, x: Inputs) -> dict[str, Tensor] | None:
-        """Returns, per unit, the counts over all batches of the update, if `x` holds them; else None."""
-        return None
-
-    def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
+    def train_step(self, data: tuple[Inputs, ...] | PartOfUpdate) -> dict[str, Tensor]:
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        gradients, terms, y_pred = self._step.gradients(self, x, y, sample_weight)
-        gradients = gradients_in_units(self.optimizer, gradients, self.trainable_weights)
-        if steps_of(self.optimizer) > 1 and self.accumulation_totals(x) is None:
-            gradients = self._scale_for_accumulation(gradients, terms)
+        batch, shares = data if isinstance(data, PartOfUpdate) else (data, None)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        with tf.GradientTape() as tape:
+            terms, y_pred = self._forward(self, x, y, sample_weight)
+            loss = self.optimizer.scale_loss(loss_to_minimize(terms, shares, self.optimizer))
+        weights = self.trainable_weights
+        gradients = gradients_in_units(self.optimizer, tape.gradient(loss, weights), weights)
         undocumented.loss_tracker(self).update_state(terms)
         if gradients:
-            pairs = zip(gradients, self.trainable_weights, strict=True)
             # Keras would warn of a pooler without gradients, which is normal if the task does not read it.
+            pairs = zip(gradients, weights, strict=True)
             used = [(each, weight) for each, weight in pairs if each is not None or "/pooler/" not in weight.path]
             gradients, weights = zip(*used, strict=True)
-            self._run_update(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
-        return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
-
-    def _scale_for_accumulation(
-        self, gradients: list[tf.Tensor | None], terms: list[LossTerm]
-    ) -> list[tf.Tensor | None]:
-        """Scales gradients for an optimizer that accumulates them, so that each batch counts by its labels.
-
-        If the loss has several terms, gradients stay as they are, with a warning.
-        """
-        if len(terms) > 1:
-            warnings.warn(
-                f"the loss of a {type(self).__name__} is the sum of {len(terms)} means over different counts, so all "
-                "batches of an update count the same, whatever they hold; pretrain(accumulate=...) counts what they "
-                "hold",
-                stacklevel=2,
+            run_update(
+                self.optimizer,
+                lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)),
+                *gradients,
             )
-            return gradients
-        count = terms[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
-        return weight_gradients(self.optimizer, gradients, self.trainable_weights, count)
+        return with_batch_axis(self, self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
-        undocumented.loss_tracker(self).update_state(self.loss_terms(x, y, y_pred, sample_weight, training=False))
-        return self._add_batch_axis(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
+        undocumented.loss_tracker(self).update_state(loss_terms(self, x, y, y_pred, sample_weight, training=False))
+        return with_batch_axis(self, self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     # -- Answers
 

@@ -1,24 +1,22 @@
-"""A step of training: the terms of a loss, their means over several batches, gradients, and their accumulation.
+"""A step of training: the terms of a loss, their means over several batches, and the shares of batches in an update.
 
 The loss of several batches is the mean over all their rows, words or masked tokens, not the mean of the batches' means.
-Keras weights the loss of a batch by its number of rows, even if the loss is a mean over words, and gives all batches of
-an accumulated update the same weight. Here, a batch weighs as much as the number of rows, words or masked tokens that
-its loss is the mean of: in the loss of an epoch, of an evaluation, and of an update. Several batches then have the loss
-and the gradients of one large batch.
+So a batch weighs as much as the number of rows, words or masked tokens that its loss is the mean of: in the loss of an
+epoch, of an evaluation, and of an update. Several batches then have the loss and the gradients of one large batch.
+`fine_tune` and `pretrain` plan their batches, and so know the numbers of a whole update before its first batch.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
-from keras_bert.tasks.replicas import KerasLoss, all_reduce_sum, divisor_of, num_replicas
+from keras_bert.tasks.replicas import KerasLoss, all_reduce_sum, divisor_of, is_mean, num_replicas
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -33,30 +31,68 @@ class LossTerm(NamedTuple):
         mean: float32, this replica's share of the mean over the global batch: the sum of its own values / `count`.
         count: float32, the number of values in that mean, over the global batch; or the sum of their weights.
         weight: the weight of the term in the loss.
-        unit: the name of the counted things, such as words; needed if a loss has several terms.
+        unit: what is counted, as the index of its column in `PartOfUpdate.shares`.
     """
 
     mean: Tensor
     count: Tensor
     weight: float = 1.0
-    unit: str = ""
+    unit: int = 0
+
+
+class PartOfUpdate(NamedTuple):
+    """A batch whose gradients are accumulated with those of other batches into one update.
+
+    Attributes:
+        batch: `(x, y)` or `(x, y, sample_weight)`.
+        shares: float32 `[batch, units]`, all rows equal: of each unit, the batch's count / that of the update.
+    """
+
+    batch: tuple[Any, ...]
+    shares: tf.Tensor
+
+
+# Computes the terms of the loss of a batch, and the outputs of the model: a step of training without the update.
+Forward: TypeAlias = "Callable[[BertTask, Inputs, Tensor, Tensor | None], tuple[list[LossTerm], Tensor]]"
+
+
+def on_labels(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> tuple[list[LossTerm], Tensor]:
+    """Computes the loss on the labels, for the whole batch at once."""
+    y_pred = model(x, training=True)
+    return loss_terms(model, x, y, y_pred, sample_weight), y_pred
+
+
+def loss_terms(
+    model: BertTask, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None, training: bool = True
+) -> list[LossTerm]:
+    """Computes the terms of the loss on the labels; those of a `compute_loss` that a subclass overrides, if it does."""
+    terms = model.label_terms(x, y, y_pred, sample_weight)
+    if model.has_own_loss:
+        loss = model.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
+        return [LossTerm(loss, terms[0].count)]
+    return terms
 
 
 def count_averaged(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """Counts the values of the global batch that a loss is the mean of, or sums their weights.
+    """Counts the values of the global batch that a Keras loss is the mean of, or sums their weights: float32.
 
-    Args:
-        loss: a Keras loss, as `compile` takes it. A loss that is not a mean over rows has a method
-            `count(y_true, y_pred)`.
-        y_true, y_pred, sample_weight: the arguments of the loss.
-
-    Returns:
-        A float32 scalar.
+    A loss that is not a mean over rows has a method `count(y_true, y_pred)`.
     """
+    return all_reduce_sum(_count(loss, y_true, y_pred, sample_weight))
+
+
+def shares_of_update(loss: KerasLoss, targets: list[tuple[Tensor, Tensor | None]]) -> list[float]:
+    """Computes each batch's share in the loss of an update, from the `(y, sample_weight)` of all its batches."""
+    if not is_mean(loss):
+        return [1.0] * len(targets)
+    counts = [float(_count(loss, y, y, sample_weight)) for y, sample_weight in targets]
+    return [count / (sum(counts) or 1.0) for count in counts]
+
+
+def _count(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
     loss = getattr(loss, "loss", loss)  # unwraps a `GlobalMean`
     has_count = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
-    count = loss.count(y_true, y_pred) if has_count else divisor_of(loss, y_true, sample_weight)
-    return all_reduce_sum(ops.cast(count, "float32"))
+    return ops.cast(loss.count(y_true, y_pred) if has_count else divisor_of(loss, y_true, sample_weight), "float32")
 
 
 def weighted_mean(values: Tensor, weights: Tensor) -> LossTerm:
@@ -138,55 +174,6 @@ def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
     return temperature**2 * ops.sum(ops.exp(log_p) * (log_p - log_q), axis=-1)
 
 
-class Gradients(NamedTuple):
-    """The results of a step, before it updates weights.
-
-    Attributes:
-        values: for each of `trainable_weights`, the gradient of the loss as `optimizer.scale_loss` scales it; or None.
-        terms: the terms of the loss.
-        y_pred: the outputs of the model.
-    """
-
-    values: list[tf.Tensor | None]
-    terms: list[LossTerm]
-    y_pred: Tensor
-
-
-class TrainingStep:
-    """The computation of a batch's loss and gradients: here the loss on the labels, for the whole batch at once.
-
-    Subclasses compute them in other ways; `BertTask.training_with` makes a model use one.
-    """
-
-    def check(self, model: BertTask) -> None:
-        """Raises ValueError if the model cannot be trained by this step."""
-
-    @contextlib.contextmanager
-    def training(self, model: BertTask) -> Iterator[None]:
-        """Prepares the model for this step, inside a `with` block."""
-        yield
-
-    def end_epoch(self, model: BertTask, batches: Callable[[], tf.data.Dataset]) -> None:
-        """Computes what follows an epoch; `batches` makes a dataset of all examples, in batches."""
-
-    def terms(
-        self, model: BertTask, x: Inputs, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None
-    ) -> list[LossTerm]:
-        """Computes the terms of the loss in training."""
-        return model.label_terms(x, y, y_pred, sample_weight)
-
-    def gradients(self, model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> Gradients:
-        """Computes the gradients for a batch, as `train_step` gets it from `fit`."""
-        with tf.GradientTape() as tape:
-            y_pred = model(x, training=True)
-            terms = model.loss_terms(x, y, y_pred, sample_weight, training=True)
-            scaled = model.optimizer.scale_loss(_update_loss(model, terms, model.accumulation_totals(x)))
-        return Gradients(tape.gradient(scaled, model.trainable_weights), terms, y_pred)
-
-
-WHOLE_BATCH = TrainingStep()
-
-
 def gradients_in_units(
     optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor | None], variables: list[keras.Variable]
 ) -> list[tf.Tensor | None]:
@@ -201,97 +188,31 @@ def gradients_in_units(
     ]
 
 
-def _update_loss(model: BertTask, terms: list[LossTerm], totals: dict[str, Tensor] | None) -> Tensor:
-    """Computes the loss to differentiate: that of the batch, or its share of the loss of the whole update.
-
-    Args:
-        model: its optimizer divides accumulated gradients by the number of batches.
-        terms: of the batch's loss.
-        totals: the counts over all batches of the update, by unit; None if they are not known.
-    """
-    if totals is None:
+def loss_to_minimize(terms: list[LossTerm], shares: Tensor | None, optimizer: keras.optimizers.Optimizer) -> Tensor:
+    """Computes the loss of a batch, or its part of the loss of an update whose gradients the optimizer averages."""
+    if shares is None:
         return weighted_sum(terms)
-    shares = [each._replace(mean=each.mean * each.count / totals[each.unit]) for each in terms]
-    return steps_of(model.optimizer) * weighted_sum(shares)  # the optimizer divides by it
+    shares = ops.maximum(ops.max(shares, axis=0), 0.0)  # a replica without rows has none
+    return _batches_of_update(optimizer) * sum(each.weight * shares[each.unit] * each.mean for each in terms)
 
 
-# -- Accumulation: the gradients of several batches make one update, equal to that of one large batch.
-#
-# An optimizer with `gradient_accumulation_steps` adds up the gradients of the batches accumulated into one update, and
-# divides the sum by their number. But these batches may hold different numbers of words. So batch b of an update, with
-# the gradient `g_b` and the count `c_b`, adds
-#
-#     p_b = steps * c_b / C_b * g_b - c_b / C_b * P,    C_b = c_1 + ... + c_b,    P = p_1 + ... + p_(b - 1)
-#
-# After each batch, the sum of all p is `steps` times the mean gradient over all words so far. The optimizer, of any
-# kind, divides this sum by `steps`.
-
-# The optimizer's variable that counts the words, or other units, of the batches accumulated so far.
-_COUNT = "accumulation_count"
-
-
-def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
-    """Returns the number of batches of an update."""
+def _batches_of_update(optimizer: keras.optimizers.Optimizer) -> int:
     return getattr(_inner_optimizer(optimizer), "gradient_accumulation_steps", None) or 1
-
-
-def build_accumulation(optimizer: keras.optimizers.Optimizer) -> None:
-    """Adds the count of the accumulated batches to the optimizer's variables, so that it is saved with them."""
-    if steps_of(optimizer) > 1 and _accumulation_count(optimizer) is None:
-        _inner_optimizer(optimizer).add_variable((), name=_COUNT, aggregation="only_first_replica")
-
-
-def weight_gradients(
-    optimizer: keras.optimizers.Optimizer,
-    gradients: list[tf.Tensor | None],
-    variables: list[keras.Variable],
-    count: tf.Tensor | None,
-) -> list[tf.Tensor | None]:
-    """Weights the gradients of a batch for an optimizer that accumulates them: `p_b` of the formula above.
-
-    Args:
-        optimizer: with the variable of `build_accumulation`.
-        gradients: those of the mean loss of the batch, scaled by the optimizer; some may be None.
-        variables: one for each gradient.
-        count: float32, the number of values that the loss is the mean of; None if the loss is a sum.
-    """
-    inner_optimizer, counter, steps = _inner_optimizer(optimizer), _accumulation_count(optimizer), steps_of(optimizer)
-    if count is None:
-        return [gradient if gradient is None else steps * tf.convert_to_tensor(gradient) for gradient in gradients]
-    assert counter is not None  # made by `build_accumulation`
-    is_first = undocumented.batches_seen(inner_optimizer).value % steps == 0
-    accumulation_count = tf.where(is_first, 0.0, counter.value) + count
-    counter.assign(accumulation_count)
-    share = tf.math.divide_no_nan(count, accumulation_count)
-    # Accumulated gradients are unscaled, and summed over replicas; `gradients` are scaled, and of this replica.
-    scale = optimizer.scale_loss(1.0) / num_replicas()
-
-    def weight_gradient(gradient: tf.Tensor | None, variable: keras.Variable) -> tf.Tensor | None:
-        if gradient is None:
-            return None
-        accumulated = undocumented.accumulated_gradient(inner_optimizer, variable).value
-        return share * (steps * tf.convert_to_tensor(gradient) - scale * accumulated)
-
-    return [weight_gradient(*each) for each in zip(gradients, variables, strict=True)]
 
 
 def flush_accumulation(model: keras.Model) -> None:
     """Makes the update of the last batches if they are too few for one: adds batches with gradients of 0."""
-    optimizer, weights, steps = model.optimizer, model.trainable_weights, steps_of(model.optimizer)
-    strategy = model.distribute_strategy
+    optimizer, weights = model.optimizer, model.trainable_weights
+    strategy, batches = model.distribute_strategy, _batches_of_update(optimizer)
 
     def step() -> None:
         optimizer.apply_gradients([(tf.zeros(each.shape, each.dtype), each) for each in weights])
 
     empty_update = tf.function(lambda: strategy.run(step), autograph=False)
-    while undocumented.batches_seen(_inner_optimizer(optimizer)).numpy() % steps:
+    while undocumented.batches_seen(_inner_optimizer(optimizer)).numpy() % batches:
         empty_update()
 
 
 def _inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
     """Returns the optimizer that accumulates gradients; with mixed_float16, Keras wraps it in another."""
     return getattr(optimizer, "inner_optimizer", optimizer)
-
-
-def _accumulation_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable | None:
-    return next((each for each in _inner_optimizer(optimizer).variables if each.name == _COUNT), None)

@@ -22,28 +22,7 @@ Labelled: TypeAlias = "tuple[Texts, Labels | None]"  # examples and their labels
 def batches_of_epoch(
     lengths: np.ndarray, seed: int, epoch: int, batch_size: int | None = None, batch_tokens: int | None = None
 ) -> list[np.ndarray]:
-    """Divides examples into the batches of one epoch. The same arguments always give the same batches.
-
-    Every row is in exactly one batch. Rows of a batch have similar lengths, so that little is padded.
-
-    Args:
-        lengths: int `[examples]`, in tokens.
-        seed: the seed of the run.
-        epoch: the number of the epoch, from 0.
-        batch_size: rows per batch. Pass either this or `batch_tokens`.
-        batch_tokens: the most tokens in a batch, with padding; a longer row is a batch of its own.
-
-    Returns:
-        The row numbers of each batch, int64 `[rows]`.
-
-    Raises:
-        ValueError: neither or both of `batch_size` and `batch_tokens` are passed.
-
-    Example:
-        >>> batches = batches_of_epoch(np.array([3, 9, 3, 9]), seed=0, epoch=0, batch_size=2)
-        >>> sorted(sorted(batch.tolist()) for batch in batches)
-        [[0, 2], [1, 3]]
-    """
+    """Divides examples of these lengths, in tokens, into the batches of an epoch: the row numbers of each."""
     if (batch_size is None) == (batch_tokens is None):
         raise ValueError(f"batch_size is {batch_size} and batch_tokens is {batch_tokens}; pass exactly one of them")
     generator = np.random.default_rng([seed, epoch])
@@ -56,7 +35,7 @@ def batches_of_epoch(
         rows = order[start : start + rows_per_group]
         rows = rows[np.argsort(-lengths[rows], kind="stable")]
         while len(rows):
-            count = batch_size or max(1, tokens // int(lengths[rows[0]]))
+            count = batch_size or max(1, tokens // int(lengths[rows[0]]))  # a longer row is a batch of its own
             batches.append(rows[:count])
             rows = rows[count:]
     return [batches[i] for i in generator.permutation(len(batches))]
@@ -66,23 +45,7 @@ def batches_of_epoch(
 
 
 def hold_out(examples: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
-    """Splits examples at random into two parts. The same arguments always give the same split.
-
-    Args:
-        examples: `(x, y)`, as `fine_tune` takes them.
-        share: the share of the examples to hold out, between 0 and 1.
-        seed: the seed of the split.
-
-    Returns:
-        The examples to train on and the held-out examples, both in their original order.
-
-    Raises:
-        ValueError: one of the two parts would be empty, or the numbers of examples and labels differ.
-
-    Example:
-        >>> hold_out((["a", "b", "c", "d"], [1, 2, 3, 4]), share=0.25, seed=1)
-        ((['a', 'b', 'c'], [1, 2, 3]), (['d'], [4]))
-    """
+    """Splits examples at random into those to train on and a share that is held out, both in their original order."""
     x, y = plain(examples[0]), plain_labels(examples[1])
     columns = [*columns_of(x, None), *([] if y is None else [y])]
     counts = {len(column) for column in columns}

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import LossTerm, TrainingStep
+from keras_bert.tasks.training_step import Forward, LossTerm, on_labels
 from keras_bert.training import run
 
 Model = TypeVar("Model", bound=BertTask)
@@ -113,25 +113,22 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     if teacher is None:
         yield
         return
-    with student.training_with(Distillation(teacher, temperature)):
+    student.check_teacher(teacher)
+    with student.training_with(distilling(teacher, temperature)):
         yield
 
 
-class Distillation(TrainingStep):
-    """A training step on the labels and on a teacher's predictions; see `learning_from`."""
+def distilling(teacher: BertTask, temperature: float) -> Forward:
+    """Makes a step on the labels and on a teacher's predictions; see `learning_from`."""
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}; expected a number above 0")
 
-    def __init__(self, teacher: BertTask, temperature: float) -> None:
-        if not temperature > 0:
-            raise ValueError(f"temperature is {temperature}; expected a number above 0")
-        self.teacher = teacher  # not an attribute of the student, which would save and train it
-        self.temperature = temperature
+    # The teacher is not an attribute of the student, which would save and train it.
+    def forward(model: BertTask, x: Any, y: Any, sample_weight: Any) -> tuple[list[LossTerm], Any]:
+        terms, y_pred = on_labels(model, x, y, sample_weight)
+        return model.distillation_terms(terms, teacher, x, y, y_pred, sample_weight, temperature), y_pred
 
-    def check(self, model: BertTask) -> None:
-        model.check_teacher(self.teacher)
-
-    def terms(self, model: BertTask, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[LossTerm]:
-        terms = super().terms(model, x, y, y_pred, sample_weight)
-        return model.distillation_terms(terms, self.teacher, x, y, y_pred, sample_weight, self.temperature)
+    return forward
 
 
 def teacher_settings(teacher: BertTask | None, settings: Mapping[str, Any]) -> dict[str, Any]:

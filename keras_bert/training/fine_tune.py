@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,17 +16,16 @@ import tensorflow as tf
 
 from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
-from keras_bert.tasks import few_shot
+from keras_bert.tasks import few_shot, gradient_cache
 from keras_bert.tasks.columns import columns_of, count_examples, plain
-from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import WHOLE_BATCH
+from keras_bert.tasks.training_step import PartOfUpdate, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
 from keras_bert.text.strings import as_strings
 from keras_bert.training import distribution, report
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out
-from keras_bert.training.distillation import Distillation, teacher_settings
+from keras_bert.training.distillation import distilling, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
 
@@ -131,16 +130,7 @@ def fine_tune(
 def split(
     train: Labelled, validation: Labelled | None, recipe: FineTuningWithTeacher, texts_per_class: float | None = None
 ) -> tuple[Labelled, Labelled | None, FineTuningWithTeacher]:
-    """Holds out validation examples if the recipe says so, and sets what the recipe leaves open.
-
-    See `FineTuningRecipe.for_examples`.
-
-    Returns:
-        The training examples, the validation examples (None if there are none) and the recipe.
-
-    Raises:
-        ValueError: both `validation` and `validation_split` are set, or `hold_out` raises it.
-    """
+    """Holds out validation examples if the recipe says so, and sets what the recipe leaves open."""
     if recipe.validation_split is not None:
         if validation is not None:
             raise ValueError("validation and validation_split exclude each other; pass only one")
@@ -186,10 +176,15 @@ def train_on(
 
     assert recipe.epochs is not None  # `split` has set it
     ordinary_batches = functools.partial(batches_of_epoch, lengths, recipe.seed)
-    step = WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)
+    forward = on_labels
+    if mini_batch_size is not None:
+        gradient_cache.check(model, mini_batch_size)
+        forward = gradient_cache.by_mini_batches(mini_batch_size)
+    if teacher is not None:
+        model.check_teacher(teacher)
+        forward = distilling(teacher, recipe.temperature)
     compiled_loss = loss or model.kind.loss_for(examples.targets, len(examples.segments))
     if recipe.few_shot:
-        step = few_shot.PairStep()
         few_shot.check(model, train[0], teacher=teacher, loss=loss, mini_batch_size=mini_batch_size)
         model.check_head(examples.targets, weights)
         epoch_batches = few_shot.batches_of_run(model, examples.targets, recipe)
@@ -201,7 +196,8 @@ def train_on(
     needs_loss = monitors_loss(callbacks)
 
     def measure() -> dict[str, float]:
-        step.end_epoch(model, lambda: dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
+        if end_epoch is not None:
+            end_epoch(dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
         if validation is None:
             return {}
         measures = report.evaluate(model, *validation)
@@ -210,7 +206,12 @@ def train_on(
         return measures
 
     def epoch(batches: list[np.ndarray]) -> Epoch:
-        return Epoch(len(batches), lambda start: dataset_of(pack, batches[start:]), measure)
+        def dataset(start: int) -> tf.data.Dataset:
+            if recipe.accumulate == 1:
+                return dataset_of(pack, batches[start:])
+            return parts_of_updates(pack, compiled_loss, batches, recipe.accumulate, start)
+
+        return Epoch(len(batches), dataset, measure)
 
     epochs = [epoch(batches) for batches in epoch_batches]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
@@ -227,10 +228,8 @@ def train_on(
         settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
     if mini_batch_size is not None:
         settings["mini_batch_size"] = mini_batch_size
-    if teacher is not None:
-        step.check(model)
-        step = Distillation(teacher, recipe.temperature)
-    with adapting(model, recipe.frozen_layers, recipe.lora_rank), model.training_with(step):
+    training = few_shot.learning_pairs(model) if recipe.few_shot else model.training_with(forward)
+    with adapting(model, recipe.frozen_layers, recipe.lora_rank), training as end_epoch:
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
         if not recipe.few_shot and (message := _few_updates_warning(recipe, updates)):
             warnings.warn(message, stacklevel=3)
@@ -301,10 +300,7 @@ def _describe_batch_size(recipe: FineTuningWithTeacher) -> str:
 
 
 def make_pack(model: BertTask, examples: TokenizedExamples, class_weights: np.ndarray | None = None) -> Pack:
-    """Makes a function from row numbers, int64 `[batch]`, to a batch for `fit`. It is traced once for all epochs.
-
-    With class weights, the batch has sample weights.
-    """
+    """Makes a function from row numbers, int64 `[batch]`, to a batch for `fit`. It is traced once for all epochs."""
     segments, targets = examples.segments, examples.targets
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
@@ -320,3 +316,25 @@ def dataset_of(pack: Pack, batches: list[np.ndarray]) -> tf.data.Dataset:
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
     packed = rows.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
     return packed.with_options(distribution.DATA_OPTIONS)
+
+
+def parts_of_updates(
+    pack: Pack, loss: keras.losses.Loss, batches: list[np.ndarray], accumulate: int, start: int
+) -> tf.data.Dataset:
+    """Makes a dataset of the batches from `start` on, each with its share in the loss of its update."""
+    first = start - start % accumulate  # the first batch of the update that `start` belongs to
+
+    def plan() -> Iterator[tuple[np.ndarray, float]]:
+        for number in range(first, len(batches), accumulate):
+            update = batches[number : number + accumulate]
+            targets = [(*pack(rows)[1:], None)[:2] for rows in update]
+            yield from zip(update, shares_of_update(loss, targets), strict=True)
+
+    signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32))
+    planned = tf.data.Dataset.from_generator(plan, output_signature=signature).skip(start - first)
+    parts = planned.map(
+        lambda rows, share: PartOfUpdate(pack(rows), tf.fill([tf.size(rows), 1], share)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    return parts.prefetch(4).with_options(distribution.DATA_OPTIONS)

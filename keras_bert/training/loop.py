@@ -20,6 +20,7 @@ from tqdm import tqdm
 from keras_bert import undocumented
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
+from keras_bert.tasks.replicas import build_optimizer
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
@@ -30,19 +31,12 @@ _LOWER_IS_BETTER = ("loss", "mae", "rmse", "perplexity")  # of measures; others 
 
 
 class Epoch(NamedTuple):
-    """The training between two measurements.
+    """The training between two measurements."""
 
-    Attributes:
-        batches: the number of batches.
-        dataset: maps the index of a batch to a dataset that starts with this batch.
-        measure: returns the model's measures after the epoch, by name; `{}` without validation examples.
-        ends_accumulation: whether the last batches make an update even if they are fewer than `accumulate`.
-    """
-
-    batches: int
-    dataset: Callable[[int], tf.data.Dataset]
-    measure: Callable[[], dict[str, float]]
-    ends_accumulation: bool = True
+    batches: int  # their number
+    dataset: Callable[[int], tf.data.Dataset]  # maps the index of a batch to a dataset that starts with it
+    measure: Callable[[], dict[str, float]]  # computes the model's measures; {} without validation examples
+    ends_accumulation: bool = True  # whether the last batches make an update even if they are fewer than `accumulate`
 
 
 def compile_model(
@@ -54,17 +48,7 @@ def compile_model(
     metrics: Callable[[], list | dict[str, list]] = list,
     **settings: Any,
 ) -> None:
-    """Compiles a model with the optimizer of a recipe. The learning rate decays to 0 at the end of the run.
-
-    Args:
-        model: the model to compile.
-        recipe: the hyper-parameters.
-        updates: the number of updates of the run.
-        loss: the loss; by default the model's `training_loss()`.
-        kind: the class of the optimizer.
-        metrics: returns the training metrics. It is called in the scope of the model's strategy.
-        **settings: further arguments of the optimizer.
-    """
+    """Compiles a model with the optimizer of a recipe, whose learning rate decays to 0 after these updates."""
     accumulate = recipe.accumulate
     with model.distribute_strategy.scope():
         optimizer = kind(
@@ -75,7 +59,7 @@ def compile_model(
             **settings,
         )
         model.compile(optimizer, loss or model.training_loss(), weighted_metrics=metrics(), jit_compile=False)
-        model.build_optimizer()
+        build_optimizer(model)
 
 
 def train_epochs(
@@ -89,25 +73,7 @@ def train_epochs(
     keep_best: bool = False,
     patience: int | None = None,
 ) -> None:
-    """Trains a compiled model, resuming an interrupted run, and restores the best epoch at the end.
-
-    Args:
-        model: a model that `compile_model` has compiled.
-        run: the run of this model.
-        epochs: all epochs of the run. Each gets an entry in the run's history.
-        callbacks, progress, checkpoint_seconds: see `fine_tune`.
-        has_validation: whether there are validation examples.
-        keep_best: whether to keep the weights of the best epoch, the one with the highest first measure.
-        patience: the run stops after this many epochs without a better one; None: it never stops early.
-
-    Raises:
-        BlockingIOError: another process trains in the directory.
-        ValueError: a callback monitors what is not measured, the directory holds a run with other settings, or the loss
-            is not finite.
-        Interrupted: a KeyboardInterrupt, at SIGINT (Ctrl-C) or SIGTERM. In a run with a directory, the first signal
-            ends the run after the current batch, with its state saved. The second signal, or the first without a
-            directory, has its usual effect.
-    """
+    """Trains a compiled model in one call of `fit`, or goes on; `keep_best` restores the epoch of the best measure."""
     callbacks = keras.tree.flatten(callbacks or [])  # as `fit` takes them: also a single one
     _check_monitored(callbacks, has_validation)
     with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
@@ -267,13 +233,7 @@ def _os_errors() -> Iterator[None]:
 
 
 class ProgressBar:
-    """A progress bar for each epoch, on standard error. The finished bar shows the loss and the measures.
-
-    Args:
-        run: the run.
-        epochs: the number of epochs.
-        progress: whether to show the bar; None: only on a terminal.
-    """
+    """A progress bar for each epoch, on standard error; with `progress=None`, only on a terminal."""
 
     def __init__(self, run: Run, epochs: int, progress: bool | None) -> None:
         self._run = run
@@ -302,13 +262,7 @@ class ProgressBar:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was ended by a signal, after its state was saved.
-
-    Args:
-        position: the position of the run.
-        number: the signal's number.
-        place: the position in words, for `fine_tune_files` and `pretrain_files`; otherwise empty.
-    """
+    """A run was ended by the signal `number`, after its state was saved; `place` is its position in words."""
 
     def __init__(self, position: Position, number: int, place: str) -> None:
         super().__init__(position, number, place)
@@ -317,14 +271,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def first_signal_deferred(enabled: bool) -> Iterator[Callable[[], int]]:
-    """Notes the first SIGINT or SIGTERM in this block, and does nothing else; the next one has its usual effect.
-
-    Args:
-        enabled: whether to do so. Outside of the main thread, signals always have their usual effect.
-
-    Yields:
-        A function that returns the number of the noted signal, or 0.
-    """
+    """Notes the first SIGINT or SIGTERM, and yields what returns its number, or 0; the next has its usual effect."""
     first_signal = [0]
     old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -14,9 +14,10 @@ import tensorflow as tf
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
-from keras_bert.pretraining.pretrainer import ACCUMULATION_TOTALS, MASKED_LM, NEXT_SENTENCE, BertPretrainer
+from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes_recipe
+from keras_bert.tasks.training_step import PartOfUpdate
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
@@ -185,18 +186,21 @@ def _training_batches(records: Records, phase: Phase, recipe: PretrainingRecipe,
     masked = batches.map(as_written(mask_and_split), tf.data.AUTOTUNE, deterministic=True)
     if recipe.accumulate > 1:
         updates = masked.take(phase.steps - first).batch(recipe.accumulate)
-        masked = updates.map(as_written(_add_totals)).unbatch().skip(start - first)
+        masked = updates.map(as_written(_add_shares)).unbatch().skip(start - first)
     return masked.prefetch(4).with_options(distribution.DATA_OPTIONS)
 
 
-def _add_totals(
+def _add_shares(
     inputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
-) -> tuple[dict[str, tf.Tensor], ...]:
-    """Adds to the batches of an update, `[batches, batch, ...]`, the totals that the model divides its losses by."""
+) -> PartOfUpdate:
+    """Adds to the batches of an update, `[batches, batch, ...]`, their shares in its loss."""
     rows = tf.shape(inputs["input_mask"])[:2]
-    counts = (weights[MASKED_LM], tf.ones(rows), inputs["input_mask"])  # in the order of `UNITS`
-    totals = tf.stack([tf.reduce_sum(tf.cast(each, tf.float32)) for each in counts])
-    return {**inputs, ACCUMULATION_TOTALS: tf.broadcast_to(totals, [*tf.unstack(rows), len(counts)])}, targets, weights
+    values = (weights[MASKED_LM], tf.ones(rows), inputs["input_mask"])  # in the order of `UNITS`
+    counts = [tf.reduce_sum(tf.cast(each, tf.float32), axis=list(range(1, len(each.shape)))) for each in values]
+    counts = tf.stack(counts, axis=1)  # [batches, units]
+    shares = tf.math.divide_no_nan(counts, tf.reduce_sum(counts, axis=0))
+    shares = tf.broadcast_to(shares[:, None], [*tf.unstack(rows), len(values)])
+    return PartOfUpdate((inputs, targets, weights), shares)
 
 
 def _split_batch(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:

@@ -56,46 +56,26 @@ class RunError(ValueError):
 
 
 class Position(NamedTuple):
-    """The progress of a run.
+    """The progress of a run."""
 
-    Attributes:
-        epoch: the number of finished epochs.
-        step: the number of finished batches of the first unfinished epoch.
-        batches: the number of batches of the last epoch that was started.
-        stopped: whether training has ended before its last epoch.
-    """
-
-    epoch: int
-    step: int
-    batches: int
-    stopped: bool
+    epoch: int  # the number of finished epochs
+    step: int  # the number of finished batches of the first unfinished epoch
+    batches: int  # the number of batches of the last epoch that was started
+    stopped: bool  # whether training has ended before its last epoch
 
 
 class Run:
-    """A training that can be interrupted and resumed, with its state in a directory.
-
-    If several processes train one model, one of them writes the state, and all of them read it.
-
-    Attributes:
-        directory: of the run's state, shared by all processes; None: nothing is written.
-        output: the directory of the model, with the run's state inside; None: the model is not saved.
-        is_chief: whether this process shows progress, and writes.
-        epoch, step: the position of the next batch, both from 0.
-        batches: the number of batches in this epoch.
-        history: a dict for each finished epoch.
-        stopped: whether training has ended before its last epoch.
-        signal: the number of the signal noticed at the last save of the state, or 0.
-        measures: those of the model in `output`; None until the run is sealed.
-    """
+    """A training that can be interrupted and resumed. Of several processes, one writes the state, and all read it."""
 
     def __init__(self, directory: str | Path | None) -> None:
-        self.directory = Path(directory) if directory else None
-        self.output: Path | None = None
-        self.is_chief = True
-        self.epoch = self.step = self.batches = self.signal = 0
-        self.history: list[dict[str, float]] = []
+        self.directory = Path(directory) if directory else None  # of the state; None: nothing is written
+        self.output: Path | None = None  # the directory of the model, with the state inside; None: it is not saved
+        self.is_chief = True  # whether this process shows progress, and writes
+        self.epoch = self.step = self.batches = 0  # as in `Position`
         self.stopped = False
-        self.measures: dict[str, float] | None = None
+        self.signal = 0  # the number of the signal noticed at the last save of the state
+        self.history: list[dict[str, float]] = []  # of each finished epoch
+        self.measures: dict[str, float] | None = None  # of the model in `output`; None until the run is sealed
         self._advice = "choose another directory, or delete this one to start again"
         self._advice_if_finished = ""
         self._overwrite = False
@@ -110,10 +90,7 @@ class Run:
 
     @classmethod
     def into(cls, output: str | Path, overwrite: bool, inputs: Iterable[str | Path | None] = ()) -> Run:
-        """Makes a run whose model is saved in `output`. Raises FileExistsError if that holds anything but this run.
-
-        With `overwrite`, `clear` removes an old run or model there, but never one of the inputs.
-        """
+        """Makes a run whose model is saved in `output`, where `overwrite` lets `clear` remove an old run or model."""
         path = Path(output)
         run = cls(path / files.RUN)
         run.output, run._overwrite = path, overwrite
@@ -378,11 +355,9 @@ def digest(parts: Iterable[bytes | keras.Variable | tf.Tensor]) -> str:
 
 
 def digests_of_model(model: BertTask) -> dict[str, str | None]:
-    """Computes digests of the weights in the preset that a model was loaded from, and of its configuration.
-
-    New weights, such as a head's, are left out, because each run of a program draws others. Weights learned since
-    loading are left out, too, so that an interrupted notebook cell may run again.
-    """
+    """Computes digests of the weights of a model's preset, and of its configuration."""
+    # New weights, such as a head's, are left out, because each run of a program draws others. Weights learned since
+    # loading are left out, too, so that an interrupted notebook cell may run again.
     encoder, preprocessor = model.encoder, model.preprocessor
     assert preprocessor is not None  # the preprocessor makes the examples
     names = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ import tensorflow as tf
 
 from keras_bert import files, formats
 from keras_bert.choices import DTYPES
-from keras_bert.config import BertConfig
 from keras_bert.data.examples import Examples, lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
@@ -298,11 +296,8 @@ def pretrain_files(
         ['loss']
     """
     recipe, rows, second = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
-    if vocab is not None and size is not None and teacher is None and num_layers is None:
-        make_start = functools.partial(_new_model, vocab, size, rows)
-    elif teacher is not None and num_layers is not None and vocab is None and size is None:
-        make_start = functools.partial(_student_model, teacher, num_layers, rows)
-    else:
+    of_size, of_teacher = ([each is not None for each in given] for given in ((vocab, size), (teacher, num_layers)))
+    if not ((all(of_size) and not any(of_teacher)) or (all(of_teacher) and not any(of_size))):
         raise ValueError("a model needs vocab and size; a student needs teacher and num_layers")
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
     run = Run.into(output, overwrite, (*paths, validation, vocab, size, teacher))
@@ -332,15 +327,22 @@ def pretrain_files(
         validation_paths = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with devices.scope():
-            start = make_start()
+            learned_from = _load_teacher(teacher, rows) if teacher else None
+            if learned_from is None:
+                tokenizer = read_vocabulary(vocab)
+                config = config_of(str(size), tokenizer, rows.objective != "sentences")
+                longest = config.max_positions
+                preprocessor = BertPreprocessor(tokenizer, rows.sequence_length, max_sequence_length=longest)
+            else:
+                config, preprocessor = learned_from.encoder.config, learned_from.preprocessor
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
-        first, then = _Rows(run.directory, start.preprocessor, rows, recipe.seed), None
+        first, then = _Rows(run.directory, preprocessor, rows, recipe.seed), None
         if second.then_steps is not None:  # checks its length before any work
-            preprocessor = BertPreprocessor(
-                first.preprocessor.tokenizer, second.then_length, max_sequence_length=start.config.max_positions
+            longer = BertPreprocessor(
+                preprocessor.tokenizer, second.then_length, max_sequence_length=config.max_positions
             )
-            then = _Rows(run.directory / _THEN, preprocessor, rows, recipe.seed)
+            then = _Rows(run.directory / _THEN, longer, rows, recipe.seed)
         with distribution.chief_first(devices):
             run.clear()
             phase, counts = first.write(training_paths, validation_paths, recipe.steps, recipe.batch_size, log)
@@ -348,15 +350,18 @@ def pretrain_files(
                 then, _ = then.write(training_paths, validation_paths, second.then_steps, second.then_batch_size, log)
         keras.utils.set_random_seed(recipe.seed)
         with devices.scope():
-            model, model_teacher = start.make()
+            if learned_from is None:
+                model = BertPretrainer(BertEncoder(config), preprocessor, rows.objective != "sentences")
+            else:
+                model = student_of(learned_from, num_layers)
         if recipe.learning_rate is None:
-            width = start.config.hidden_size
+            width = config.hidden_size
             recipe = recipe.for_width(width, trained=teacher is not None)
             reason = f"it is {width} wide" if teacher is None else "it starts from its teacher"
             if run.is_chief:
                 log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
         phases = [phase] if then is None else [phase, then]
-        history = train_on_records(model, phases, run, recipe, model_teacher)
+        history = train_on_records(model, phases, run, recipe, learned_from)
         if run.is_chief and run.measures is None:
             model.save_preset(output, overwrite=True)
             by_step = [{"step": epoch_ends[each.pop("epoch") - 1], **each} for each in map(dict, history)]
@@ -381,28 +386,12 @@ def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
     return {"loss": entry["loss"], **{name: value for name, value in measures.items() if name != "loss"}}
 
 
-class _Start(NamedTuple):
-    """The preprocessor, the configuration and the model of a pre-training, before its records are written."""
-
-    preprocessor: BertPreprocessor
-    config: BertConfig
-    make: Callable[[], tuple[BertPretrainer, BertPretrainer | None]]  # makes the model; the other is its teacher
-
-
-def _new_model(vocab: str | Path, size: str, rows: RowsRecipe) -> _Start:
-    tokenizer, pairs = read_vocabulary(vocab), rows.objective != "sentences"
-    config = config_of(str(size), tokenizer, pairs)
-    preprocessor = BertPreprocessor(tokenizer, rows.sequence_length, max_sequence_length=config.max_positions)
-    return _Start(preprocessor, config, lambda: (BertPretrainer(BertEncoder(config), preprocessor, pairs), None))
-
-
-def _student_model(handle: str | Path, num_layers: int, rows: RowsRecipe) -> _Start:
+def _load_teacher(handle: str | Path, rows: RowsRecipe) -> BertPretrainer:
     with formats.open_checkpoint(handle) as checkpoint:
         if "masked_lm" not in checkpoint.heads:
             raise ValueError(f"teacher: {handle} has no masked language modeling head to learn from")
     pairs = rows.objective != "sentences"
-    teacher = BertPretrainer.from_preset(handle, sequence_length=rows.sequence_length, pairs=pairs)
-    return _Start(teacher.preprocessor, teacher.encoder.config, lambda: (student_of(teacher, num_layers), teacher))
+    return BertPretrainer.from_preset(handle, sequence_length=rows.sequence_length, pairs=pairs)
 
 
 class _Rows(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from keras_bert import BertSentenceEncoder
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks import sentence_losses as losses
-from keras_bert.tasks.gradient_cache import MiniBatches
+from keras_bert.tasks.gradient_cache import by_mini_batches
 
 from ..support import small
 from ..support.messages import error_names
@@ -221,7 +221,7 @@ def test_gradients_by_mini_batches(library, tmp_path, is_cut):
     ours = losses.MultipleNegativesRankingLoss()
     model.compile(keras.optimizers.SGD(1.0), losses.MatryoshkaLoss(ours, [32, 8]) if is_cut else ours)
     before = BertSentenceEncoder.from_preset(tmp_path).parts()["encoder"]
-    with model.training_with(MiniBatches(3)):
+    with model.training_with(by_mini_batches(3)):
         got = float(model.train_on_batch(tuple(map(np.array, columns)), np.zeros(8)))
     assert got == pytest.approx(float(found), rel=1e-5)
     after = model.parts()["encoder"]

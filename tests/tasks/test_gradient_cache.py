@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder
-from keras_bert.tasks.gradient_cache import Column, MiniBatches, _Passes
+from keras_bert.tasks.gradient_cache import Column, _Passes, by_mini_batches
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
-from keras_bert.tasks.training_step import WHOLE_BATCH
+from keras_bert.tasks.training_step import on_labels
+from keras_bert.training import fine_tune
 
 from ..support import small
 from ..support.messages import error_names
@@ -37,7 +38,7 @@ def trained(model, mini_batch_size, columns, y, loss, eager=True):
         if each.name == "seed_generator_state":
             each.assign([1, 0])
     model.compile(keras.optimizers.SGD(0.5), loss, run_eagerly=eager)
-    with model.training_with(WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)):
+    with model.training_with(on_labels if mini_batch_size is None else by_mini_batches(mini_batch_size)):
         found = float(model.train_on_batch(tuple(map(tf.constant, columns)), y))
     return found, [each.numpy() for each in model.trainable_variables]
 
@@ -112,7 +113,6 @@ def test_both_passes_draw_the_same_dropout():
 
 def test_mini_batches_that_cannot_be_are_refused():
     model = BertClassifier(small.encoder(num_layers=1), small.preprocessor(), ["good", "bad"])
-    with error_names(ValueError, "mini_batch_size", "BertClassifier"):
-        model.training_with(MiniBatches(3)).__enter__()
-    with error_names(ValueError, "mini_batch_size", "0", "1 or more"):
-        MiniBatches(0)
+    for size, names in ((3, ["BertClassifier"]), (0, ["0", "1 or more"])):
+        with error_names(ValueError, "mini_batch_size", *names):
+            fine_tune(model, (["a", "b"], ["good", "bad"]), mini_batch_size=size)

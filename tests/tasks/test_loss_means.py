@@ -8,10 +8,11 @@ import tensorflow as tf
 from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertTokenClassifier
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.ranking_losses import LambdaLoss
+from keras_bert.tasks.replicas import build_optimizer
+from keras_bert.tasks.training_step import PartOfUpdate, shares_of_update
 from keras_bert.training import LAMB, AdamW
 
 from ..support import small
-from ..support.messages import warning_names
 from ..support.small import preprocessor
 
 # Rows with very different numbers of words, and of masked tokens.
@@ -86,13 +87,25 @@ def test_an_evaluation_does_not_depend_on_the_size_of_its_batches(name):
     assert whole["loss"] == pytest.approx(float(model.compute_loss(x, y, model(x), weights)), rel=1e-5)
 
 
-def update(make, loss, optimizer, windows, data):
-    """The change of the weights by batches, each of the rows in a list."""
+def shares_of(model, batches):
+    """The shares of all batches of an update, `[batches, units]`."""
+    if not isinstance(model.loss, dict):
+        return np.array(shares_of_update(model.loss, [batch[1:] for batch in batches]))[:, None]
+    terms = [model.label_terms(x, y, model(x), weights) for x, y, weights in batches]
+    counts = np.array([[float(term.count) for term in each] for each in terms])
+    return counts / counts.sum(axis=0)
+
+
+def update(make, loss, optimizer, windows, data, size=1):
+    """The change of the weights by batches, each of the rows in a list; `size` of them make an update."""
     model = compiled(make, loss, optimizer, run_eagerly=True)
+    build_optimizer(model)
     before = model.get_weights()
-    for chosen in windows:
-        x, y, weights = (rows(each, chosen) for each in data)
-        model.train_on_batch(x, y, weights)
+    batches = [tuple(rows(each, chosen) for each in data) for chosen in windows]
+    for first in range(0, len(batches), size):
+        parts = batches[first : first + size]
+        for batch, shares in zip(parts, shares_of(model, parts), strict=True):
+            model.train_step(PartOfUpdate(batch, np.float32([shares])) if size > 1 else batch)
     return [after - was for after, was in zip(model.get_weights(), before, strict=True)]
 
 
@@ -105,15 +118,15 @@ def assert_same_update(found, expected, atol=2e-6):
 UNEQUAL, WHOLE = [[0], [1, 2], [3]], [[0, 1, 2, 3]]
 
 
-@pytest.mark.parametrize("name", ["words", "masked tokens", "one objective", "pairs of passages"])
+@pytest.mark.parametrize("name", TASKS)
 def test_accumulated_batches_make_the_update_of_the_large_batch(name):
     make, loss, *data = TASKS[name]
     large = update(make, loss, keras.optimizers.SGD(1.0), WHOLE, data)
     accumulating = keras.optimizers.SGD(1.0, gradient_accumulation_steps=3)
-    assert_same_update(update(make, loss, accumulating, UNEQUAL, data), large)
+    assert_same_update(update(make, loss, accumulating, UNEQUAL, data, 3), large)
     if name == "words":  # as in mixed_float16, whose optimizer wraps another
         scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0, gradient_accumulation_steps=3))
-        assert_same_update(update(make, loss, scaled, UNEQUAL, data), large)
+        assert_same_update(update(make, loss, scaled, UNEQUAL, data, 3), large)
 
 
 @pytest.mark.parametrize("kind", [AdamW, LAMB])
@@ -122,7 +135,7 @@ def test_any_optimizer_accumulates_so_and_begins_a_new_window_after_each(kind):
     settings = {"epsilon": 1e-3, "global_clipnorm": 0.1}  # smaller gradients are but rounding
     large = update(make, loss, kind(1e-2, **settings), [[0, 1, 2], [1, 3]], data)
     accumulating = kind(1e-2, gradient_accumulation_steps=2, **settings)
-    assert_same_update(update(make, loss, accumulating, [[0], [1, 2], [3], [1]], data), large)
+    assert_same_update(update(make, loss, accumulating, [[0], [1, 2], [3], [1]], data, 2), large)
 
 
 def test_a_loss_that_is_a_sum_is_summed():
@@ -130,13 +143,7 @@ def test_a_loss_that_is_a_sum_is_summed():
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1, reduction="sum")
     large = update(make, loss, keras.optimizers.SGD(0.1), WHOLE, data)
     accumulating = keras.optimizers.SGD(0.1, gradient_accumulation_steps=3)
-    assert_same_update(update(make, loss, accumulating, UNEQUAL, data), large, atol=1e-5)
-
-
-def test_batches_of_two_losses_count_the_same_with_a_warning():
-    make, loss, *data = TASKS["both objectives"]
-    with warning_names("2 means", "counts", "pretrain(accumulate=...)"):
-        update(make, loss, keras.optimizers.SGD(1.0, gradient_accumulation_steps=2), [[0]], data)
+    assert_same_update(update(make, loss, accumulating, UNEQUAL, data, 3), large, atol=1e-5)
 
 
 def test_a_subclass_may_have_a_loss_of_its_own():

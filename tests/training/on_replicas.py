@@ -23,12 +23,12 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.pretraining import BertPretrainer
-from keras_bert.tasks.few_shot import PairStep
-from keras_bert.tasks.gradient_cache import MiniBatches
+from keras_bert.tasks.few_shot import compare_pairs
+from keras_bert.tasks.gradient_cache import by_mini_batches
 from keras_bert.tasks.ranking_losses import LambdaLoss
 from keras_bert.tasks.reranker import pack_lists
 from keras_bert.tasks.sentence_losses import AnglELoss, CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
-from keras_bert.tasks.training_step import WHOLE_BATCH
+from keras_bert.tasks.training_step import on_labels
 from keras_bert.training import AdamW, Replicated, distribution, fine_tune, pretrain, strategy
 
 from ..support import reviews, small
@@ -167,7 +167,7 @@ def compared(kind):
     words = small.WORDS.split()
     columns = [[" ".join(words[i + 3 * j : i + 3 + i % 3 + 2 * j]) for i in range(7)] for j in range(2)]
     columns[1][5] = columns[1][0]  # of one replica, and of the other
-    loss, y, step = COMPARING[kind], np.arange(14).reshape(7, 2), WHOLE_BATCH
+    loss, y, step = COMPARING[kind], np.arange(14).reshape(7, 2), on_labels
     y[5, 1] = y[0, 1]
     if kind == "lists":
         model = small.task(BertReranker, config={"num_layers": 1}, scale=0.1)
@@ -175,7 +175,8 @@ def compared(kind):
         y = np.array([[1, 0], [1, 1], [0, 2], [0, 0], [1, 0], [0, 0], [2, 2]])  # replicas have 3 pairs and 1
     elif loss is None:
         rows = 2 if kind.endswith("of_two") else 7
-        model, step = reviews.classifier(), PairStep()
+        model, step = reviews.classifier(), compare_pairs
+        model.head.logits.trainable = False
         x, y = model.preprocessor(columns[0][:rows]), np.array([0, 1, 1, 0, 1, 0, 0])[:rows]
         loss = model.training_loss()
     else:
@@ -183,7 +184,7 @@ def compared(kind):
         x = tuple(model.preprocessor(column) for column in columns)
         y = np.linspace(0, 1, 7) if isinstance(loss, CoSENTLoss) else y
     if kind.endswith("by_two") and model.distribute_strategy.num_replicas_in_sync > 1:
-        step = MiniBatches(2)
+        step = by_mini_batches(2)
     with model.training_with(step):
         model.compile(keras.optimizers.SGD(1.0), loss)
         history = model.fit(tf.data.Dataset.from_tensors((x, tf.constant(y))), verbose=0)
