@@ -21,10 +21,7 @@ _BATCH_SIZE = 32  # Keras's default
 
 
 def batch_arrays(arguments: dict[str, Any], shuffle: bool = False) -> dict[str, Any]:
-    """Replaces arrays in the arguments of Keras's `fit`, `evaluate` or `predict` by a dataset of their batches.
-
-    Datasets and generators stay as they are, and so do arrays with a number of steps.
-    """
+    """Replaces arrays in the arguments of Keras's methods by a dataset, unless they come with a number of steps."""
     has_steps = any(arguments.get(name) is not None for name in ("steps", "steps_per_epoch"))
     parts = _given(map(arguments.get, PARTS))
     dataset = None if has_steps else _dataset_of(parts, arguments.get("batch_size"), shuffle)
@@ -34,10 +31,7 @@ def batch_arrays(arguments: dict[str, Any], shuffle: bool = False) -> dict[str, 
 
 
 def split_validation(arguments: dict[str, Any]) -> None:
-    """Moves the share `validation_split` of arrays to `validation_data`: the end of the examples, as in Keras's `fit`.
-
-    Raises ValueError if one of the two parts would be empty.
-    """
+    """Moves the share `validation_split` of arrays, the end of the examples, to `validation_data`, as Keras does."""
     parts, share = _given(map(arguments.get, PARTS)), arguments.get("validation_split") or 0.0
     if not share or arguments.get("validation_data") is not None or not _are_arrays(parts):
         return
@@ -105,16 +99,7 @@ def _dataset_of(parts: Sequence[Any], batch_size: int | None, shuffle: bool) -> 
 
 
 def array_batches(data: Sequence[Any], batch_size: int, shuffle: bool) -> tf.data.Dataset:
-    """Makes the batches of arrays as Keras does, but without autotuning.
-
-    Args:
-        data: tuples or dicts of tensors and arrays `[examples, ...]`, such as inputs, targets and weights.
-        batch_size: the number of examples in a batch; the last one may have fewer.
-        shuffle: whether each pass over the dataset has another order.
-
-    Returns:
-        A dataset of tuples with the structure of `data`. If all batches are full, their size is part of the shapes.
-    """
+    """Makes the batches of arrays as Keras does, but without autotuning; each pass is shuffled anew."""
     tensors = tf.nest.map_structure(lambda each: each if tf.is_tensor(each) else tf.constant(each), tuple(data))
     count = len(tf.nest.flatten(data)[0])
     rows = tf.data.Dataset.range(count)

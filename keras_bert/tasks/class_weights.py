@@ -14,15 +14,7 @@ ClassWeight: TypeAlias = "Mapping[str | int, float] | Literal['balanced']"
 
 
 def chosen_weights(weights: Mapping[str | int, float], labels: Sequence[str]) -> np.ndarray:
-    """Lists the weights of all classes, float32 `[labels]`; a class that is not mentioned has 1.
-
-    Raises:
-        ValueError: `label_index` raises it, or a label occurs both by its name and as an index.
-
-    Example:
-        >>> chosen_weights({"bad": 3.0}, ["good", "bad"]).tolist()
-        [1.0, 3.0]
-    """
+    """Lists the weights of all classes, float32 `[labels]`; a class that is not mentioned has 1."""
     by_index: dict[int, float] = {}
     for label, weight in weights.items():
         try:
@@ -36,19 +28,7 @@ def chosen_weights(weights: Mapping[str | int, float], labels: Sequence[str]) ->
 
 
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
-    """Weights each class so that all classes have the same share of the loss: `n / (classes * count)`, as scikit-learn.
-
-    Args:
-        counts: int `[..., classes]`: how often each class occurs. Classes that do not occur have weight 1, and do not
-            count as classes.
-
-    Returns:
-        float32 of the same shape.
-
-    Example:
-        >>> balanced_weights(np.array([4, 1])).tolist()
-        [0.625, 2.5]
-    """
+    """Weights each class by `n / (classes * count)`, as scikit-learn; one that does not occur has 1 and counts not."""
     total = counts.sum(axis=-1, keepdims=True)
     classes = np.count_nonzero(counts, axis=-1, keepdims=True)
     weights = total / np.maximum(classes * counts, 1)

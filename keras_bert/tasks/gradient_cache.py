@@ -31,17 +31,11 @@ _MAX_DRAWS = 4096  # the most random draws of a mini-batch: a few for each layer
 
 
 class Column(NamedTuple):
-    """A column of texts.
+    """A column of texts."""
 
-    Attributes:
-        packed: the inputs of the encoder, int32 `[batch, seq_length]` or `[batch, windows, seq_length]` each.
-        vectors: maps packed inputs to vectors, float32 `[batch, size]`, as in training.
-        size: the size of a vector.
-    """
-
-    packed: dict[str, tf.Tensor]
-    vectors: Callable[[dict[str, tf.Tensor]], tf.Tensor]
-    size: int
+    packed: dict[str, tf.Tensor]  # int32 [batch, seq_length] or [batch, windows, seq_length] each
+    vectors: Callable[[dict[str, tf.Tensor]], tf.Tensor]  # maps packed inputs to float32 [batch, size], as in training
+    size: int  # of a vector
 
 
 def check(model: BertTask, size: int) -> None:
@@ -56,11 +50,7 @@ def check(model: BertTask, size: int) -> None:
 
 
 def by_mini_batches(size: int) -> Forward:
-    """Makes a step on whole batches of texts that encodes only `size` texts at a time. For `BertTask.training_with`.
-
-    Use it for a loss that compares all texts of a batch, if a large batch does not fit in memory. For other losses,
-    accumulate gradients.
-    """
+    """Makes a step on whole batches of texts that encodes only `size` texts at a time, for `BertTask.training_with`."""
 
     def forward(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> tuple[list[LossTerm], Tensor]:
         passes = _Passes(model, model.text_columns(x, training=True), size)
@@ -108,13 +98,7 @@ class _Passes:
         return batches.restore_order(vectors.concat())
 
     def gradients(self, cache: tf.Tensor) -> list[tf.Tensor | None]:
-        """Computes the gradients of the loss with respect to the trainable weights: the second pass.
-
-        A weight that the vectors do not depend on gets None.
-
-        Args:
-            cache: the gradients with respect to the vectors, float32 `[batch, columns, size]`.
-        """
+        """Computes the gradients of the weights from those of the vectors: the second pass."""
         sums, first_batch = [tf.zeros(each.shape, each.dtype) for each in self._weights], 0
         connected = [False] * len(sums)
         for index, (column, batches) in enumerate(zip(self._columns, self._batches, strict=True)):

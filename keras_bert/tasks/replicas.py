@@ -116,11 +116,7 @@ def with_batch_axis(model: keras.Model, logs: dict[str, Tensor]) -> dict[str, Te
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class GlobalMean(keras.losses.Loss):
-    """A loss averaged over the global batch, where Keras takes the mean of the replicas' means.
-
-    Args:
-        loss: a Keras loss whose reduction is a mean. Other losses stay as they are.
-    """
+    """A loss averaged over the global batch, where Keras takes the mean of the replicas' means; a sum stays a sum."""
 
     def __init__(self, loss: keras.losses.Loss, **kwargs: Any) -> None:
         self.loss = loss
@@ -147,15 +143,7 @@ def is_mean(loss: KerasLoss) -> bool:
 
 
 def divisor_of(loss: KerasLoss, y_true: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """Computes the divisor of a Keras loss that is a mean, up to a factor that is the same for all batches.
-
-    Args:
-        loss: a loss whose reduction is a mean, or the name or function of one.
-        y_true, sample_weight: the arguments of the loss.
-
-    Returns:
-        float32: the number of labels that are not ignored; or the sum of their weights, if the loss divides by that.
-    """
+    """Counts the labels that are not ignored, or sums their weights, if that is what the mean loss divides by."""
     ignored_class = getattr(loss, "ignore_class", None)
     is_counted = ops.ones_like(y_true, dtype="float32")
     if ignored_class is not None:
@@ -186,12 +174,7 @@ class _GlobalLossMean(keras.metrics.Mean):
         super().__init__(name="loss")
 
     def update_state(self, loss: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Records the loss of a step.
-
-        Args:
-            loss: this replica's share of the global batch's loss, times the number of replicas.
-            sample_weight: the number of rows on this replica.
-        """
+        """Records a replica's share of the global loss, times the number of replicas, and its number of rows."""
         rows = all_reduce_sum(ops.cast(sample_weight, self.dtype))
         batch_loss = all_reduce_sum(ops.cast(loss, self.dtype) / num_replicas())
         # Reading the metric sums total and count over replicas, so each replica records 1/n of both. The mean that a
@@ -212,10 +195,7 @@ def all_reduce_sum(value: Tensor) -> Tensor:
 
 
 def all_gather(rows: Tensor) -> Tensor:
-    """Gathers the rows of the global batch. Gradients flow back to the replicas.
-
-    In a step, every replica must call this function; outside of a step, there is one replica.
-    """
+    """Gathers the rows of the global batch, with gradients. In a step, every replica must call it."""
     context = tf.distribute.get_replica_context()
     if context is None or num_replicas() == 1:
         return rows
@@ -224,12 +204,7 @@ def all_gather(rows: Tensor) -> Tensor:
 
 
 def local_rows(rows: Tensor, count: Tensor) -> Tensor:
-    """Selects this replica's rows from those of the global batch.
-
-    Args:
-        rows: a tensor whose first axis is the rows of the global batch.
-        count: the number of rows on this replica.
-    """
+    """Selects this replica's `count` rows from those of the global batch."""
     context = tf.distribute.get_replica_context()
     if context is None or num_replicas() == 1:
         return rows

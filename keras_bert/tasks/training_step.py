@@ -25,31 +25,19 @@ if TYPE_CHECKING:
 
 
 class LossTerm(NamedTuple):
-    """A term of a loss: a mean over rows, words or masked tokens.
+    """A term of a loss: a mean over rows, words or masked tokens."""
 
-    Attributes:
-        mean: float32, this replica's share of the mean over the global batch: the sum of its own values / `count`.
-        count: float32, the number of values in that mean, over the global batch; or the sum of their weights.
-        weight: the weight of the term in the loss.
-        unit: what is counted, as the index of its column in `PartOfUpdate.shares`.
-    """
-
-    mean: Tensor
-    count: Tensor
-    weight: float = 1.0
-    unit: int = 0
+    mean: Tensor  # float32, this replica's share of the mean over the global batch: the sum of its own values / count
+    count: Tensor  # float32, the number of values in that mean, over the global batch; or the sum of their weights
+    weight: float = 1.0  # of the term in the loss
+    unit: int = 0  # what is counted, as a column of `PartOfUpdate.shares`
 
 
 class PartOfUpdate(NamedTuple):
-    """A batch whose gradients are accumulated with those of other batches into one update.
+    """A batch whose gradients are accumulated with those of other batches into one update."""
 
-    Attributes:
-        batch: `(x, y)` or `(x, y, sample_weight)`.
-        shares: float32 `[batch, units]`, all rows equal: of each unit, the batch's count / that of the update.
-    """
-
-    batch: tuple[Any, ...]
-    shares: tf.Tensor
+    batch: tuple[Any, ...]  # (x, y) or (x, y, sample_weight)
+    shares: tf.Tensor  # float32 [batch, units], all rows equal: of each unit, the batch's count / that of the update
 
 
 # Computes the terms of the loss of a batch, and the outputs of the model: a step of training without the update.
@@ -74,10 +62,7 @@ def loss_terms(
 
 
 def count_averaged(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """Counts the values of the global batch that a Keras loss is the mean of, or sums their weights: float32.
-
-    A loss that is not a mean over rows has a method `count(y_true, y_pred)`.
-    """
+    """Counts the values of the global batch that a Keras loss is the mean of, or sums their weights: float32."""
     return all_reduce_sum(_count(loss, y_true, y_pred, sample_weight))
 
 
@@ -91,7 +76,7 @@ def shares_of_update(loss: KerasLoss, targets: list[tuple[Tensor, Tensor | None]
 
 def _count(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> Tensor:
     loss = getattr(loss, "loss", loss)  # unwraps a `GlobalMean`
-    has_count = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
+    has_count = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")  # is not a mean over rows
     return ops.cast(loss.count(y_true, y_pred) if has_count else divisor_of(loss, y_true, sample_weight), "float32")
 
 
@@ -108,19 +93,9 @@ def averaged(label_term: LossTerm, teacher_term: LossTerm) -> LossTerm:
 
 
 class LossMean(keras.metrics.Metric):
-    """A metric of the loss of all batches so far: the weighted sum of its terms, each a mean over all batches.
+    """A metric of the loss of all batches so far: the weighted sum of its terms, each a mean by `LossTerm.count`.
 
-    Batches count by `LossTerm.count`, not by their rows.
-
-    Args:
-        terms: for each term, the name to show it by beside the loss; None for a term that is not shown.
-
-    Example:
-        >>> mean = LossMean()
-        >>> for batch in ([LossTerm(2.0, count=1.0)], [LossTerm(4.0, count=3.0)]):
-        ...     mean.update_state(batch)
-        >>> float(mean.result())
-        3.5
+    `terms` names those that are shown beside the loss; the others are None.
     """
 
     def __init__(self, terms: tuple[str | None, ...] = (None,), name: str = "loss") -> None:
@@ -160,16 +135,8 @@ def weighted_sum(terms: list[LossTerm]) -> Tensor:
 
 
 def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-    """Computes `T^2 KL(softmax(teacher / T) || softmax(student / T))` over the last axis of logits.
-
-    This is the loss of distillation from soft labels (Hinton et al. 2015). The factor `T^2` keeps its gradients as
-    large as those of the loss on the labels.
-
-    Example:
-        >>> same = ops.array([[1.0, 2.0]])
-        >>> float(divergence(same, same, temperature=2.0)[0])
-        0.0
-    """
+    """Computes `T^2 KL(softmax(teacher / T) || softmax(student / T))` over the last axis of logits."""
+    # The loss of Hinton et al. 2015. T^2 keeps its gradients as large as those of the loss on the labels.
     log_p, log_q = (ops.log_softmax(logits / temperature, axis=-1) for logits in (teacher, student))
     return temperature**2 * ops.sum(ops.exp(log_p) * (log_p - log_q), axis=-1)
 
@@ -177,10 +144,7 @@ def divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
 def gradients_in_units(
     optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor | None], variables: list[keras.Variable]
 ) -> list[tf.Tensor | None]:
-    """Multiplies gradients by the weights' `learning_rate_factors`: those of the weights in units of their factors.
-
-    Clipping and the optimizer's epsilon then treat a weight the same, whatever its unit.
-    """
+    """Multiplies gradients by `learning_rate_factors`, so that clipping and epsilon do not depend on units."""
     factors = getattr(_inner_optimizer(optimizer), "learning_rate_factors", {})
     return [
         gradient if gradient is None or variable.path not in factors else gradient * factors[variable.path]
