@@ -19,7 +19,6 @@ from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.batching import PARTS, batch_arrays, batch_arrays_for_fit, split_validation, weigh_examples
 from keras_bert.tasks.by_length import STRINGS, ByLength, Graphs, are_texts
-from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import (
     Inputs,
     Labels,
