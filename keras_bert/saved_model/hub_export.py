@@ -19,7 +19,7 @@ from keras_bert.saved_model.saving import StoredWeights, callable_object, new_di
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tensors import EncoderOutputs
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.packing import pack, truncate
+from keras_bert.text.packing import truncate
 from keras_bert.text.strings import require
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -230,9 +230,7 @@ def _make_bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoin
         require(
             room >= 0, "seq_length must leave room for [CLS] and for the [SEP] of each segment, but it is", seq_length
         )
-        segments = truncate(inputs, room, truncation)
-        special_ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
-        return pack(segments, seq_length, *special_ids, tokenizer.pair_format)
+        return tokenizer.pack(truncate(inputs, room, truncation), seq_length)
 
     for segment in (_TOKENS, _GROUPED_TOKENS):
         for count in (1, 2):

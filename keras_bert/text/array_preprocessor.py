@@ -14,7 +14,7 @@ from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_wor
 from keras_bert.formats.hugging_face_tokenizers import TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.pairs import TRUNCATIONS, head_of, kept_tokens
+from keras_bert.text.pairs import check_rows, kept_head, kept_tokens, room_of, row_settings
 from keras_bert.text.vocabulary import read_ids, read_merges, read_tokens
 
 if TYPE_CHECKING:
@@ -72,16 +72,13 @@ class ArrayPreprocessor:
         max_sequence_length: int = 512,
         truncation: str = "longest_first",
     ) -> None:
+        check_rows(sequence_length, truncation, pad_to_multiple_of, max_sequence_length, None)
         self.tokenizer = tokenizer
         self.pad_token_id = pad_token_id
         self.sequence_length = sequence_length
         self.pad_to_multiple_of = pad_to_multiple_of
         self.max_sequence_length = max_sequence_length
         self.truncation = truncation
-        if truncation not in TRUNCATIONS:
-            raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
-        if not 3 <= self.longest <= max_sequence_length:
-            raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {max_sequence_length}, or None")
 
     @property
     def longest(self) -> int:
@@ -97,10 +94,7 @@ class ArrayPreprocessor:
         if len(columns) > 2 or len({len(column) for column in columns}) > 1:
             raise ValueError(f"got {len(columns)} columns of {[len(each) for each in columns]} texts; expected a pair")
         special = self.tokenizer.encode("", "" if len(columns) == 2 else None)  # only special tokens: [CLS], [SEP], ...
-        room = self.longest - len(special.ids)
-        if room < 0:
-            count = len(special.ids)
-            raise ValueError(f"rows of {self.longest} tokens have no room for a pair, whose special tokens are {count}")
+        room = room_of(self.longest, len(special.ids))
         encoded = [self.tokenizer.encode_batch(column, add_special_tokens=False) for column in columns]
         segments = ([each.ids for each in row] for row in zip(*encoded, strict=True))
         rows = [_pack_row(_truncate(row, room, self.truncation), special) for row in segments]
@@ -133,18 +127,13 @@ class ArrayPreprocessor:
             TypeError, ValueError: a bad argument, or a damaged file.
         """
         preset = Preset(handle)
-        config = preset.config
         content, pad_token = _read_tokenizer_json(preset.tokenizer_files, special_tokens_in_text)
         tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
         tokenizer.encode_special_tokens = not special_tokens_in_text
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        config.check_vocabulary(tokenizer.get_vocab_size(), False)
-        positions = overrides.setdefault("max_sequence_length", config.max_positions)
-        overrides.setdefault("sequence_length", min(128, positions))
-        if overrides.get("truncation") is None:
-            overrides["truncation"] = preset.truncation
-        return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
+        preset.config.check_vocabulary(tokenizer.get_vocab_size(), False)
+        return cls(tokenizer, tokenizer.token_to_id(pad_token), **row_settings(preset, overrides))
 
 
 def _truncate(segments: list[list[int]], room: int, truncation: str) -> list[list[int]]:
@@ -154,14 +143,11 @@ def _truncate(segments: list[list[int]], room: int, truncation: str) -> list[lis
         return segments
     if truncation == "error":
         raise ValueError(f"a row has {sum(lengths)} tokens, the limit is {room}, and truncation is error")
-    kept = [room] if len(lengths) == 1 else [int(each) for each in kept_tokens(lengths, room, truncation, np)]
-    if truncation != "head_tail":
-        return [each[:count] for each, count in zip(segments, kept, strict=True)]
-    heads = [head_of(count) if count < length else count for count, length in zip(kept, lengths, strict=True)]
-    return [
-        [*each[:head], *each[len(each) - (count - head) :]]
-        for each, count, head in zip(segments, kept, heads, strict=True)
-    ]
+    shortened = []
+    for ids, kept in zip(segments, kept_tokens(lengths, room, truncation, np), strict=True):
+        head = int(kept_head(kept, len(ids), np) if truncation == "head_tail" else kept)
+        shortened.append([*ids[:head], *ids[len(ids) - (int(kept) - head) :]])
+    return shortened
 
 
 def _pack_row(segments: list[list[int]], special: Encoding) -> tuple[list[int], list[int]]:

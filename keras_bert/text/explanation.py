@@ -9,10 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import tensorflow as tf
-
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.packing import pack
 from keras_bert.text.tokenizer import Tokenizer
 
 
@@ -23,7 +20,7 @@ class ExplainedToken:
     token: str | None  # None: a dropped character
     id: int | None = None
     position: int | None = None  # in the sequence, from 0, special tokens included
-    type_id: int | None = None
+    type_id: int | None = None  # 0, as of any first text
     byte_span: tuple[int, int] | None = None  # in the text in UTF-8; None: not from the text, such as [CLS]
     character_span: tuple[int, int] | None = None  # the whole characters that the byte span touches
     text: str = ""  # these characters
@@ -50,21 +47,16 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
     if not texts:
         return []
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
-    special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-    longest = int(tf.reduce_max(ids.row_lengths())) + tokenizer.pair_format.special_tokens(1)
-    type_ids = pack([ids], longest, *special, tokenizer.pair_format)["input_type_ids"].numpy().tolist()
     token_texts = ids.with_values(tokenizer.detokenize(ids.values[:, None]))  # the text of each token
-    rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, token_texts)), type_ids, strict=True)
-    return [_explain_text(tokenizer, text, list(zip(*tokens, strict=True)), types) for text, *tokens, types in rows]
+    rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, token_texts)), strict=True)
+    return [_explain_text(tokenizer, text, list(zip(*tokens, strict=True))) for text, *tokens in rows]
 
 
-def _explain_text(
-    tokenizer: Tokenizer, text: str, parts: list[tuple[int, int, int, bytes]], type_ids: list[int]
-) -> list[ExplainedToken]:
+def _explain_text(tokenizer: Tokenizer, text: str, parts: list[tuple[int, int, int, bytes]]) -> list[ExplainedToken]:
     """Explains one text; `parts` has the id, start, end and own text of each token."""
     data = text.encode()
     begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # byte offset of each character
-    tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
+    tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, 0)]
     first_unexplained = 0  # the characters before this one are explained
     for position, (id_, start, end, token_text) in enumerate(parts, start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
@@ -76,11 +68,11 @@ def _explain_text(
             changes = ("not in the vocabulary",)
         elif end > start and token_text.strip() not in (b"", data[start:end].strip()):
             changes = _list_changes(text[first:last], token_text.decode(errors="replace").strip())
-        token, type_id, spans = tokenizer.vocabulary[id_], type_ids[position], ((start, end), (first, last))
-        tokens.append(ExplainedToken(token, id_, position, type_id, *spans, text[first:last], changes))
+        token, spans = tokenizer.vocabulary[id_], ((start, end), (first, last))
+        tokens.append(ExplainedToken(token, id_, position, 0, *spans, text[first:last], changes))
     tokens += _list_dropped(text, begins, first_unexplained, len(text))
     sep = tokenizer.sep_token_id
-    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(parts), type_ids[1 + len(parts)])]
+    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(parts), 0)]
 
 
 def _list_changes(text: str, result: str) -> tuple[str, ...]:

@@ -7,22 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.text.arguments import check_many
-from keras_bert.text.pairs import BERT_PAIRS, PairFormat, head_of, kept_tokens
+from keras_bert.text.pairs import BERT_PAIRS, PairFormat, kept_head, kept_tokens
 from keras_bert.text.strings import require
 
 Ids = Sequence[int] | Sequence[Sequence[int]] | np.ndarray | tf.Tensor | tf.RaggedTensor
 
 
 def as_ids(ids: Ids, ragged_rank: int | None = None) -> tf.Tensor | tf.RaggedTensor:
-    """Converts nested lists or an array of integers to a ragged int64 tensor; leaves a tensor as it is.
-
-    Args:
-        ids: `[batch, (tokens)]`, or `[tokens]`.
-        ragged_rank: 1 if they must have a batch dimension.
-
-    Raises:
-        TypeError, ValueError: they are not integers, or of another rank.
-    """
+    """Converts lists or arrays to ragged int64 `[batch, (tokens)]` or, without a `ragged_rank` of 1, `[tokens]`."""
     tensor = cast("tf.Tensor | tf.RaggedTensor", ids)
     if not tf.is_tensor(ids):
         if not isinstance(ids, np.ndarray):
@@ -69,9 +61,11 @@ def truncate(
         message = "too long, and truncation is error: the row, its tokens, and the limit without special tokens, are"
         require(tf.equal(tf.size(too_long), 0), message, too_long, tf.gather(total, too_long), room)
         return list(segments)
-    keep = [tf.minimum(lengths[0], room)] if len(segments) == 1 else kept_tokens(lengths, room, truncation, tf)
-    shorten = _head_and_tail if truncation == "head_tail" else first_tokens
-    return [shorten(segment, count) for segment, count in zip(segments, keep, strict=True)]
+    kept = kept_tokens(lengths, room, truncation, tf)
+    if truncation != "head_tail":
+        return [first_tokens(segment, count) for segment, count in zip(segments, kept, strict=True)]
+    heads = [kept_head(count, length, tf) for count, length in zip(kept, lengths, strict=True)]
+    return [_ends(segment, head, count - head) for segment, head, count in zip(segments, heads, kept, strict=True)]
 
 
 def first_tokens(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
@@ -81,12 +75,11 @@ def first_tokens(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_lengths(values, count, validate=False)
 
 
-def _head_and_tail(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """Takes `count` values of each row, int64 `[batch]`: a quarter from its beginning, the rest from its end."""
+def _ends(segment: tf.RaggedTensor, head: tf.Tensor, tail: tf.Tensor) -> tf.RaggedTensor:
+    """Takes the first `head` and the last `tail` values of each row, int64 `[batch]`."""
     starts, ends = (tf.cast(limit, tf.int64) for limit in (segment.row_starts(), segment.row_limits()))
-    head = tf.where(ends - starts > count, head_of(count), count)
-    rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - (count - head), ends)], axis=1)
-    return tf.RaggedTensor.from_row_lengths(tf.gather(segment.values, rows.values), count, validate=False)
+    rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - tail, ends)], axis=1)
+    return tf.RaggedTensor.from_row_lengths(tf.gather(segment.values, rows.values), head + tail, validate=False)
 
 
 def pack(
@@ -97,20 +90,10 @@ def pack(
     pad_id: int,
     pair_format: PairFormat = BERT_PAIRS,
 ) -> dict[str, tf.Tensor]:
-    """Packs segments into padded rows: `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]`, `<s> a </s></s> b </s>` or the like.
+    """Packs segments, one or two ragged int32 `[batch, (tokens)]`, which must fit, into padded rows: `[CLS] a [SEP]`.
 
-    `segments` are one or two ragged int32 tensors `[batch, (tokens)]`, which must fit with their special tokens;
-    `truncate` makes them fit.
-
-    Returns:
-        int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
-        `input_type_ids`, the format's `second_type_id` for the second segment with its special tokens, else 0.
-
-    Example:
-        >>> packed = pack([tf.ragged.constant([[7, 8], [9]])], 5, cls_id=101, sep_id=102, pad_id=0)
-        >>> packed["input_word_ids"].numpy()
-        array([[101,   7,   8, 102,   0],
-               [101,   9, 102,   0,   0]], dtype=int32)
+    Returns int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
+    `input_type_ids`, the format's `second_type_id` for the second segment with its special tokens, else 0.
     """
     batch = segments[0].nrows()
     cls, sep = tf.fill([batch, 1], cls_id), tf.fill([batch, 1], sep_id)
@@ -142,17 +125,10 @@ class Windows(NamedTuple):
 
 
 def windows(segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, stride: int) -> Windows:
-    """Splits the last segment of each row into windows that fit, together with the first segment if there are two.
+    """Splits the last segment of each row, ragged `[batch, (tokens)]`, into windows that fit, with the first of a pair.
 
-    A window begins `stride` tokens after the one before it; if windows are shorter than the stride, each begins where
-    the one before it ends. The last window ends with the segment. `segments` are ragged integers `[batch, (tokens)]`,
-    and `max_tokens` limits both of a pair together. The first of a pair is truncated to half of `max_tokens`.
-
-    Example:
-        >>> question, context = tf.ragged.constant([[1, 2]]), tf.ragged.constant([[3, 4, 5, 6, 7, 8]])
-        >>> cut = windows([question, context], max_tokens=6, stride=2)
-        >>> cut.segments[1].to_list(), cut.starts.numpy()
-        ([[3, 4, 5, 6], [5, 6, 7, 8]], array([0, 2]))
+    A window begins `stride` tokens after the one before it, or where that one ends if it is shorter. The last window
+    ends with the segment. `max_tokens` limits both of a pair together; the first is truncated to half of it.
     """
     *first, last = segments
     most = tf.cast(max_tokens, tf.int64)

@@ -1,9 +1,15 @@
-"""How a family packs a pair of texts, and how many tokens of each text a row keeps. It needs no TensorFlow."""
+"""How a family packs a pair of texts, how long rows are, and what they keep of long texts. It needs no TensorFlow."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_bert.formats import Preset
 
 TRUNCATIONS = ("longest_first", "odd_to_longer", "round_robin", "waterfall", "head_tail", "error")
 
@@ -32,15 +38,13 @@ BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # also of DistilBERT, A
 ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # also of XLM-RoBERTa
 
 
-def kept_tokens(lengths: Sequence[Any], room: Any, truncation: str, library: ModuleType) -> tuple[Any, Any]:
-    """Computes how many tokens of each text of a pair fit into `room`; see `packing.truncate`.
+def kept_tokens(lengths: Sequence[Any], room: Any, truncation: str, library: ModuleType) -> list[Any]:
+    """Computes how many tokens of one text, or of each text of a pair, fit into `room`; see `packing.truncate`.
 
-    Args:
-        lengths: of both texts, in tokens: arrays of `library`, `numpy` or `tensorflow`.
-        room: the number of tokens of both together.
-        truncation: one of `TRUNCATIONS`, except "error".
-        library: the module that computes.
+    `lengths` are arrays of `library`, `numpy` or `tensorflow`, which computes. `truncation` is any but "error".
     """
+    if len(lengths) == 1:
+        return [library.minimum(lengths[0], room)]
     first, second = lengths
     # Each text gets half the room, and what the other leaves of its half.
     half = room - room // 2  # the first half is rounded up
@@ -49,9 +53,58 @@ def kept_tokens(lengths: Sequence[Any], room: Any, truncation: str, library: Mod
     elif truncation == "odd_to_longer":
         half = library.where(first > second, half, room // 2)
     kept = library.minimum(first, library.maximum(room - second, half))
-    return kept, library.minimum(second, room - kept)
+    return [kept, library.minimum(second, room - kept)]
 
 
-def head_of(count: Any) -> Any:
-    """Counts the tokens from the beginning of a text of which "head_tail" keeps `count`."""
-    return count // _HEAD_DIVISOR
+def kept_head(kept: Any, length: Any, library: ModuleType) -> Any:
+    """Counts the tokens from the beginning of a text of `length` tokens among those that "head_tail" keeps."""
+    return library.where(length > kept, kept // _HEAD_DIVISOR, kept)
+
+
+# -- The lengths of rows, the same for every preprocessor.
+
+
+def check_rows(
+    sequence_length: int | None, truncation: str, pad_to_multiple_of: int, max_sequence_length: int, stride: int | None
+) -> None:
+    """Raises TypeError or ValueError for a bad argument; see `BertPreprocessor`."""
+    if truncation not in TRUNCATIONS:
+        raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
+    for name, value, may_be_none in (
+        ("max_sequence_length", max_sequence_length, False),
+        ("sequence_length", sequence_length, True),
+        ("pad_to_multiple_of", pad_to_multiple_of, False),
+        ("stride", stride, True),
+    ):
+        if not (value is None and may_be_none) and (not isinstance(value, Integral) or isinstance(value, bool)):
+            raise TypeError(f"{name} is {value!r:.60}; expected a whole number{' or None' * may_be_none}")
+    if max_sequence_length < 3:
+        raise ValueError(f"max_sequence_length is {max_sequence_length}; [CLS] a [SEP] needs at least 3")
+    if sequence_length is not None and not 3 <= sequence_length <= max_sequence_length:
+        raise ValueError(
+            f"sequence_length is {sequence_length}; expected 3 ([CLS] a [SEP]) to {max_sequence_length} "
+            "(max_sequence_length, the model's positions), or None for the longest row of each batch"
+        )
+    if pad_to_multiple_of < 1:
+        raise ValueError(f"pad_to_multiple_of is {pad_to_multiple_of}; expected at least 1")
+    if stride is not None and stride < 1:
+        raise ValueError(f"stride is {stride}; expected at least 1 token")
+
+
+def room_of(limit: int, special_tokens: int) -> int:
+    """Counts the tokens of texts that a row of `limit` tokens can have. Raises ValueError for too few."""
+    if limit < special_tokens:
+        raise ValueError(
+            f"rows of {limit} tokens have no room for a pair, whose special tokens are {special_tokens}; set "
+            f"sequence_length to more than {special_tokens}"
+        )
+    return limit - special_tokens
+
+
+def row_settings(preset: Preset, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds a preset's number of positions, the length that fits, and the truncation of its format to `overrides`."""
+    positions = overrides.get("max_sequence_length", preset.config.max_positions)
+    settings = {"max_sequence_length": positions, "sequence_length": min(128, positions), **overrides}
+    if settings.get("truncation") is None:
+        settings["truncation"] = preset.truncation
+    return settings

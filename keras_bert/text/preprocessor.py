@@ -1,7 +1,6 @@
 """Turns texts, or pairs of texts, into the inputs of a BERT encoder, and loads the tokenizer of a preset."""
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,8 +10,8 @@ import tensorflow as tf
 from keras_bert import undocumented
 from keras_bert.formats import Preset
 from keras_bert.text.bytepair import BytePairTokenizer
-from keras_bert.text.packing import Ids, as_ids, pack, truncate, windows
-from keras_bert.text.pairs import TRUNCATIONS
+from keras_bert.text.packing import Ids, as_ids, truncate, windows
+from keras_bert.text.pairs import check_rows, room_of, row_settings
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.strings import Strings, as_strings, readable_errors
 from keras_bert.text.tokenizer import Tokenizer
@@ -102,27 +101,7 @@ class BertPreprocessor(keras.layers.Layer):
     ):
         if not isinstance(tokenizer, Tokenizer):
             raise TypeError(f"tokenizer is {tokenizer!r:.60}; expected a tokenizer, such as WordPieceTokenizer")
-        if truncation not in TRUNCATIONS:
-            raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
-        for name, value, may_be_none in (
-            ("max_sequence_length", max_sequence_length, False),
-            ("sequence_length", sequence_length, True),
-            ("pad_to_multiple_of", pad_to_multiple_of, False),
-            ("stride", stride, True),
-        ):
-            if not (value is None and may_be_none) and (not isinstance(value, Integral) or isinstance(value, bool)):
-                raise TypeError(f"{name} is {value!r:.60}; expected a whole number{' or None' * may_be_none}")
-        if max_sequence_length < 3:
-            raise ValueError(f"max_sequence_length is {max_sequence_length}; [CLS] a [SEP] needs at least 3")
-        if sequence_length is not None and not 3 <= sequence_length <= max_sequence_length:
-            raise ValueError(
-                f"sequence_length is {sequence_length}; expected 3 ([CLS] a [SEP]) to {max_sequence_length} "
-                "(max_sequence_length, the model's positions), or None for the longest row of each batch"
-            )
-        if pad_to_multiple_of < 1:
-            raise ValueError(f"pad_to_multiple_of is {pad_to_multiple_of}; expected at least 1")
-        if stride is not None and stride < 1:
-            raise ValueError(f"stride is {stride}; expected at least 1 token")
+        check_rows(sequence_length, truncation, pad_to_multiple_of, max_sequence_length, stride)
         super().__init__(**kwargs)
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
@@ -191,12 +170,7 @@ class BertPreprocessor(keras.layers.Layer):
         segments = [self._convert_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
         _check_pair(segments)
         limit = self.longest
-        room = limit - self.tokenizer.pair_format.special_tokens(len(segments))
-        if room < 0:
-            raise ValueError(
-                f"rows of {limit} tokens have no room for a pair, whose special tokens are {limit - room}; set "
-                f"sequence_length to more than {limit - room}"
-            )
+        room = room_of(limit, self.tokenizer.pair_format.special_tokens(len(segments)))
         if self.stride is None:
             return self._pack_rows(truncate(segments, room, self.truncation), limit)
         if room < len(segments):
@@ -215,15 +189,13 @@ class BertPreprocessor(keras.layers.Layer):
         return tf.cast(ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids), tf.int32)
 
     def _pack_rows(self, segments: list[tf.RaggedTensor], limit: int) -> dict[str, tf.Tensor]:
-        tokenizer = self.tokenizer
         if self.sequence_length is None:
-            special_tokens = tokenizer.pair_format.special_tokens(len(segments))
+            special_tokens = self.tokenizer.pair_format.special_tokens(len(segments))
             row_lengths = special_tokens + tf.add_n([segment.row_lengths() for segment in segments])
             longest = tf.reduce_max(tf.concat([[3], tf.cast(row_lengths, tf.int32)], 0))
             multiple = self.pad_to_multiple_of
             limit = tf.minimum((longest + multiple - 1) // multiple * multiple, limit)
-        special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-        return pack(segments, limit, *special_ids, tokenizer.pair_format)
+        return self.tokenizer.pack(segments, limit)
 
     def compute_output_spec(
         self, texts: keras.KerasTensor | list[keras.KerasTensor] | tuple[keras.KerasTensor, ...]
@@ -271,12 +243,9 @@ class BertPreprocessor(keras.layers.Layer):
             config = preset.config
             flag = {} if special_tokens_in_text is None else {"special_tokens_in_text": special_tokens_in_text}
             tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(preset, **flag)
-            if overrides.get("truncation") is None:
-                overrides["truncation"] = preset.truncation
+            settings = row_settings(preset, overrides)
         config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
-        positions = overrides.setdefault("max_sequence_length", config.max_positions)
-        overrides.setdefault("sequence_length", min(128, positions))
-        return cls(tokenizer, **overrides)
+        return cls(tokenizer, **settings)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files. A model saves the lengths with its own files."""

@@ -12,7 +12,7 @@ import tensorflow_text as tf_text
 
 from keras_bert.formats import Preset
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.packing import Ids, as_ids
+from keras_bert.text.packing import Ids, as_ids, pack
 from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors, require
 
@@ -217,6 +217,11 @@ class Tokenizer:
         message = f"an id outside the vocabulary, which has ids from 0 to {self.vocabulary_size - 1}:"
         require(tf.reduce_all(known), message, tf.boolean_mask(ids, ~known)[:1])
         return known
+
+    def pack(self, segments: Sequence[tf.RaggedTensor], sequence_length: tf.Tensor | int) -> dict[str, tf.Tensor]:
+        """Packs segments with this tokenizer's special tokens into padded rows, int32 `[batch, sequence_length]`."""
+        special_ids = self.cls_token_id, self.sep_token_id, self.pad_token_id
+        return pack(segments, sequence_length, *special_ids, self.pair_format)
 
     def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Tokens:
         with tf.device("CPU"):
