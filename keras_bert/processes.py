@@ -37,13 +37,9 @@ def in_processes(
 ) -> Generator[Result, None, None]:
     """Yields what `function(item)` yields, for each item, as it comes. The function and its results must be picklable.
 
-    The processes end at once, and remove their temporary files (see `keras_bert.files`), when the generator is closed,
-    fails or is interrupted, or when this process is killed. The processes see no GPU. Each item is pickled and sent
-    alone, so items should be small, and so should results: a few hundred bytes.
-
-    Raises:
-        KilledError: a process ended, by a signal for instance, or could not start.
-        Exception: errors of `function`.
+    The processes, which see no GPU, end at once, and remove their temporary files, when the generator is closed, fails
+    or is interrupted, or when this process is killed. Each item and result is pickled alone: a few hundred bytes.
+    Raises errors of `function`, or KilledError if a process ended, by a signal for instance, or could not start.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     child_end, parent_end = context.Pipe(duplex=False)  # only this process holds `parent_end`

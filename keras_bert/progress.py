@@ -28,14 +28,7 @@ class _Lines(tqdm):
 
 
 def progress_bar(total: int | None, unit: str, progress: bool | None = None, initial: int = 0) -> tqdm:
-    """Makes a progress bar on standard error.
-
-    Args:
-        total: the amount of work; None if it is unknown.
-        unit: the plural of its unit.
-        progress: True: a bar. None: a bar on a terminal, elsewhere a line a minute. False: nothing.
-        initial: how much is done already.
-    """
+    """Makes a bar on standard error: by default (None) on a terminal, elsewhere a line a minute; False: none."""
     settings: dict[str, Any] = {"total": total, "unit": f" {unit}", "initial": initial}
     if progress is None and not sys.stderr.isatty():
         line = "{n_fmt} of {total_fmt}{unit},{rate_fmt}, {elapsed} elapsed, {remaining} left"

@@ -13,22 +13,7 @@ _COLUMNS = 5  # names of columns in a message
 
 
 def check_many(many: object, name: str = "texts", item: str = "text") -> None:
-    """Raises TypeError unless the argument holds many items in one dimension and in an order.
-
-    A list, a tuple, an array, a column of a table, a tensor, a dataset, a generator or any other iterable passes. Its
-    items are not checked; `list_of_str` checks them.
-
-    Args:
-        many: the argument.
-        name: its name, for the message.
-        item: the word for one of its items, for the message.
-
-    Example:
-        >>> check_many({"id": [7], "text": ["a cat"]})
-        Traceback (most recent call last):
-        ...
-        TypeError: texts is a dict with the columns 'id', 'text'; pass one column, such as table['id']
-    """
+    """Raises TypeError or ValueError unless an argument is an iterable of one dimension, with an order."""
     kind = type(many).__name__
     if isinstance(many, str | bytes):
         raise TypeError(f"{name} is a single {kind}; pass a list: [{item}]")
@@ -55,17 +40,7 @@ def check_many(many: object, name: str = "texts", item: str = "text") -> None:
 
 
 def list_of_str(many: Iterable[str], name: str = "texts", item: str = "text") -> list[str]:
-    """Checks that all items are str, and returns them as a list.
-
-    Raises:
-        TypeError, ValueError: as `check_many`; or an item is not a str.
-
-    Example:
-        >>> list_of_str(["a cat", None])
-        Traceback (most recent call last):
-        ...
-        TypeError: text 1 (from 0) is None (NoneType), not a str
-    """
+    """Checks that all items are str, and returns them as a list. Raises as `check_many`."""
     check_many(many, name, item)
     items = list(many)
     for number, each in enumerate(items):

@@ -43,24 +43,9 @@ _BYTE_PAIRS = {
 class ArrayPreprocessor:
     """The preprocessor on Keras's other backends. It makes the inputs of `BertPreprocessor`, as NumPy arrays.
 
-    Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts. Ordinary text gets the same ids; the guide
-    about runtimes lists the exceptions.
-
-    Args:
-        tokenizer: a `tokenizers.Tokenizer`.
-        pad_token_id: the id of the padding token.
-        sequence_length, pad_to_multiple_of, max_sequence_length, truncation: see `BertPreprocessor`.
-
-    Call arguments:
-        texts: a list of str; or a tuple of two, for pairs; or one str.
-
-    Returns:
-        A dict of int32 `[batch, seq_length]` (`[seq_length]` for one str): `input_word_ids`, `input_mask` and
-        `input_type_ids`.
-
-    Raises:
-        ImportError: `tokenizers` is not installed.
-        TypeError, ValueError: a bad argument, or a text that is not a str.
+    Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts: a list of str; or a tuple of two, for pairs; or
+    one str. Ordinary text gets the same ids; the guide about runtimes lists the exceptions. For the arguments, the
+    results and the errors, see `BertPreprocessor`.
     """
 
     def __init__(
@@ -114,18 +99,7 @@ class ArrayPreprocessor:
     def from_preset(
         cls, handle: str | Path, special_tokens_in_text: bool = False, **overrides: Any
     ) -> ArrayPreprocessor:
-        """Reads a preset's tokenizer.
-
-        Args:
-            handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
-            special_tokens_in_text: whether to recognize special tokens in the texts.
-            **overrides: arguments of the constructor; see `BertPreprocessor.from_preset`.
-
-        Raises:
-            FileNotFoundError: no such preset, or a file is missing.
-            ImportError: `tokenizers` is not installed.
-            TypeError, ValueError: a bad argument, or a damaged file.
-        """
+        """Reads a preset's tokenizer; see `BertPreprocessor.from_preset`. Raises ImportError without `tokenizers`."""
         preset = Preset(handle)
         content, pad_token = _read_tokenizer_json(preset.tokenizer_files, special_tokens_in_text)
         tokenizer = import_extra("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))

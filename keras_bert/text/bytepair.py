@@ -257,16 +257,7 @@ _COMPOSED = r"[\x00-\x{2ff}\x{2010}-\x{2027}\x{4e00}-\x{9fff}]*"
 
 
 def compose(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
-    """Composes letters and marks, string `[batch]`: `e` and U+0301 become `é`.
-
-    Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
-            number in `rows` (int64 `[batch]`), by default its position in the batch.
-
-    Example:
-        >>> compose(tf.constant(["cafe\\u0301"])).numpy()[0].decode()
-        'café'
-    """
+    """Composes letters and marks, string `[batch]`: `e` and U+0301 become `é`. `rows` has the numbers in messages."""
     plain = tf.strings.regex_full_match(strings, _COMPOSED)
     return normalize_unless(plain, strings, rows, lambda others: tf_text.normalize_utf8(others, "NFC"))
 
@@ -274,16 +265,7 @@ def compose(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
 def uncomposed_offsets(
     strings: tf.Tensor, composed: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Maps spans of composed bytes to spans of original bytes: int64 `[spans]` starts and ends, offsets into the row.
-
-    A span that begins or ends within a composed character covers all the characters that this one was composed of.
-
-    Args:
-        strings: string `[batch]`, valid UTF-8.
-        composed: string `[batch]`, the result of `compose`.
-        rows: int64 `[spans]`, the row of each span.
-        starts, ends: int64 `[spans]`, byte offsets into the composed row, end exclusive.
-    """
+    """Maps spans of the composed bytes of `rows` to spans of `strings`, of whole characters: int64 `[spans]`."""
     changed = composed != strings  # [batch]
 
     def map_back() -> tuple[tf.Tensor, tf.Tensor]:
@@ -322,11 +304,6 @@ class MergeRules:
     of one cut up to that token, and those of the other cut after it. Proof: the first merge across a border of that
     token would also be the first merge across it in one of the cuts, because the pairs of a cut are among those of the
     word.
-
-    Args:
-        merges: pairs of tokens, earliest first; a token is a str of byte symbols.
-        ids: token -> id, for all parts and results.
-        byte_ids: int `[256]`, the id of each byte.
     """
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
@@ -418,11 +395,9 @@ class MergeRules:
         return heads[:size], second
 
     def _merge(self, symbols: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
-        """Merges until no rule applies.
+        """Merges the ids of bytes until no rule applies: the id of the token that begins at each, -1 inside tokens.
 
-        `symbols`, int32 `[symbols]`, has the ids of bytes. `groups`, int32 `[symbols]`, has the number of each symbol's
-        word, ascending from 0 without gaps. Returns int32 `[symbols]`: the id of the token that begins at a symbol, -1
-        inside tokens.
+        All are int32 `[symbols]`. `groups` has the number of each symbol's word, ascending from 0 without gaps.
         """
 
         def merge_round(

@@ -18,16 +18,7 @@ _EXPECTED = "expected a str, a list of str, or a string tensor or array of shape
 
 
 def as_strings(texts: Strings, first: int = 0) -> tf.Tensor:
-    """Converts a str (or UTF-8 bytes), a list or array of them, or a tensor to a string tensor `[]` or `[batch]`.
-
-    Args:
-        texts: the texts.
-        first: the number of the first text, for messages.
-
-    Raises:
-        TypeError: an element is not text.
-        ValueError: the rank is over 1, or a str has a lone surrogate, which is not valid in UTF-8.
-    """
+    """Converts texts to a string tensor `[]` or `[batch]`. Messages number them from `first`."""
     if texts is None:
         raise TypeError(f"got None as text; {_EXPECTED}")
     if isinstance(texts, tf.RaggedTensor | tf.SparseTensor):
@@ -116,16 +107,11 @@ class Normalizer:
     def original_offsets(
         self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps spans of normalized bytes to spans of original bytes: int64 `[spans]` starts and ends, within the row.
+        """Maps spans, which are not empty, of the normalized bytes of `rows` to those of `strings`: int64 `[spans]`.
 
         The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So
         a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to
         the character before it, and a removed control character to none.
-
-        Args:
-            strings: string `[batch]`, before normalization, valid UTF-8.
-            rows: int64 `[spans]`, the row of each span.
-            starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive; no span is empty.
         """
         lengths = tf.cast(tf.strings.length(strings), tf.int64)
         row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]

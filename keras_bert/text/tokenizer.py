@@ -235,10 +235,7 @@ class Tokenizer:
             return tokenize_around(ids, mask if self._mask_takes_space else None, strings, tokenize_text)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
-        """Tokenizes string `[batch]`. Messages of errors have the row numbers `rows`, int64 `[batch]`.
-
-        Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
-        """
+        """Tokenizes string `[batch]`, whose numbers in messages are `rows`; spans are right only `with_offsets`."""
         raise NotImplementedError
 
     def _with_space(self, strings: tf.Tensor) -> tf.Tensor:
@@ -255,13 +252,10 @@ class Tokenizer:
 
     @classmethod
     def from_config(cls: type[T], config: dict[str, Any]) -> T:
-        """Makes the tokenizer of a `get_config()`.
+        """Makes the tokenizer of a `get_config()`. Raises ValueError if the vocabulary or the merges are not lists.
 
         A configuration holds the content of files, never their paths. By a path, the author of a `.keras` file could
         have any file of this computer read.
-
-        Raises:
-            ValueError: the vocabulary or the merges are missing, or not a list.
         """
         for name in cls._LISTS:
             if not isinstance(config.get(name), list | tuple):
@@ -347,11 +341,10 @@ def tokenize_around(
     tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
     spaces_alike: bool = False,
 ) -> Tokens:
-    """Matches `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
+    """Matches `added` tokens (token -> id) in texts, string `[batch]`, longest first, and tokenizes what is between.
 
-    If two added tokens begin at the same place, the longer one is matched. `with_space` is the added token that
-    includes the white space before it, or None. `tokenize_text` is called with the parts of texts between added tokens,
-    string `[parts]`, and the row of each part, int64 `[parts]`. With `spaces_alike`, any white space matches a space.
+    `with_space` is the added token that includes the white space before it, or None. `tokenize_text` is called with the
+    chunks between, string `[chunks]`, and their rows, int64. With `spaces_alike`, any white space matches a space.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
     spaces_alike &= any(" " in token for token in added)
@@ -386,7 +379,7 @@ def tokenize_around(
 
 
 def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
-    """Joins parts into rows: `row_splits`, `[batch + 1]`, groups them; `origins`, `[parts]`, is added to offsets."""
+    """Joins chunks into rows: `row_splits`, `[batch + 1]`, groups them; `origins`, `[chunks]`, is added to offsets."""
     ids, starts, ends = tokens
     splits = tf.gather(ids.row_splits, row_splits)
     shift = tf.gather(origins, ids.value_rowids())
@@ -395,15 +388,7 @@ def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tok
 
 
 class KnownStrings:
-    """An index of known strings in a graph, searched by hash. It consists of constants, and is not a lookup table.
-
-    Args:
-        known: string `[known]`, a list or an eager tensor, all different.
-
-    Example:
-        >>> KnownStrings(["a", "b"])(tf.constant(["b", "c", "a"])).numpy()
-        array([ 1, -1,  0], dtype=int32)
-    """
+    """An index of known strings, all different, in a graph: of constants, searched by hash, not a lookup table."""
 
     def __init__(self, known: Sequence[str] | tf.Tensor):
         with tf.init_scope(), tf.device("CPU"):

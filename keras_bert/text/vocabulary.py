@@ -17,14 +17,7 @@ _LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokeni
 def read_tokens(
     vocabulary: str | Path | Sequence[str], special_tokens: Mapping[str, str], added_tokens: Sequence[str] = ()
 ) -> list[str]:
-    """Reads and checks the tokens of a WordPiece vocabulary: a `vocab.txt` with one a line, or a list.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        TypeError: a token is not a str.
-        ValueError: there are no tokens; one is empty, duplicate, too long, or has white space; or a special or added
-            token is missing.
-    """
+    """Reads and checks the tokens of a WordPiece vocabulary: a `vocab.txt` with one a line, or a list."""
     source = describe_source(vocabulary)
     if isinstance(vocabulary, str | os.PathLike):
         _check_is_file(vocabulary, "a vocab.txt with one token a line")
@@ -73,14 +66,7 @@ def _find_fault(tokens: Sequence[str], source: str, added_tokens: Collection[str
 
 
 def byte_symbols() -> list[str]:
-    """Lists the printable character that stands for each of the 256 bytes in vocabularies and merges.
-
-    Printable Latin-1 characters stand for themselves. Characters from U+0100 on stand for the other 68 bytes, in order.
-
-    Example:
-        >>> [byte_symbols()[byte] for byte in (0, 10, 32, 65, 255)]
-        ['Ā', 'Ċ', 'Ġ', 'A', 'ÿ']
-    """
+    """Lists the printable character that stands for each byte in vocabularies and merges, such as `Ġ` for a space."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
@@ -91,13 +77,7 @@ def read_ids(
     special_tokens: Mapping[str, str],
     added_tokens: Sequence[str] = (),
 ) -> dict[str, int]:
-    """Reads and checks the ids of a vocabulary of byte pairs: a `vocab.json`, its content, or the list of tokens.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        TypeError, ValueError: it is not a vocabulary, or a damaged one; or a special or added token or one of the bytes
-            of UTF-8 is missing.
-    """
+    """Reads and checks the ids of a vocabulary of byte pairs: a `vocab.json`, its content, or the list of tokens."""
     source = describe_source(vocabulary)
     if isinstance(vocabulary, str | os.PathLike):
         _check_is_file(vocabulary, "a vocab.json with the id of each token")
@@ -123,12 +103,7 @@ def read_ids(
 
 
 def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Reads the pairs of a `merges.txt` (UTF-8, `left right` on each line; the first line may be a comment).
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not UTF-8, or a line is not a pair.
-    """
+    """Reads and checks the pairs of a `merges.txt`: `left right` on each line; the first line may be a comment."""
     source = "the merges"
     if isinstance(merges, str | os.PathLike):
         source = str(merges)

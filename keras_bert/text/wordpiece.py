@@ -258,35 +258,21 @@ _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 
 @dataclass(frozen=True)
 class BertNormalizer(Normalizer):
-    """The normalization of the original BERT's `BasicTokenizer`: control characters, lower case, accents.
+    """The normalization of the original BERT's `BasicTokenizer`, in its order.
 
-    The order is the original's:
-
-    1. Control characters are removed.
-    2. Letters are lower-cased as by `str.lower`: no case folding, and a sigma at the end of a word becomes ς.
-    3. Canonical decomposition: NFD, not NFKC.
-    4. Nonspacing marks (category Mn) are dropped.
-
-    Args:
-        lowercase: whether to lower-case.
-        strip_accents: whether to decompose and drop the marks.
-        split_on_cjk, max_chars_per_word: the tokenizer's rules for words, used by `plain_rows`.
-
-    Example:
-        >>> BertNormalizer(lowercase=True, strip_accents=True)(tf.constant(["Crème BRÛLÉE"]))[0].numpy()
-        array([b'creme brulee'], dtype=object)
+    Control characters are removed; letters lowered as by `str.lower`, without case folding; then decomposed (NFD), and
+    nonspacing marks (category Mn) dropped.
     """
 
     lowercase: bool
     strip_accents: bool
-    split_on_cjk: bool = True
+    split_on_cjk: bool = True  # this and the next: the tokenizer's rules for words, for `plain_rows`
     max_chars_per_word: int = 200
 
     def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
-        """Marks rows of only ASCII, typographic quotes and dashes, and CJK ideographs, bool `[batch]`.
+        """Marks rows, most of English or Chinese texts, in which only capitals change and no word is too long.
 
-        In such a row, normalization changes only capitals, and no word is over `max_chars_per_word`. Most rows of
-        English or Chinese text are plain, and skip the Unicode steps.
+        They have only ASCII, typographic quotes and dashes, and CJK ideographs, and skip the Unicode steps.
         """
         separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
         separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
@@ -294,12 +280,7 @@ class BertNormalizer(Normalizer):
         return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes string `[batch]`, and returns it with bool `[batch]`, its `plain_rows`.
-
-        Raises:
-            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
-                number in `rows` (int64 `[batch]`), by default its position in the batch.
-        """
+        """Normalizes string `[batch]`, whose numbers in messages are `rows`, and returns it with its `plain_rows`."""
         plain = self.plain_rows(strings)
         # ASCII is lowered first, without ICU, which would follow the locale: a Turkish one lowers I to a dotless ı.
         lowered = tf.strings.lower(strings) if self.lowercase else strings
@@ -349,12 +330,7 @@ _RULES = (
 
 
 def join_tokens(tokens: tf.RaggedTensor) -> tf.Tensor:
-    """Joins `##` tokens, and removes spaces around punctuation: string `[batch, (tokens)]` -> string `[batch]`.
-
-    Example:
-        >>> join_tokens(tf.ragged.constant([["don", "'", "t", "pan", "##ic", ",", "(", "42", ")", "!"]])).numpy()
-        array([b"don't panic, (42)!"], dtype=object)
-    """
+    """Joins `##` tokens, and removes spaces around punctuation: string `[batch, (tokens)]` -> string `[batch]`."""
     text = tf.strings.reduce_join(tokens, axis=-1, separator=" ")
     for pattern, replacement in _RULES:
         text = tf.strings.regex_replace(text, pattern, replacement)

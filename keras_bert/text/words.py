@@ -30,10 +30,8 @@ _PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
 def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
     """Makes int8 `[0x40000]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
 
-    Args:
-        patterns: kinds and the regular expressions of their characters. If several match, the last one counts.
-        other: the kind of all other characters. The last character of plane 3 must be of this kind, because it stands
-            for the characters beyond plane 3.
+    `patterns` has kinds and the regular expressions of their characters; the last that matches counts. All others are
+    of the kind `other`, as the last character of plane 3 must be, because it stands for those beyond.
     """
     kinds = np.full(_PLANE_4, other, np.int8)
     with tf.init_scope(), tf.device("CPU"):
