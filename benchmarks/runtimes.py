@@ -24,16 +24,15 @@ from _measure import heading, interleave, need_library, parse, rate, ratios, run
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.inference import SAMPLE_TEXTS
-from keras_bert.runtimes import litert_export, onnx_export, openvino_export
+from keras_bert.runtimes import RUNTIMES
 from keras_bert.tasks.metrics import correlation
 
 BATCH = 16
 NEEDS = {"ONNX Runtime": ("tf2onnx", "onnxruntime"), "OpenVINO": ("openvino", "nncf"), "LiteRT": ("ai_edge_litert",)}
 PACKAGES = ("tensorflow", "keras", "onnxruntime", "tf2onnx", "openvino", "nncf", "ai-edge-litert")
 EXPORTS = {
-    "ONNX Runtime": ("onnx", onnx_export._RUNTIME),
-    "OpenVINO": ("openvino", openvino_export._RUNTIME),
-    "LiteRT": ("litert", litert_export._RUNTIME),
+    name: (key, RUNTIMES[key])
+    for name, key in {"ONNX Runtime": "onnx", "OpenVINO": "openvino", "LiteRT": "litert"}.items()
 }
 
 Run = Callable[[dict[str, np.ndarray]], np.ndarray]  # packed ids -> vectors
@@ -49,7 +48,7 @@ def exported(preset: str, name: str, precision: str, directory: Path) -> tuple[R
     form, runtime = EXPORTS[name]
     command = [sys.executable, "-m", "keras_bert.cli", "export", form, "--preset", preset, "--precision", precision]
     subprocess.run([*command, "--output", str(directory)], check=True, stdout=sys.stderr)
-    run = runtime.load(directory / runtime.file)
+    run = runtime.open(directory / runtime.file)
     folder = (directory / runtime.file).parent
     files = [directory / runtime.file] if folder == directory else list(folder.iterdir())
     names = runtime.names

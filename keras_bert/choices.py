@@ -46,6 +46,3 @@ PRECISIONS = ("float32", "bfloat16", "int8")  # of inference
 STORED = ("float32", "int8")  # vectors of an index
 DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")  # of training
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
-
-# Runtime -> the model's file in the directory of an export.
-RUNTIMES = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml", "litert": "model.tflite"}

@@ -19,7 +19,6 @@ from typing import Any
 import click
 
 from keras_bert import files
-from keras_bert.choices import RUNTIMES
 from keras_bert.cli.options import (
     check_prompts,
     load_in_precision,
@@ -32,7 +31,6 @@ from keras_bert.cli.options import (
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line, quiet_imports
 
 _SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
-_PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
 options = together(
     click.option(
         "--precision",
@@ -48,9 +46,11 @@ def _export_runtime(
     runtime: str, output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any
 ) -> None:
     """Exports with a function of `keras_bert.runtimes`, and prints how far the outputs differ from Keras's."""
-    _check_output(output, RUNTIMES[runtime], overwrite)
+    from keras_bert import runtimes
+
+    _check_output(output, runtimes.RUNTIMES[runtime].file, overwrite)
     with quiet_imports():
-        from keras_bert import BertEncoder, BertPreprocessor, runtimes
+        from keras_bert import BertEncoder, BertPreprocessor
         from keras_bert.tasks.registry import task_of
 
     def write() -> None:
@@ -62,7 +62,7 @@ def _export_runtime(
         for each in differences:
             echo(each)
         if not differences:
-            echo(f"not compared with Keras: pip install {_PACKAGES[runtime]}", err=True)
+            echo(f"not compared with Keras: pip install {runtimes.RUNTIMES[runtime].package}", err=True)
 
     _export(write, output)
 

@@ -9,26 +9,23 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from keras_bert.extras import needing_tensorflow_text
+from keras_bert.runtimes.litert import LITERT, export_litert
+from keras_bert.runtimes.onnx import ONNX, export_onnx
+from keras_bert.runtimes.openvino import OPENVINO, export_openvino
 
 if TYPE_CHECKING:
-    from keras_bert.runtimes.litert_export import export_litert
     from keras_bert.runtimes.loading import RuntimeModel, load
-    from keras_bert.runtimes.onnx_export import export_onnx
-    from keras_bert.runtimes.openvino_export import export_openvino
 
-__all__ = ["RuntimeModel", "export_litert", "export_onnx", "export_openvino", "load"]
+__all__ = ["RUNTIMES", "RuntimeModel", "export_litert", "export_onnx", "export_openvino", "load"]
 
-_LOADING = ("RuntimeModel", "load")  # which need no TensorFlow
+RUNTIMES = {"onnx": ONNX, "openvino": OPENVINO, "litert": LITERT}
 
 
 def __getattr__(name: str) -> object:
-    """Imports a public name at its first use: `load` needs no TensorFlow."""
+    """Imports `load` at its first use, because it imports Keras, which the table of runtimes does not need."""
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert.runtimes' has no attribute {name!r}")
-    module = "loading" if name in _LOADING else name.removeprefix("export_") + "_export"
-    with needing_tensorflow_text(name):
-        return getattr(importlib.import_module(f"keras_bert.runtimes.{module}"), name)
+    return getattr(importlib.import_module("keras_bert.runtimes.loading"), name)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.inference import SAMPLE_TEXTS
-from keras_bert.runtimes.loading import Run
+from keras_bert.runtimes.runtime import Run
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -40,21 +40,12 @@ class Difference(NamedTuple):
         return f"{self.output}: at most {self.largest:.1e} from Keras's, cosine {self.cosine:.6f}"
 
 
-def sample(model: PackedModel, preprocessor: BertPreprocessor | None, length: int | None) -> dict[str, np.ndarray]:
-    """Packs a few sentences of different lengths for the comparison; without a preprocessor, makes random ids.
-
-    Args:
-        model: a model of single texts or of pairs.
-        preprocessor: the model's preprocessor, of which only the tokenizer is used.
-        length: the length of the rows; None: the length of the longest text.
-
-    Returns:
-        int32 `[6, seq_length]` under TF Hub's names, for each input of the model.
-    """
-    config = model.config
+def sample(model: PackedModel) -> dict[str, np.ndarray]:
+    """Packs a few sentences of different lengths for the comparison; without a preprocessor, makes random ids."""
+    config, preprocessor = model.config, model.preprocessor
     if preprocessor is None:
-        return _random_ids(model, length or min(24, config.max_positions))
-    rows = BertPreprocessor(preprocessor.tokenizer, length, max_sequence_length=config.max_positions)
+        return _random_ids(model, model.length or min(24, config.max_positions))
+    rows = BertPreprocessor(preprocessor.tokenizer, model.length, max_sequence_length=config.max_positions)
     texts = SAMPLE_TEXTS[:_TEXTS]
     are_pairs = len(getattr(model.model, "text_names", ("text",))) > 1
     columns = (texts, texts[::-1]) if are_pairs else (texts,)
@@ -72,15 +63,9 @@ def _random_ids(model: PackedModel, length: int) -> dict[str, np.ndarray]:
 
 
 def compare(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
-    """Measures the difference of each output from Keras's output for the same inputs.
+    """Measures the difference of each output in a runtime from Keras's output, for inputs under TF Hub's names.
 
-    Args:
-        model: the model that computes the expected outputs.
-        run: a function that computes the outputs in the runtime.
-        packed: int32 inputs `[batch, seq_length]` under TF Hub's names.
-
-    Raises:
-        ValueError: an output is missing in the runtime, has another shape, or is not finite.
+    Raises ValueError if an output is missing in the runtime, has another shape, or is not finite.
     """
     references = {name: ops.convert_to_numpy(each) for name, each in model.compute_outputs(dict(packed)).items()}
     outputs = run({model.runtime_names[name]: each for name, each in packed.items()})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
-from keras_bert.runtimes.loading import Run
+from keras_bert.runtimes.runtime import Runtime
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -31,32 +30,30 @@ _SOURCES = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "v
 class PackedModel(keras.Model):
     """A model for Keras's exporters, whose inputs are ids with a runtime's names and types.
 
-    Runtimes need shapes that depend only on the shapes of the inputs. So the model computes padding like tokens.
+    Runtimes need shapes that depend only on the shapes of the inputs. So the model computes padding like tokens. It
+    returns the dict of float32 that `model.serve_packed` returns.
 
     Args:
         model: a task, or an encoder.
-        names: TF Hub's name of an input -> the runtime's. A family without segments has no input for type ids.
-        dtype: the type of the inputs, "int32" or "int64".
-        only_answers: whether to leave out outputs that others are computed from, such as logits if there are
-            probabilities.
-
-    Call arguments:
-        inputs: a dict of ints `[batch, seq_length]`.
-
-    Returns:
-        The dict of float32 that `model.serve_packed` returns.
+        runtime: its names and types. A family without segments has no input for type ids.
+        preprocessor: of the model.
+        length: the fixed length of the rows; None: any length.
     """
 
     def __init__(
-        self, model: BertTask | BertEncoder, names: Mapping[str, str], dtype: str, only_answers: bool = False
+        self,
+        model: BertTask | BertEncoder,
+        runtime: Runtime,
+        preprocessor: BertPreprocessor | None = None,
+        length: int | None = None,
     ) -> None:
         super().__init__(name="packed")
-        self.model = model
+        self.model, self.preprocessor, self.length = model, preprocessor, length
         self.config = encoder_of(model).config
         inputs = NAMES if self.config.type_vocab_size > 1 else NAMES[:2]
-        self.runtime_names = {name: names[name] for name in inputs}
-        self.ids_dtype = dtype
-        self.only_answers = only_answers
+        self.runtime_names = {name: runtime.names[name] for name in inputs}
+        self.ids_dtype = runtime.ids_dtype
+        self.only_answers = runtime.only_answers
         self.built = True
 
     def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
@@ -83,92 +80,69 @@ def encoder_of(model: BertTask | BertEncoder) -> BertEncoder:
 # -- The directory of an export: the model, its tokenizer, settings and README. It is kept if the outputs are Keras's.
 
 LABELS = "labels.txt"
-_ATTRIBUTES = ("ids", "attention_mask", "type_ids")  # attributes of an encoding of `tokenizers`, in the inputs' order
+_TEXTS = ["I love pizza", "It rains"]
+_SECOND_TEXTS = ["pizza is food", "the sun shines"]
 
-_TEXTS = ("I love pizza", "It rains")
-_PAIRS = (("I love pizza", "pizza is food"), ("It rains", "the sun shines"))
+_README = """\
+# A {kind}
+
+The inputs are {inputs}, `{shape}` each: ids, 1 for tokens, and 1 for second texts.
+"""
+_PROMPTS = """
+Put the right prompt before each text: {prompts}.
+"""
+_LOAD = """
+```python
+from keras_bert.runtimes import load
+
+outputs = load(".")({texts})
+for name, output in outputs.items():
+    print(name, output.shape)
+```
+
+Without keras_bert:
+"""
+_PROGRAM = """
+```python
+import numpy as np
+{import_runtime}
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.enable_truncation({longest})
+tokenizer.enable_padding({padding})
+texts = tokenizer.encode_batch({texts})
+inputs = {{{values}}}
+{run}
+for name, output in outputs.items():
+    print(name, output.shape)
+```
+"""
 
 
-def _format_readme(
-    model: BertTask | BertEncoder,
-    preprocessor: BertPreprocessor | None,
-    names: Mapping[str, str],
-    program: str,
-    length: int | None,
-) -> str:
-    kind = type(model).__name__
-    inputs = ", ".join(names.values())
+def _format_readme(runtime: Runtime, packed: PackedModel) -> str:
+    preprocessor, length, names = packed.preprocessor, packed.length, packed.runtime_names.values()
     shape = f"[1, {length}]" if length else "[batch, seq_length]"
-    lines = [
-        f"# A {kind}",
-        "",
-        f"The inputs are {inputs}, `{shape}` each: ids, 1 for tokens, and 1 for second texts.",
-        "",
-    ]
-    if prompts := getattr(model, "prompts", {}):
-        lines += [f"Put the right prompt before each text: {', '.join(map(repr, prompts.values()))}.", ""]
-    if preprocessor is not None:
-        lines += ["```python", _format_program(model, preprocessor, names, program, length), "```", ""]
-    return "\n".join(lines)
-
-
-def _format_program(
-    model: BertTask | BertEncoder,
-    preprocessor: BertPreprocessor,
-    names: Mapping[str, str],
-    program: str,
-    length: int | None,
-) -> str:
+    readme = _README.format(kind=type(packed.model).__name__, inputs=", ".join(names), shape=shape)
+    if prompts := getattr(packed.model, "prompts", {}):
+        readme += _PROMPTS.format(prompts=", ".join(map(repr, prompts.values())))
+    if preprocessor is None:
+        return readme
+    are_pairs = len(getattr(packed.model, "text_names", ("text",))) > 1
+    if runtime.can_load:
+        readme += _LOAD.format(texts=(_TEXTS, _SECOND_TEXTS) if are_pairs else _TEXTS)
     tokenizer = preprocessor.tokenizer
-    longest = length or preprocessor.longest
-    texts = getattr(model, "ANSWERS_TEXTS", None)
-    texts = texts or (_PAIRS if len(getattr(model, "text_names", ("text",))) > 1 else _TEXTS)
-    attributes = dict(zip(names.values(), _ATTRIBUTES, strict=False))
-    inputs = ", ".join(f'"{name}": [row.{each} for row in rows]' for name, each in attributes.items())
     padding = f"pad_id={tokenizer.pad_token_id}, pad_token={tokenizer.special_tokens['pad_token']!r}"
-    return "\n".join(
-        [
-            "import numpy as np",
-            program.partition("\n")[0],
-            "from tokenizers import Tokenizer",
-            "",
-            'tokenizer = Tokenizer.from_file("tokenizer.json")',
-            f"tokenizer.enable_truncation({longest})",
-            f"tokenizer.enable_padding({padding}{f', length={length}' if length else ''})",
-            f"texts = {list(texts)!r}",
-            "rows = tokenizer.encode_batch(texts)",
-            f"inputs = {{{inputs}}}",
-            program.partition("\n")[2].strip("\n"),
-            getattr(model, "ANSWERS_PROGRAM", BertTask.ANSWERS_PROGRAM),
-        ]
+    attributes = zip(names, ("ids", "attention_mask", "type_ids"), strict=False)
+    import_runtime, _, run = runtime.program.partition("\n")
+    return readme + _PROGRAM.format(
+        import_runtime=import_runtime,
+        longest=length or preprocessor.longest,
+        padding=f"{padding}, length={length}" if length else padding,
+        texts=list(zip(_TEXTS, _SECOND_TEXTS, strict=True)) if are_pairs else _TEXTS,
+        values=", ".join(f'"{name}": [text.{each} for text in texts]' for name, each in attributes),
+        run=run,
     )
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """A runtime to export to: names, types and functions for `write`.
-
-    Attributes:
-        file: the model's path in the directory.
-        names: TF Hub's name of an input -> the runtime's.
-        ids_dtype: the type of the inputs, "int32" or "int64".
-        only_answers: whether to leave out outputs that others are computed from.
-        refused: a precision that is not supported -> the error message.
-        convert: writes a model to a path in a precision.
-        load: opens a file, and returns a function from inputs to outputs, both by the runtime's names. It raises
-            ImportError if the runtime is not installed.
-        program: Python for the README, whose first line imports the runtime. It reads `inputs`, a dict of lists by
-            name, and sets `outputs`, a dict of arrays by name.
-    """
-
-    file: str
-    names: Mapping[str, str]
-    ids_dtype: str
-    only_answers: bool
-    refused: Mapping[str, str]
-    convert: Callable[[PackedModel, Path, str], None]
-    load: Callable[[Path], Run]
-    program: str
 
 
 def write(
@@ -180,19 +154,9 @@ def write(
     preprocessor: BertPreprocessor | None,
     length: int | None = None,
 ) -> list[Difference]:
-    """Writes a directory for a runtime; see `export_onnx`, `export_openvino` and `export_litert`.
+    """Writes a directory for a runtime; see `export_onnx`. Rows have any length, or the given one.
 
-    Args:
-        length: the fixed length of the rows; None: any length.
-
-    Returns:
-        The difference of each output from Keras's output; empty if the runtime is not installed.
-
-    Raises:
-        ValueError: an argument is not supported, or no `tokenizer.json` can express the tokenizer. Nothing is written.
-
-    Warns:
-        UserWarning: a sentence encoder leaves prompts out of the pooling, which an export cannot do.
+    Returns the difference of each output from Keras's output; nothing if the runtime is not installed.
     """
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)
@@ -206,16 +170,15 @@ def write(
     with files.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
         path = unfinished / runtime.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        packed_model = PackedModel(model, runtime.names, runtime.ids_dtype, runtime.only_answers)
-        runtime.convert(packed_model, path, precision)
+        packed = PackedModel(model, runtime, preprocessor, length)
+        runtime.convert(packed, path, precision)
         _write_settings(model, preprocessor, tokenizer_json, unfinished)
-        readme = _format_readme(model, preprocessor, packed_model.runtime_names, runtime.program, length)
-        files.write_texts(unfinished, {"README.md": readme})
+        files.write_texts(unfinished, {"README.md": _format_readme(runtime, packed)})
         try:
-            run = runtime.load(path)
+            run = runtime.open(path)
         except ImportError:
             return []
-        differences = compare(packed_model, run, sample(packed_model, preprocessor, length))
+        differences = compare(packed, run, sample(packed))
         check_differences(differences, precision)
     return differences
 
@@ -223,8 +186,8 @@ def write(
 def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> None:
     if not isinstance(model, BertTask | BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; expected a task or an encoder of keras_bert")
-    if precision in runtime.refused:
-        raise ValueError(runtime.refused[precision])
+    if precision == "bfloat16":
+        raise ValueError(runtime.no_bfloat16)
     if precision not in ("float32", "float16", "int8"):
         raise ValueError(f"precision is {precision!r}; expected float32, float16 or int8")
     for label in getattr(model, "labels", None) or ():

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from keras_bert.choices import RUNTIMES
-from keras_bert.encoder.encoder import NAMES
-from keras_bert.extras import import_extra
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
+from keras_bert.runtimes import RUNTIMES
+from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Inputs, Run
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
-
-Inputs = dict[str, np.ndarray]  # int32 `[batch, seq_length]`
-Run = Callable[[Inputs], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
-
-# TF Hub's name of an input -> transformers' name.
-TRANSFORMERS_NAMES: dict[str, str] = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
 _PREPROCESSOR = {
     **dict.fromkeys(("sequence_length", "max_sequence_length"), (int, None)),
@@ -29,47 +21,6 @@ _PREPROCESSOR = {
 }
 _CONFIG_TYPES = {hugging_face.SETTINGS: ({"task": (str, None), "preprocessor": (_PREPROCESSOR, None)}, None)}
 _CHUNK = 2048  # texts that are sorted by length
-
-
-@contextlib.contextmanager
-def _opening(path: Path, program: str) -> Iterator[None]:
-    """Makes a ValueError in one line of any error of a runtime, each of which has classes of its own."""
-    try:
-        yield
-    except Exception as error:
-        reason = [line.strip() for line in str(error).splitlines() if line.strip()][-1:]
-        raise ValueError(f"{path} is damaged, or {program} cannot run it: {''.join(reason)}") from None
-
-
-def open_onnx(path: Path) -> Run:
-    """Opens a file in ONNX Runtime, on the CPU. Raises ImportError if that is not installed, ValueError if damaged."""
-    onnxruntime = import_extra("onnxruntime", "onnxruntime", "runtimes")
-    with _opening(path, "ONNX Runtime"):
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    inputs, outputs = ([each.name for each in values] for values in (session.get_inputs(), session.get_outputs()))
-
-    def run(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        found = session.run(outputs, {name: np.asarray(values[name], np.int64) for name in inputs})
-        return dict(zip(outputs, found, strict=True))
-
-    return run
-
-
-def open_openvino(path: Path) -> Run:
-    """Opens a file in OpenVINO, on the CPU, in float32. Raises as `open_onnx`."""
-    openvino = import_extra("openvino", "openvino", "runtimes")
-    with _opening(path, "OpenVINO"):
-        model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    inputs = [each.get_any_name() for each in model.inputs]
-
-    def run(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        found = model({name: np.asarray(values[name], np.int64) for name in inputs})
-        return {name: found[output] for output in model.outputs for name in output.get_names()}
-
-    return run
-
-
-_OPENERS = {"onnx": open_onnx, "openvino": open_openvino}
 
 
 class RuntimeModel:
@@ -209,9 +160,10 @@ def load(directory: str | Path) -> RuntimeModel:
         (2, 384)
     """
     directory = Path(directory)
-    runtime = next((name for name in _OPENERS if (directory / RUNTIMES[name]).is_file()), None)
+    runtimes = [each for each in RUNTIMES.values() if each.can_load]
+    runtime = next((each for each in runtimes if (directory / each.file).is_file()), None)
     if runtime is None:
-        names = " and no ".join(RUNTIMES[name] for name in _OPENERS)
+        names = " and no ".join(each.file for each in runtimes)
         raise FileNotFoundError(f"{directory} has no {names}; export_onnx or export_openvino writes such a directory")
     with Preset.open(directory) as preset:
         values, positions = preset.json(hugging_face.CONFIG, _CONFIG_TYPES), preset.config.max_positions
@@ -233,4 +185,4 @@ def load(directory: str | Path) -> RuntimeModel:
         truncation=rows.get("truncation"),
     )
     prompts, default = ({}, None) if settings is None else (settings.prompts, settings.default_prompt)
-    return RuntimeModel(_OPENERS[runtime](directory / RUNTIMES[runtime]), preprocessor, labels, prompts, default)
+    return RuntimeModel(runtime.open(directory / runtime.file), preprocessor, labels, prompts, default)

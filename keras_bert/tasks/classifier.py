@@ -86,10 +86,6 @@ class BertClassifier(BertTask):
         Setting("window_pooling", str),
         DROPOUT,
     )
-    ANSWERS_PROGRAM = """\
-labels = open("labels.txt", encoding="utf-8").read().splitlines()
-for values in outputs.get("probabilities", outputs.get("values")):
-    print(dict(zip(labels, values.tolist())))"""
 
     def __init__(
         self,

@@ -83,13 +83,6 @@ class BertQuestionAnswerer(BertTask):
     )
     WINDOWS = (_MAX_LENGTH, _STRIDE)
     EXAMPLES = "question"
-    ANSWERS_PROGRAM = """\
-for (question, context), row, starts, ends in zip(texts, rows, outputs["start_logits"], outputs["end_logits"]):
-    first, last = row.sequence_ids.index(1), sum(row.attention_mask) - 1  # the context, and the separator behind it
-    start = first + starts[first:last].argmax()
-    end = start + ends[start : min(start + 30, last)].argmax()
-    print(question, context[row.offsets[start][0] : row.offsets[end][1]])"""
-    ANSWERS_TEXTS = (("Who wrote the first program?", "Ada Lovelace wrote the first program in 1843."),)
     text_names = ("question", "context")
 
     def __init__(

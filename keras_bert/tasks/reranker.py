@@ -87,7 +87,6 @@ class BertReranker(BertTask):
     EXAMPLES = "text"
     SETTINGS = (Setting("activation", str), DROPOUT, Setting("labels", (list, None)))
     LIBRARY = "CrossEncoder"
-    ANSWERS_PROGRAM = 'print(outputs["score"])'
     text_names = ("text", "text_pair")
 
     def __init__(

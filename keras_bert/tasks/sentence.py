@@ -100,7 +100,6 @@ class BertSentenceEncoder(BertTask):
     VERB = "encode"
     COMPARES_TEXTS = True
     READS_WINDOWS = True
-    ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
 
     def __init__(
         self,

@@ -83,7 +83,6 @@ class BertSparseEncoder(BertTask):
     REQUIRED_HEAD = "masked language modeling head, which computes the weights"
     PARTS = (Part("query_weights", lambda model: _as_list(model.query_weights), must_be_equal="query_table"),)
     LIBRARY = "SparseEncoder"
-    ANSWERS_PROGRAM = 'print(outputs["weights"] @ outputs["weights"].T)'
 
     def __init__(
         self,

@@ -96,11 +96,6 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
     READS_WINDOWS: ClassVar[bool] = False  # whether the preprocessor may split long texts into windows
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
-    # Python code that prints answers, for the README of an export to other runtimes. `texts` are the inputs, `rows`
-    # their encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
-    ANSWERS_PROGRAM: ClassVar[str] = "print({name: output.shape for name, output in outputs.items()})"
-    # The texts that this program reads; None: some sentences, or pairs of sentences.
-    ANSWERS_TEXTS: ClassVar[tuple[str | tuple[str, str], ...] | None] = None
 
     encoder: BertEncoder
     preprocessor: BertPreprocessor | None  # None only if `PREPROCESSOR_IS_OPTIONAL`

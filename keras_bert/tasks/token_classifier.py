@@ -79,10 +79,6 @@ class BertTokenClassifier(BertTask):
         Setting("crf", (bool, str), lambda model: bool(model.crf) and (model.crf.scheme or True), is_left_out=True),
     )
     PARTS = (Part("crf", lambda model: model.crf and model.crf.weights),)
-    ANSWERS_PROGRAM = """\
-labels = open("labels.txt", encoding="utf-8").read().splitlines()
-for row, probabilities in zip(rows, outputs["probabilities"]):
-    print([(token, labels[best]) for token, best in zip(row.tokens, probabilities.argmax(-1))])"""
 
     def __init__(
         self,

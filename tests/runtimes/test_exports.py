@@ -18,10 +18,7 @@ from keras_bert import (
     BertSentenceEncoder,
     BertTokenClassifier,
 )
-from keras_bert.runtimes import export_litert, export_onnx, export_openvino
-from keras_bert.runtimes.litert_export import _RUNTIME as LITERT
-from keras_bert.runtimes.onnx_export import _RUNTIME as ONNX
-from keras_bert.runtimes.openvino_export import _RUNTIME as OPENVINO
+from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino
 from keras_bert.tasks import BertSparseEncoder
 
 from ..support import small
@@ -35,7 +32,7 @@ pytest.importorskip("nncf")
 pytest.importorskip("ai_edge_litert")
 pytestmark = pytest.mark.parity
 
-RUNTIMES = {"onnx": (export_onnx, ONNX), "openvino": (export_openvino, OPENVINO), "litert": (export_litert, LITERT)}
+EXPORTS = {"onnx": export_onnx, "openvino": export_openvino, "litert": export_litert}
 SIZES = ("vocab_size", "hidden_size", "num_heads", "intermediate_size", "max_positions")
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 TASKS = {
@@ -90,8 +87,8 @@ def rows(model, batch, length, seed=0):
 
 def opened(form, directory):
     """A function from inputs to outputs, both by TF Hub's names."""
-    runtime = RUNTIMES[form][1]
-    run = runtime.load(directory / runtime.file)
+    runtime = RUNTIMES[form]
+    run = runtime.open(directory / runtime.file)
     return lambda inputs: run({runtime.names[name]: each for name, each in inputs.items()})
 
 
@@ -118,21 +115,26 @@ def export_of(tmp_path_factory):
     @functools.cache
     def export_of(form, task):
         model, directory = made(task), tmp_path_factory.mktemp(f"{form}-{task}") / "out"
-        assert RUNTIMES[form][0](model, directory)
+        assert EXPORTS[form](model, directory)
         return model, directory
 
     return export_of
 
 
 @pytest.mark.parametrize(("form", "task"), CASES)
-def test_tasks_and_the_program_in_the_readme(form, task, export_of, tmp_path, monkeypatch, capsys):
+def test_tasks_and_the_programs_in_the_readme(form, task, export_of, tmp_path, monkeypatch, capsys):
     model, directory = export_of(form, task)
     check(form, directory, model, [(1, 5), (2, model.encoder.config.max_positions), (7, 33)], TASKS[task][2])
-    (program,) = re.findall(r"```python\n(.*?)```", (directory / "README.md").read_text(), re.DOTALL)
-    (tmp_path / "program.py").write_text(program)
+    programs = re.findall(r"```python\n(.*?)```", (directory / "README.md").read_text(), re.DOTALL)
+    assert len(programs) == (1 if form == "litert" else 2)  # with this package, and without it
     monkeypatch.chdir(directory)
-    runpy.run_path(str(tmp_path / "program.py"))
-    assert capsys.readouterr().out.strip()
+    printed = []
+    for program in programs:
+        (tmp_path / "program.py").write_text(program)
+        runpy.run_path(str(tmp_path / "program.py"))
+        printed.append(capsys.readouterr().out)
+    assert len(set(printed)) == 1
+    assert all(name in printed[0] for name in TASKS[task][2])
 
 
 @pytest.mark.parametrize(("form", "family"), itertools.product(("openvino", "litert"), FAMILIES))
@@ -140,7 +142,7 @@ def test_families(form, family, tmp_path):
     """`test_families.py` has all families in ONNX Runtime."""
     sizes = {name: SMALL.to_dict()[name] for name in SIZES} | {"num_layers": 1, "pad_token_id": 1}
     model = random_encoder(**BertConfig.named(family).to_dict() | sizes | FAMILIES[family])
-    assert RUNTIMES[form][0](model, tmp_path / "out")
+    assert EXPORTS[form](model, tmp_path / "out")
     check(form, tmp_path / "out", model, [(1, 5), (7, 21)], ("sequence_output", "pooled_output"))
 
 
@@ -176,7 +178,7 @@ def test_the_tokenizer_beside_a_model_gives_our_ids(form, export_of):
 @pytest.mark.parametrize(("precision", "share"), [("float16", 0.53), ("int8", 0.30)])
 def test_low_precision_is_small_and_near(form, precision, share, tmp_path):
     model = vectors(0.05, hidden_size=384, intermediate_size=1536)
-    differences = RUNTIMES[form][0](model, tmp_path / "low", precision)
+    differences = EXPORTS[form](model, tmp_path / "low", precision)
     (difference,) = [each for each in differences if each.output == "embedding"]
     assert difference.cosine > (0.9999 if precision == "float16" else 0.98)
     largest = max(path.stat().st_size for path in (tmp_path / "low").rglob("*") if path.is_file())
@@ -191,7 +193,7 @@ def test_low_precision_is_small_and_near(form, precision, share, tmp_path):
 
 def test_an_export_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
     model = vectors()
-    for export, _ in RUNTIMES.values():
+    for export in EXPORTS.values():
         with error_names(ValueError, "bfloat16", "export"):
             export(model, tmp_path / "out", "bfloat16")
     monkeypatch.setattr("keras_bert.runtimes.comparison._FLOAT", 1e-12)
@@ -252,7 +254,7 @@ def test_mediapipe_embeds_strings(tmp_path):
 @pytest.mark.parametrize("end", ["\u2028", "\n", "\r", "\x85", "\x0b"])
 def test_labels_that_a_file_of_lines_cannot_hold_are_refused(tmp_path, end):
     model = small.task(BertClassifier, [f"bad{end}very", "fair"], config={"num_layers": 1})
-    for export, _ in RUNTIMES.values():
+    for export in EXPORTS.values():
         with error_names(ValueError, repr(f"bad{end}very"), "line end", "labels.txt", "id2label"):
             export(model, tmp_path / "export")
     assert not (tmp_path / "export").exists()

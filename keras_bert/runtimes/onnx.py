@@ -1,4 +1,4 @@
-"""Exports to ONNX, with Keras's exporter (tf2onnx), and ONNX Runtime's own tools for float16 and int8."""
+"""ONNX Runtime: exports with Keras's exporter (tf2onnx), and ONNX Runtime's own tools for float16 and int8."""
 
 from __future__ import annotations
 
@@ -9,28 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_bert.choices import RUNTIMES
-from keras_bert.encoder import BertEncoder
-from keras_bert.extras import import_extra
-from keras_bert.runtimes.comparison import Difference
-from keras_bert.runtimes.export import PackedModel, Runtime, write
-from keras_bert.runtimes.loading import TRANSFORMERS_NAMES, open_onnx
-from keras_bert.tasks.task import BertTask
-from keras_bert.text import BertPreprocessor
+from keras_bert.extras import import_extra, needing_tensorflow_text
+from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Inputs, Run, Runtime, opening
 
 if TYPE_CHECKING:
     import onnx
     import tf2onnx
 
+    from keras_bert.encoder import BertEncoder
+    from keras_bert.runtimes.comparison import Difference
+    from keras_bert.runtimes.export import PackedModel
+    from keras_bert.tasks.task import BertTask
+    from keras_bert.text import BertPreprocessor
+
 # Name of an output -> the second name that transformers, sentence-transformers and optimum look for.
 ALIASES = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
 _OPSET = 18
-
-_PROGRAM = """\
-import onnxruntime
-session = onnxruntime.InferenceSession("onnx/model.onnx")
-names = [output.name for output in session.get_outputs()]
-outputs = dict(zip(names, session.run(names, {name: np.array(each) for name, each in inputs.items()})))"""
 
 
 def export_onnx(
@@ -75,7 +69,9 @@ def export_onnx(
         >>> [each.output for each in export_onnx(model, tempfile.mkdtemp())]  # doctest: +SKIP
         ['embedding', 'sequence_output']
     """
-    return write(_RUNTIME, model, directory, precision, overwrite, preprocessor)
+    with needing_tensorflow_text("export_onnx"):
+        from keras_bert.runtimes.export import write
+    return write(ONNX, model, directory, precision, overwrite, preprocessor)
 
 
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
@@ -161,13 +157,30 @@ def _quantize(path: Path) -> None:
         quantization.quantize_dynamic(prepared, path, **settings)
 
 
-_RUNTIME = Runtime(
-    file=RUNTIMES["onnx"],
+def _open(path: Path) -> Run:
+    onnxruntime = import_extra("onnxruntime", "onnxruntime", "runtimes")
+    with opening(path, "ONNX Runtime"):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    inputs, outputs = ([each.name for each in values] for values in (session.get_inputs(), session.get_outputs()))
+
+    def run(values: Inputs) -> dict[str, np.ndarray]:
+        found = session.run(outputs, {name: np.asarray(values[name], np.int64) for name in inputs})
+        return dict(zip(outputs, found, strict=True))
+
+    return run
+
+
+ONNX = Runtime(
+    file="onnx/model.onnx",
+    package="onnxruntime",
     names=TRANSFORMERS_NAMES,
     ids_dtype="int64",
-    only_answers=False,
-    refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8"},
+    no_bfloat16="ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8",
     convert=_convert,
-    load=open_onnx,
-    program=_PROGRAM,
+    open=_open,
+    program="""\
+import onnxruntime
+session = onnxruntime.InferenceSession("onnx/model.onnx")
+names = [output.name for output in session.get_outputs()]
+outputs = dict(zip(names, session.run(names, {name: np.array(each) for name, each in inputs.items()})))""",
 )

@@ -1,4 +1,4 @@
-"""Exports to OpenVINO's IR, with Keras's exporter, and OpenVINO's own tools for float16 and int8."""
+"""OpenVINO: exports to its IR, with Keras's exporter, and OpenVINO's own tools for float16 and int8."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ import io
 import logging
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from keras_bert.choices import RUNTIMES
-from keras_bert.encoder import BertEncoder
-from keras_bert.extras import import_extra
-from keras_bert.runtimes.comparison import Difference
-from keras_bert.runtimes.export import PackedModel, Runtime, write
-from keras_bert.runtimes.loading import TRANSFORMERS_NAMES, open_openvino
-from keras_bert.runtimes.onnx_export import ALIASES
-from keras_bert.tasks.task import BertTask
-from keras_bert.text import BertPreprocessor
+import numpy as np
 
-_PROGRAM = """\
-import openvino
-model = openvino.compile_model("openvino/openvino_model.xml", "CPU")
-found = model({name: np.array(each) for name, each in inputs.items()})
-outputs = {name: found[output] for output in model.outputs for name in output.get_names()}"""
+from keras_bert.extras import import_extra, needing_tensorflow_text
+from keras_bert.runtimes.onnx import ALIASES
+from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Inputs, Run, Runtime, opening
+
+if TYPE_CHECKING:
+    from keras_bert.encoder import BertEncoder
+    from keras_bert.runtimes.comparison import Difference
+    from keras_bert.runtimes.export import PackedModel
+    from keras_bert.tasks.task import BertTask
+    from keras_bert.text import BertPreprocessor
 
 
 def export_openvino(
@@ -56,7 +54,9 @@ def export_openvino(
         >>> [each.output for each in export_openvino(model, tempfile.mkdtemp())]  # doctest: +SKIP
         ['embedding', 'sequence_output']
     """
-    return write(_RUNTIME, model, directory, precision, overwrite, preprocessor)
+    with needing_tensorflow_text("export_openvino"):
+        from keras_bert.runtimes.export import write
+    return write(OPENVINO, model, directory, precision, overwrite, preprocessor)
 
 
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
@@ -76,13 +76,31 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
         openvino.save_model(model, path, compress_to_fp16=precision == "float16")
 
 
-_RUNTIME = Runtime(
-    file=RUNTIMES["openvino"],
+def _open(path: Path) -> Run:
+    """Opens a file in float32, whatever type the processor is fastest in."""
+    openvino = import_extra("openvino", "openvino", "runtimes")
+    with opening(path, "OpenVINO"):
+        model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    inputs = [each.get_any_name() for each in model.inputs]
+
+    def run(values: Inputs) -> dict[str, np.ndarray]:
+        found = model({name: np.asarray(values[name], np.int64) for name in inputs})
+        return {name: found[output] for output in model.outputs for name in output.get_names()}
+
+    return run
+
+
+OPENVINO = Runtime(
+    file="openvino/openvino_model.xml",
+    package="openvino",
     names=TRANSFORMERS_NAMES,
     ids_dtype="int64",
-    only_answers=False,
-    refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16"},
+    no_bfloat16="OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16",
     convert=_convert,
-    load=open_openvino,
-    program=_PROGRAM,
+    open=_open,
+    program="""\
+import openvino
+model = openvino.compile_model("openvino/openvino_model.xml", "CPU")
+found = model({name: np.array(each) for name, each in inputs.items()})
+outputs = {name: found[output] for output in model.outputs for name in output.get_names()}""",
 )

@@ -1,0 +1,118 @@
+"""LiteRT (TensorFlow Lite): exports with Keras's exporter and TensorFlow's converter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_bert.extras import needing_tensorflow_text
+from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Run, Runtime
+
+if TYPE_CHECKING:
+    from keras_bert.encoder import BertEncoder
+    from keras_bert.runtimes.comparison import Difference
+    from keras_bert.runtimes.export import PackedModel
+    from keras_bert.tasks.task import BertTask
+    from keras_bert.text import BertPreprocessor
+
+
+def export_litert(
+    model: BertTask | BertEncoder,
+    directory: str | Path,
+    precision: str = "float32",
+    overwrite: bool = False,
+    preprocessor: BertPreprocessor | None = None,
+    sequence_length: int | None = None,
+) -> list[Difference]:
+    """Writes `directory/model.tflite` for LiteRT, on phones and in browsers, with its tokenizer and a README.
+
+    The model has only LiteRT's own operations, and needs no Flex delegate. The inputs are int32 under TF Hub's names.
+    The outputs are the float32 outputs of the model's `serve_packed`. Logits are left out if there are probabilities,
+    and hidden states if there are vectors. The other files are those of `export_onnx`.
+
+    If the model has a WordPiece vocabulary and segments, the file includes metadata, vocabulary and labels for
+    MediaPipe's TextClassifier and TextEmbedder. For these, use an uncased model and a fixed `sequence_length`: they
+    lower-case texts and read rows of one length.
+
+    Args:
+        model, directory, overwrite, preprocessor: see `export_onnx`.
+        precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
+        sequence_length: makes the inputs `[1, sequence_length]`, which is faster, and which phones' accelerators need.
+            By default, the inputs are `[batch, seq_length]` of any size.
+
+    Returns:
+        The difference of each output from Keras's output, on a few sentences.
+
+    Raises:
+        See `export_onnx`.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertSentenceEncoder
+        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> [each.output for each in export_litert(model, tempfile.mkdtemp(), sequence_length=64)]
+        ['embedding']
+    """
+    if sequence_length is not None:
+        positions = getattr(model, "encoder", model).config.max_positions
+        if not 3 <= sequence_length <= positions:
+            raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {positions}, the model's positions")
+    with needing_tensorflow_text("export_litert"):
+        from keras_bert.runtimes.export import write
+    return write(LITERT, model, directory, precision, overwrite, preprocessor, sequence_length)
+
+
+def _convert(packed: PackedModel, path: Path, precision: str) -> None:
+    import tensorflow as tf
+
+    from keras_bert.runtimes.litert_metadata import add_metadata
+
+    target: dict[str, list] = {"supported_ops": [tf.lite.OpsSet.TFLITE_BUILTINS]}
+    settings: dict[str, Any] = {} if precision == "float32" else {"optimizations": [tf.lite.Optimize.DEFAULT]}
+    if precision == "float16":
+        target["supported_types"] = [tf.float16]
+    shape = (None, None) if packed.length is None else (1, packed.length)
+    signature = packed.signature(shape)
+    packed.export(str(path), format="litert", input_signature=signature, verbose=False, target_spec=target, **settings)
+    add_metadata(path, packed)
+
+
+def _open(path: Path) -> Run:
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+    except ImportError:  # use the same class from TensorFlow
+        import tensorflow as tf
+
+        Interpreter = tf.lite.Interpreter  # noqa: N806
+    run = Interpreter(str(path)).get_signature_runner()
+    rows = next(iter(run.get_input_details().values()))["shape_signature"][0]
+
+    def run_all(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        inputs = {name: np.asarray(each, np.int32) for name, each in inputs.items()}
+        if rows < 0:
+            return run(**inputs)
+        count = len(next(iter(inputs.values())))
+        outputs = [run(**{name: each[i : i + 1] for name, each in inputs.items()}) for i in range(count)]
+        return {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
+
+    return run_all
+
+
+LITERT = Runtime(
+    file="model.tflite",
+    package="ai-edge-litert",
+    names={name: name for name in TRANSFORMERS_NAMES},
+    ids_dtype="int32",
+    no_bfloat16="LiteRT does not support bfloat16; export float16, float32 or int8",
+    convert=_convert,
+    open=_open,
+    program="""\
+from ai_edge_litert.interpreter import Interpreter
+run = Interpreter("model.tflite").get_signature_runner()
+found = [run(**{name: np.array([each[i]], np.int32) for name, each in inputs.items()}) for i in range(len(texts))]
+outputs = {name: np.concatenate([each[name] for each in found]) for name in found[0]}""",
+    only_answers=True,
+    can_load=False,
+)
