@@ -375,25 +375,25 @@ def remove_leftovers(directory: Path) -> None:
             _remove(temporary)
 
 
-def _temporary_path(path: Path, state: str) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{state}")
+def _temporary_path(path: Path, ending: str) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{ending}")
 
 
 @contextmanager
-def _unfinished(path: Path, state: str) -> Iterator[Path]:
+def _unfinished(path: Path, ending: str) -> Iterator[Path]:
     """Yields a temporary path for `path`, and removes it afterwards; those of killed processes are removed first."""
-    for leftover in _find_leftovers(path, state):
+    for leftover in _find_leftovers(path, ending):
         _remove(leftover)
-    unfinished = _temporary_path(path, state)
+    unfinished = _temporary_path(path, ending)
     with _folder(path.parent), _removed_afterwards(unfinished), _errors_naming(path, unfinished):
         yield unfinished
 
 
-def _find_leftovers(path: Path, state: str) -> list[Path]:
-    """Lists the temporary paths, in one state ("tmp", "new" or "old"), that killed processes left for `path`."""
+def _find_leftovers(path: Path, ending: str) -> list[Path]:
+    """Lists the temporary paths, with the ending "tmp", "new" or "old", that killed processes left for `path`."""
     leftovers = []
-    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.{state}"):
-        number = temporary.name.removeprefix(f".{path.name}.").removesuffix(f".{state}")
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.{ending}"):
+        number = temporary.name.removeprefix(f".{path.name}.").removesuffix(f".{ending}")
         is_own = number == str(os.getpid()) and temporary not in _temporary  # containers reuse process ids
         if number.isdecimal() and (is_own or not Path("/proc", number).exists()):
             leftovers.append(temporary)

@@ -257,7 +257,7 @@ def split_by_kind(settings: Mapping[str, object], *kinds: type) -> list[Any]:
 
 
 def takes_recipe(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
-    """Makes a decorator that lists a recipe's fields in a function's signature and docstring in place of `**recipe`."""
+    """Makes a decorator that lists a recipe's fields in a function's arguments and docstring in place of `**recipe`."""
 
     def document(function: Callable) -> Callable:
         parameters = dict(inspect.signature(function).parameters)

@@ -31,7 +31,7 @@ _Listing = tuple[tuple[str, int, int], ...]  # the name, size and time of each f
 class VersionStatus:
     """The status of a version, for GetModelStatus."""
 
-    state: str  # LOADING, AVAILABLE, UNLOADING or END
+    phase: str  # LOADING, AVAILABLE, UNLOADING or END
     error: ServingError | None = None  # the error of a failed load
 
 
@@ -113,14 +113,14 @@ class Versions:
         return response
 
     def status(self, spec: ModelSpec) -> GetModelStatusResponse:
-        """Builds the response to GetModelStatus: the requested version's state, by default all, highest first."""
+        """Builds the response to GetModelStatus: the requested version's, by default all, highest first."""
         requested = self._requested_version(spec)
         if requested is not None and requested not in self.statuses:
             raise not_found(f"the model {self.name} has no version {requested}")
         response = GetModelStatusResponse()
         for number in sorted(self.statuses, reverse=True) if requested is None else [requested]:
             status = self.statuses[number]
-            entry = response.model_version_status.add(version=number, state=status.state)
+            entry = response.model_version_status.add(version=number, state=status.phase)
             entry.status.error_code = status.error.code.value[0] if status.error else 0
             entry.status.error_message = status.error.message if status.error else ""
         return response
@@ -139,7 +139,7 @@ class Versions:
         """Loads the highest version if it is new and completely copied. Returns the listings of all versions."""
         paths = complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():
-            if self.statuses[number].state == "END":
+            if self.statuses[number].phase == "END":
                 del self.statuses[number]
                 self._failed_listings.pop(number, None)
         listings = {number: _list_files(path) for number, path in paths.items()}
@@ -159,7 +159,7 @@ class Versions:
         try:
             model = await asyncio.to_thread(_load_and_warm_up, path)
         except Exception as error:
-            status.state = "END"
+            status.phase = "END"
             first_line = str(error).partition("\n")[0] or type(error).__name__
             is_serving_error = isinstance(error, ServingError)
             status.error = error if is_serving_error else ServingError(grpc.StatusCode.INTERNAL, first_line)
@@ -169,7 +169,7 @@ class Versions:
             return
         self._failed_listings.pop(number, None)
         old_version, self._current = self._current, LoadedVersion(number, model)
-        status.state = "AVAILABLE"
+        status.phase = "AVAILABLE"
         _log.info("version %d: serving", number)
         if old_version is not None:
             self._retire(old_version)
@@ -181,11 +181,11 @@ class Versions:
 
     async def _unload(self, version: LoadedVersion) -> None:
         status = self.statuses[version.number]
-        status.state = "UNLOADING"
+        status.phase = "UNLOADING"
         while version.users:
             await asyncio.sleep(0.05)
         await asyncio.to_thread(version.model.close)
-        status.state = "END"
+        status.phase = "END"
         gc.collect()  # graphs have reference cycles
         _log.info("version %d: unloaded", version.number)
 
