@@ -34,7 +34,7 @@ ORDER = [
     "processes",
     "progress",
     "choices",
-    "parts",
+    "output_files",
     "pipelines",
     "data",
     "sizes",

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.embedding.vector_files import TableCopy, choose_copy, name_of_copy
-from keras_bert.parts import Parts, check_processes
+from keras_bert.output_files import OutputFiles, check_processes
 from keras_bert.processes import in_processes
 from keras_bert.progress import progress_bar
 
@@ -96,7 +96,7 @@ def embed_files(
     """Writes a copy of each file, with the same rows and an additional column, `vector`.
 
     Use it for files that do not fit in memory, or whose vectors other programs read: files are read and written in
-    parts, of any size. All rows are checked before the first is embedded.
+    chunks, of any size. All rows are checked before the first is embedded.
     After an interruption, the same call goes on where the work ended, also within a file: vectors are on disk as soon
     as some thousand of them are computed, in a hidden directory beside the copy, until the copy is complete.
 
@@ -160,33 +160,37 @@ def embed_files(
     notes |= {"skip_bad": True} if skip_bad else {}
     stores = [VectorStore.of(directory / name, notes, path) for name, path in zip(names, sources, strict=True)]
     embedder = FileEmbedder(copies, stores, preset, digest, batch_tokens, settings, _ROWS_AT_A_TIME)
-    parts = Parts(directory, NOTES, "vectors", notes, names, embedder.write)
+    outputs = OutputFiles(directory, NOTES, "vectors", notes, names, embedder.write)
     for path, name in zip(sources, names, strict=True):
-        notes = parts.notes.get(name)
+        notes = outputs.notes.get(name)
         if notes and not _read_stamp(path).items() <= notes.items():
             raise ValueError(
                 f"{path} has changed since {directory / name} was written; remove it, or choose another directory"
             )
-    with parts.lock() as left:
+    with outputs.lock() as left:
         if pipeline_options is not None:
-            parts.write_with_beam(left, pipeline_options, embedder.count)
-            return {"files": len(sources), **parts.totals("rows", "truncated")}
+            outputs.write_with_beam(left, pipeline_options, embedder.count)
+            return {"files": len(sources), **outputs.totals("rows", "truncated")}
         disable = None if progress is None else not progress
         checking = tqdm(left, "checking", leave=False, delay=1, unit=" files", disable=disable)
-        rows, done = {number: embedder.count(number) for number in checking}, parts.totals("rows")["rows"]
+        rows, done = {number: embedder.count(number) for number in checking}, outputs.totals("rows")["rows"]
         for number in left:
             stores[number].remove_older()
         with progress_bar(done + sum(rows.values()), "rows", progress, done) as bar:
             if processes == 1 or sum(rows.values()) <= embedder.rows_at_a_time:
-                parts.write(left, 1, lambda counts: bar.update(counts["rows"]))
+                outputs.write(left, 1, lambda counts: bar.update(counts["rows"]))
             else:
                 shares = [Share(number, first, processes) for number in left for first in range(processes)]
-                _write_in_processes(parts, embedder, rows, shares, bar.update)
-    return {"files": len(sources), **parts.totals("rows", "truncated")}
+                _write_in_processes(outputs, embedder, rows, shares, bar.update)
+    return {"files": len(sources), **outputs.totals("rows", "truncated")}
 
 
 def _write_in_processes(
-    parts: Parts, embedder: FileEmbedder, rows: dict[int, int], shares: list[Share], on_rows: Callable[[int], object]
+    outputs: OutputFiles,
+    embedder: FileEmbedder,
+    rows: dict[int, int],
+    shares: list[Share],
+    on_rows: Callable[[int], object],
 ) -> None:
     """Encodes the rows of files in several processes, and writes each file when its vectors are there."""
     left = dict(rows)  # rows to encode, by the number of the file
@@ -196,13 +200,13 @@ def _write_in_processes(
             on_rows(count)
             left[number] -= count
             if not left[number]:
-                parts.write([number], 1, lambda counts: None)
+                outputs.write([number], 1, lambda counts: None)
     # Files without rows, and those that have changed meanwhile, which is an error.
-    parts.write([number for number in rows if left[number] or not rows[number]], 1, lambda counts: None)
+    outputs.write([number for number in rows if left[number] or not rows[number]], 1, lambda counts: None)
 
 
 class Share(NamedTuple):
-    """The parts of a file that a process encodes: `first`, `first + stride`, ..."""
+    """The chunks of a file that a process encodes: `first`, `first + stride`, ..."""
 
     number: int
     first: int
@@ -211,7 +215,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class VectorStore:
-    """The vectors of a file, until its copy is complete: in a hidden directory, with a file for each part."""
+    """The vectors of a file, until its copy is complete: in a hidden directory, with a file for each chunk."""
 
     directory: Path
 
@@ -221,19 +225,19 @@ class VectorStore:
         key = hashlib.sha256(json.dumps([notes, _read_stamp(source), _ROWS_AT_A_TIME], sort_keys=True).encode())
         return cls(copy.with_name(f".{copy.name}.{key.hexdigest()[:16]}.vectors"))
 
-    def read(self, part: int, rows: int) -> tuple[np.ndarray, int] | None:
-        """Reads the vectors of a part, and the number of truncated texts; None if they are not there, or damaged."""
+    def read(self, chunk: int, rows: int) -> tuple[np.ndarray, int] | None:
+        """Reads the vectors of a chunk, and the number of truncated texts; None if they are not there, or damaged."""
         try:
-            with np.load(self.directory / f"{part}.npz", allow_pickle=False) as stored:
+            with np.load(self.directory / f"{chunk}.npz", allow_pickle=False) as stored:
                 vectors, truncated = stored["vectors"], int(stored["truncated"])
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
             return None
         return (vectors, truncated) if len(vectors) == rows else None
 
-    def write(self, part: int, vectors: np.ndarray, truncated: int) -> None:
+    def write(self, chunk: int, vectors: np.ndarray, truncated: int) -> None:
         content = io.BytesIO()  # not the file itself: NumPy's error for a full disk gives no reason
         np.savez(content, vectors=vectors, truncated=truncated)
-        files.write_texts(self.directory, {f"{part}.npz": content.getvalue()})
+        files.write_texts(self.directory, {f"{chunk}.npz": content.getvalue()})
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -256,7 +260,7 @@ class FileEmbedder:
     digest: str  # of the preset's model
     batch_tokens: int
     settings: Mapping[str, Any]  # arguments of `from_preset`
-    rows_at_a_time: int  # in a part
+    rows_at_a_time: int  # in a chunk
 
     def count(self, number: int) -> int:
         """Counts the rows of a file. Raises ValueError if a row cannot be embedded."""
@@ -269,7 +273,7 @@ class FileEmbedder:
         width = model_of(self.preset, self.digest, **self.settings).vector_size
         yield {**stamp, "rows": 0, "truncated": 0}
         with copy.writer(output, width) as write:
-            for rows, vectors, truncated in self._encode_parts(number):
+            for rows, vectors, truncated in self._encode_chunks(number):
                 write(rows, vectors)
                 yield {"rows": len(vectors), "truncated": truncated}
         if _read_stamp(copy.source) != stamp:
@@ -278,17 +282,17 @@ class FileEmbedder:
 
     def encode(self, share: Share) -> Iterator[tuple[int, int]]:
         """Stores the vectors of a share. Yields the number of the file, and of rows that are done."""
-        for _, vectors, _ in self._encode_parts(share.number, share.first, share.stride):
+        for _, vectors, _ in self._encode_chunks(share.number, share.first, share.stride):
             yield share.number, len(vectors)
 
-    def _encode_parts(self, number: int, first: int = 0, stride: int = 1) -> Iterator[tuple[Any, np.ndarray, int]]:
+    def _encode_chunks(self, number: int, first: int = 0, stride: int = 1) -> Iterator[tuple[Any, np.ndarray, int]]:
         """Yields rows, their vectors, which are then in the store, and the number of truncated texts."""
         model, store = model_of(self.preset, self.digest, **self.settings), self.stores[number]
-        for part, (rows, texts) in enumerate(self.copies[number].parts(self.rows_at_a_time)):
-            if part % stride == first:
-                if (stored := store.read(part, len(texts))) is None:
+        for chunk, (rows, texts) in enumerate(self.copies[number].chunks(self.rows_at_a_time)):
+            if chunk % stride == first:
+                if (stored := store.read(chunk, len(texts))) is None:
                     stored = model.encode_counted(texts, self.batch_tokens)
-                    store.write(part, *stored)
+                    store.write(chunk, *stored)
                 yield rows, *stored
 
 

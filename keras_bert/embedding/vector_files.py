@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 VECTOR = "vector"
 PARQUET = "parquet"
-# Takes some rows, as `parts` yields them, and their vectors, float32 `[rows, width]`.
+# Takes some rows, as `chunks` yields them, and their vectors, float32 `[rows, width]`.
 Write = Callable[[Any, np.ndarray], None]
 
 
@@ -39,15 +39,15 @@ class TableCopy:
 
     def count(self) -> int:
         """Counts the rows that the copy will have."""
-        return sum(len(texts) for _, texts in self.parts(4096))
+        return sum(len(texts) for _, texts in self.chunks(4096))
 
-    def parts(self, size: int) -> Iterator[tuple[Any, list[str]]]:
+    def chunks(self, size: int) -> Iterator[tuple[Any, list[str]]]:
         """Yields rows and their texts, up to `size` at a time."""
         if VECTOR in (tables.Table(self.source).names or ()):
             raise ValueError(f"{self.source}: it already has a column {VECTOR!r}; rename that")
         numbered_rows = tables.text_rows(self.source, [self.column], skip_bad=self.skip_bad, may_be_empty=True)
-        for part in _make_batches((row for _, row in numbered_rows), size):
-            yield part, [row[self.column] for row in part]
+        for chunk in _make_batches((row for _, row in numbered_rows), size):
+            yield chunk, [row[self.column] for row in chunk]
 
     @contextmanager
     def writer(self, path: Path, width: int) -> Iterator[Write]:
@@ -74,7 +74,7 @@ class TableCopy:
             import_extra("pyarrow", "pyarrow", "parquet"),
             import_extra("pyarrow.parquet", "pyarrow", "parquet"),
         )
-        schemas = [_convert_to_table(part, self.source).schema for part, _ in self.parts(4096)]
+        schemas = [_convert_to_table(chunk, self.source).schema for chunk, _ in self.chunks(4096)]
         try:
             plain_schema = pa.unify_schemas(schemas, promote_options="permissive")
         except pa.ArrowException as error:
@@ -92,7 +92,7 @@ class TableCopy:
 class JsonLinesCopy(TableCopy):
     """The copy of JSON lines. Each line stays as it is, with the vector at the end of its object."""
 
-    def parts(self, size: int) -> Iterator[tuple[list[str], list[str]]]:
+    def chunks(self, size: int) -> Iterator[tuple[list[str], list[str]]]:
         problems, total = Problems(self.source, "rows"), 0
 
         def read_lines() -> Iterator[tuple[str, str]]:
@@ -108,8 +108,8 @@ class JsonLinesCopy(TableCopy):
                 except ValueError as error:
                     problems.add(f"line {number}", str(error))
 
-        for part in _make_batches(read_lines(), size):
-            lines, texts = zip(*part, strict=True)
+        for chunk in _make_batches(read_lines(), size):
+            lines, texts = zip(*chunk, strict=True)
             yield list(lines), list(texts)
         problems.settle(total, self.skip_bad)
 
@@ -135,9 +135,9 @@ class ParquetCopy(TableCopy):
     """The copy of a Parquet file. Its columns keep their types, and the vectors are an additional column."""
 
     def count(self) -> int:
-        return sum(len(texts) for _, texts in self.parts(table_formats.PARQUET_ROWS, columns=[self.column]))
+        return sum(len(texts) for _, texts in self.chunks(table_formats.PARQUET_ROWS, columns=[self.column]))
 
-    def parts(self, size: int, columns: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+    def chunks(self, size: int, columns: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
         self._check_columns()
         problems, total = Problems(self.source, "rows"), 0
         for batch in table_formats.parquet_batches(self.source, size, columns):
@@ -209,8 +209,8 @@ def with_vector(line: str, vector: np.ndarray) -> str:
 
 def _make_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     items = iter(items)
-    while part := list(itertools.islice(items, size)):
-        yield part
+    while chunk := list(itertools.islice(items, size)):
+        yield chunk
 
 
 def _convert_to_table(rows: list[dict[str, Any]], source: Path) -> pa.Table:

@@ -18,7 +18,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from keras_bert import undocumented
-from keras_bert.parts import Parts, check_processes
+from keras_bert.output_files import OutputFiles, check_processes
 from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.pretraining.corpus import CorpusPart, check_documents, documents, parts_of
 from keras_bert.pretraining.examples import PretrainingExamples, group_into_sequences, join_rows, make_examples
@@ -411,15 +411,15 @@ def write_records(
             f"{directory} holds records without {SETTINGS}, which cannot be continued; choose another directory"
         )
     write = functools.partial(_write_shard, writer, corpus_parts, seed)
-    parts = Parts(directory, SETTINGS, "records", settings, names, write)
+    outputs = OutputFiles(directory, SETTINGS, "records", settings, names, write)
     check_documents(texts, layout, objective)
-    with parts.lock() as left:
+    with outputs.lock() as left:
         if pipeline_options is not None:
-            parts.write_with_beam(left, pipeline_options)
+            outputs.write_with_beam(left, pipeline_options)
         else:
             with progress_bar(count, "parts", progress, count - len(left)) as bar:
-                parts.write(left, processes, lambda counts: bar.update())
-    counts = parts.totals(*COUNTS)
+                outputs.write(left, processes, lambda counts: bar.update())
+    counts = outputs.totals(*COUNTS)
     if not counts["examples"]:
         hint = ". Each document is alone in its part of the corpus; use a larger part_bytes, or 'sentence_order'"
         reason = hint if objective == "next_sentence" and counts["tokens"] else ""

@@ -73,12 +73,12 @@ class LabelScheme:
     A set without prefixes, such as parts of speech, has no scheme: each label is a kind of entity.
 
     Attributes:
-        parts: label -> its letter in BIOES, and its kind of entity; empty without a scheme.
+        meanings: label -> its letter in BIOES, and its kind of entity; empty without a scheme.
         joins_equal_labels: whether consecutive words with the same label, without a prefix, are one entity; else each
             is one.
     """
 
-    parts: Mapping[str, tuple[str, str]]
+    meanings: Mapping[str, tuple[str, str]]
     joins_equal_labels: bool
 
     @classmethod
@@ -89,9 +89,9 @@ class LabelScheme:
             ValueError: the labels look like those of a scheme, but fit none.
 
         Example:
-            >>> LabelScheme.detect(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).parts["L-PER"]
+            >>> LabelScheme.detect(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).meanings["L-PER"]
             ('E', 'PER')
-            >>> LabelScheme.detect(["O", "L-shirt", "S-shirt", "XL-shirt"]).parts  # sizes
+            >>> LabelScheme.detect(["O", "L-shirt", "S-shirt", "XL-shirt"]).meanings  # sizes
             {}
             >>> LabelScheme.detect(["O", "B_PER", "I_PER"])
             Traceback (most recent call last):
@@ -99,7 +99,7 @@ class LabelScheme:
         """
         present = set(labels)
         names = sorted(label for label in present if label not in (OUTSIDE, None))
-        return cls(_parts(names, OUTSIDE in present), OUTSIDE in present)
+        return cls(_meanings(names, OUTSIDE in present), OUTSIDE in present)
 
     def bioes(self, labels: Iterable[str | None]) -> list[str]:
         """Converts labels of a sentence to BIOES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
@@ -110,7 +110,9 @@ class LabelScheme:
         """
         bare_letter = "I" if self.joins_equal_labels else "S"
         outside = (OUTSIDE, None)
-        return [OUTSIDE if each in outside else "-".join(self.parts.get(each, (bare_letter, each))) for each in labels]
+        return [
+            OUTSIDE if each in outside else "-".join(self.meanings.get(each, (bare_letter, each))) for each in labels
+        ]
 
 
 # The letters that each scheme may have.
@@ -136,13 +138,13 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
     """
     if scheme not in _SCHEMES:
         raise ValueError(f"scheme is {scheme!r:.60}; expected {', '.join(_SCHEMES)}")
-    parts = LabelScheme.detect([*labels, OUTSIDE]).parts
-    if foreign := sorted(name for name in parts if name[0] not in _SCHEMES[scheme]):
+    meanings = LabelScheme.detect([*labels, OUTSIDE]).meanings
+    if foreign := sorted(name for name in meanings if name[0] not in _SCHEMES[scheme]):
         raise ValueError(f"the label {foreign[0]!r} is not of the scheme {scheme}, of {', '.join(_SCHEMES[scheme])}")
-    letters = {letter for letter, _ in parts.values()}
+    letters = {letter for letter, _ in meanings.values()}
     marks_first, marks_last = "B" in letters, "E" in letters
     boundary = (OUTSIDE, "")
-    tags = [parts.get(name, boundary) for name in labels]
+    tags = [meanings.get(name, boundary) for name in labels]
 
     def is_allowed(before: tuple[str, str], after: tuple[str, str]) -> bool:
         is_same = before[1] == after[1] and before[0] in ("B", "I") and after[0] in ("I", "E")
@@ -168,8 +170,8 @@ def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) ->
         >>> scheme_of(["O", "B-PER", "I-PER"], [["I-PER", "I-PER", "B-PER", "O"]])
         'IOB1'
     """
-    parts = LabelScheme.detect([*labels, OUTSIDE]).parts
-    letters = {name[0] for name in parts}
+    meanings = LabelScheme.detect([*labels, OUTSIDE]).meanings
+    letters = {name[0] for name in meanings}
     fitting = [
         scheme for scheme in ("BIO", "IOE", "BIOES", "BILOU", "BMES") if letters and letters <= {*_SCHEMES[scheme]}
     ]
@@ -258,7 +260,7 @@ def locate_entities(
     return entities
 
 
-def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]]:
+def _meanings(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]]:
     """Splits each label into its letter in BIOES and its kind; see `LabelScheme`. The result is empty without a scheme.
 
     Raises ValueError if the labels look like those of a scheme, but fit none.

@@ -205,7 +205,7 @@ def _to_bioes(*columns: list[list[str]]) -> list[list[list[str]]]:
     """Converts labels of words to BIOES, whose prefixes seqeval reads as conlleval does."""
     present = {label for column in columns for sentence in column for label in sentence}
     scheme = LabelScheme.detect([*present, OUTSIDE])
-    if unknown := sorted(present - {OUTSIDE, *scheme.parts}):
+    if unknown := sorted(present - {OUTSIDE, *scheme.meanings}):
         raise ValueError(
             f"{unknown[0]!r} is not a BIO label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
             "S-, L-, U- or M- before a kind of entity"

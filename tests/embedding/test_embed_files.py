@@ -229,7 +229,7 @@ def test_files_that_cannot_be_embedded_are_refused(tmp_path, small_preset, shard
 def test_what_json_lacks_becomes_null(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "NaN",  "x": 1}\n{"text": "a",  "x": [NaN, Infinity]}\n')
-    ((lines, _),) = vector_files.choose_copy(path, "text").parts(10)
+    ((lines, _),) = vector_files.choose_copy(path, "text").chunks(10)
     assert lines == ['{"text": "NaN",  "x": 1}', '{"text": "a", "x": [null, null]}']
 
 

@@ -80,7 +80,7 @@ def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
     size = path.stat().st_size
     del texts
     before = pa.total_allocated_bytes()
-    read = vector_files.choose_copy(path, "text").parts(100)
+    read = vector_files.choose_copy(path, "text").chunks(100)
     held = max(pa.total_allocated_bytes() - before for _, _ in zip(range(3), read, strict=False))
     assert held < size / 4, (held, size)
 

@@ -131,7 +131,7 @@ def test_the_whole_set_decides_what_a_label_means():
 ])  # fmt: skip
 def test_labels_that_only_begin_like_a_scheme_are_kinds_of_their_own(labels):
     scheme = LabelScheme.detect(labels.split())
-    assert scheme.parts == {}
+    assert scheme.meanings == {}
     (name,) = {labels.split()[1]}
     assert find_entities([name], scheme) == [(name, 0, 1)]
 

@@ -105,7 +105,7 @@ class WordLabels(Kind[list[WordAnswer]]):
         pairs = [[*zip(*each, strict=True)] for each in zip(references, predictions, strict=True)]
         errors = np.array([sum(label != answer for label, answer in sentence) for sentence in pairs], float)
         scheme = self.scheme(references)
-        if scheme.parts:
+        if scheme.meanings:
             columns = [[*map(scheme.bioes, each)] for each in (references, predictions)]
             scores = metrics.entity_f1(*columns)
             measures = {"f1": scores.pop("f1"), **scores}

@@ -31,7 +31,7 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
 
 
 @dataclass(eq=False)
-class Parts:
+class OutputFiles:
     """Files to write into a directory, in one or several calls, and notes there on which of them are complete.
 
     Objects can be pickled. `notes` has the sums of each file's counts, or None if it is incomplete. Raises ValueError

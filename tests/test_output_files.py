@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert.parts import Parts, check_processes
+from keras_bert.output_files import OutputFiles, check_processes
 
 from .support.messages import error_names
 
@@ -16,12 +16,12 @@ def write_number(number, path):
     yield {"characters": 1}
 
 
-def parts(directory, write=write_number, names=NAMES, **settings):
-    return Parts(directory, "notes.json", "numbers", settings, names, write)
+def outputs(directory, write=write_number, names=NAMES, **settings):
+    return OutputFiles(directory, "notes.json", "numbers", settings, names, write)
 
 
 def written(directory, processes=1, **options):
-    told, work = [], parts(directory, **options)
+    told, work = [], outputs(directory, **options)
     with work.lock() as left:
         work.write(left, processes, told.append)
     assert sum(counts.get("characters", 0) for counts in told) == len(left)
@@ -55,10 +55,10 @@ def test_an_error_in_the_middle(tmp_path):
 def test_other_work_is_refused(tmp_path):
     written(tmp_path, size=1, kind="x")
     with error_names(ValueError, tmp_path, "numbers", "other size", "another directory"):
-        parts(tmp_path, size=2, kind="x")
+        outputs(tmp_path, size=2, kind="x")
     (tmp_path / "d.txt").write_text("years of work")
     with error_names(ValueError, tmp_path, "d.txt", "another directory"):
-        parts(tmp_path, names=[*NAMES, "d.txt"], size=1, kind="x")
+        outputs(tmp_path, names=[*NAMES, "d.txt"], size=1, kind="x")
 
 
 def test_what_was_begun_without_a_file_binds_nobody(tmp_path):
