@@ -23,7 +23,7 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import directory_of, find_preset, texts_to, together, values_by_column
-from keras_bert.cli.terminal import misuse, quiet_imports
+from keras_bert.cli.terminal import import_tensorflow, misuse
 
 if TYPE_CHECKING:
     from keras_bert.search.text_index import Hit
@@ -67,8 +67,9 @@ def search(
     with misuse(FileNotFoundError):
         handle = preset or find_manifest(Path(directory)).preset
     directory_of(handle)
-    with quiet_imports():
-        from keras_bert.tasks.registry import load_reranker
+    import_tensorflow()
+    from keras_bert.tasks.registry import load_reranker
+
     with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)
         reranker = None if rerank is None else load_reranker(rerank)
