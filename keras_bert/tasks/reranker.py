@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict, overload
 
 import keras
@@ -23,16 +23,14 @@ from keras_bert.tasks.columns import (
     checked_labels,
     columns_of,
     one_or_many,
-    plain,
 )
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.ranking import Ranking
-from keras_bert.tasks.long_text import classify_texts
+from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
 from keras_bert.tasks.storable import DROPOUT, Setting, read_own_settings
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.arguments import check_many
 
 _ACTIVATIONS = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
@@ -112,11 +110,7 @@ class BertReranker(BertTask):
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))
             inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
-        shape = inputs["input_word_ids"].shape
-        passages = shape[1] if len(shape) == 3 else 1
-        if len(shape) == 3:
-            inputs = {name: ops.reshape(each, (-1, ops.shape(each)[2])) for name, each in inputs.items()}
-        logits = classify_texts(self.encoder, self.head, inputs, training=training)
+        logits, passages = logits_of_lists(self.encoder, self.head, inputs, training)
         if self.labels is not None:
             logits = logits[:, 1:] - logits[:, :1]  # softmax's second probability is the sigmoid of the difference
         return ops.reshape(ops.cast(logits, "float32"), (-1, passages))
@@ -200,11 +194,7 @@ class BertReranker(BertTask):
         """
         if top_k is not None:
             check_top_k(top_k)
-        is_one = isinstance(query, str)
-        queries, lists = ([query], [passages]) if is_one else (_to_list(query, "query"), _to_list(passages, "passages"))
-        lists = [_to_list(texts, "passages" if is_one else f"passages[{number}]") for number, texts in enumerate(lists)]
-        if len(queries) != len(lists):
-            raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
+        is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
         scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
         check_finite(scores, "score", "pair")  # NaN has no rank
@@ -249,9 +239,7 @@ class BertReranker(BertTask):
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
         columns = self.columns(x)
         targets = self.kind.targets_of(columns, y)
-        query, *passages = segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
-        lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
-        return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
+        return tokenize_lists(self.preprocessor, self._by_length, columns, targets)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         if len(segments) == 2:
@@ -276,26 +264,6 @@ class BertReranker(BertTask):
         return size == (1,) and preset.once(cross_encoder.read).is_declared
 
 
-def _to_list(many: Any, name: str) -> list[Any]:
-    """Returns the items of `many` as a list. Raises TypeError if it is a single text or no iterable."""
-    check_many(many, name, "passage" if name.startswith("passages") else name)
-    return list(plain(many))
-
-
 def _check_pairs(are_pairs: bool) -> None:
     if not are_pairs:
         raise ValueError("this model takes pairs, a query and a passage: a tuple of two, (queries, passages)")
-
-
-def pack_lists(
-    pack: Callable[[tuple[tf.Tensor, tf.Tensor]], dict[str, tf.Tensor]], columns: Sequence[tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    """Packs each query with each of its passages: the inputs by name, int32 `[batch, passages, seq_length]` each."""
-    queries, *passages = columns
-    count = len(passages)
-    packed = pack((tf.concat([queries] * count, axis=0), tf.concat(passages, axis=0)))
-
-    def by_query(rows: tf.Tensor) -> tf.Tensor:
-        return tf.transpose(tf.reshape(rows, [count, -1, tf.shape(rows)[1]]), [1, 0, 2])
-
-    return {name: by_query(rows) for name, rows in packed.items()}

@@ -1,0 +1,74 @@
+"""Lists: columns of texts that hold a query (or a question), and several passages (or choices) for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.columns import Targets, plain
+from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.long_text import classify_texts
+from keras_bert.tasks.task import TokenizedExamples
+from keras_bert.tensors import Tensor
+from keras_bert.text import BertPreprocessor
+from keras_bert.text.arguments import check_many
+
+
+def read_lists(
+    query: str | Iterable[str], passages: Iterable[str] | Iterable[Iterable[str]], names: tuple[str, str, str, str]
+) -> tuple[bool, list[str], list[list[str]]]:
+    """Reads a query and its passages, or many: whether it is one, the queries, and the passages of each.
+
+    `names` are those of both arguments, each of one and of many, for messages.
+    """
+    one, many, item, items = names
+
+    def to_list(texts: Any, name: str, item: str) -> list[Any]:
+        check_many(texts, name, item)
+        return list(plain(texts))
+
+    is_one = isinstance(query, str)
+    queries, lists = ([query], [passages]) if is_one else (to_list(query, one, one), to_list(passages, items, item))
+    lists = [to_list(texts, items if is_one else f"{items}[{number}]", item) for number, texts in enumerate(lists)]
+    if len(queries) != len(lists):
+        raise ValueError(f"there are {len(queries):,} {many}, but {len(lists):,} lists of {items}")
+    return is_one, queries, lists
+
+
+def pack_lists(
+    pack: Callable[[tuple[tf.Tensor, tf.Tensor]], dict[str, tf.Tensor]], columns: Sequence[tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """Packs each query with each of its passages: the inputs by name, int32 `[batch, passages, seq_length]` each."""
+    queries, *passages = columns
+    count = len(passages)
+    packed = pack((tf.concat([queries] * count, axis=0), tf.concat(passages, axis=0)))
+
+    def by_query(rows: tf.Tensor) -> tf.Tensor:
+        return tf.transpose(tf.reshape(rows, [count, -1, tf.shape(rows)[1]]), [1, 0, 2])
+
+    return {name: by_query(rows) for name, rows in packed.items()}
+
+
+def tokenize_lists(
+    preprocessor: BertPreprocessor, by_length: ByLength, columns: Sequence[Sequence[str]], targets: Targets
+) -> TokenizedExamples:
+    """Tokenizes columns; the length of a list is that of its longest pair."""
+    query, *passages = segments = tuple(preprocessor.tokenizer.tokenize(list(column)) for column in columns)
+    lengths = np.max([by_length.lengths([query, passage]) for passage in passages], axis=0)
+    return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
+
+
+def logits_of_lists(
+    encoder: BertEncoder, head: ClassifierHead, inputs: Mapping[str, Tensor], training: bool | None
+) -> tuple[Tensor, int]:
+    """Computes the logits of all pairs, `[batch * passages, units]`, and the number of passages, 1 for packed pairs."""
+    shape = inputs["input_word_ids"].shape
+    if len(shape) == 3:
+        inputs = {name: ops.reshape(each, (-1, ops.shape(each)[2])) for name, each in inputs.items()}
+    return classify_texts(encoder, head, inputs, training=training), shape[1] if len(shape) == 3 else 1
