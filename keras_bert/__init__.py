@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks import (
         BertClassifier,
         BertMaskedLM,
+        BertMultipleChoice,
         BertNextSentence,
         BertQuestionAnswerer,
         BertReranker,
@@ -32,6 +33,7 @@ __all__ = [
     "BertConfig",
     "BertEncoder",
     "BertMaskedLM",
+    "BertMultipleChoice",
     "BertNextSentence",
     "BertPreprocessor",
     "BertQuestionAnswerer",

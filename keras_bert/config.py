@@ -238,7 +238,8 @@ class BertConfig:
 
     def activation_of(self, head: str) -> str:
         """Finds the name of the activation in a head's dense layer."""
-        own = {"masked_lm": self.masked_lm_activation, "sequence": self.sequence_activation}.get(head)
+        of_text = self.sequence_activation
+        own = {"masked_lm": self.masked_lm_activation, "sequence": of_text, "choices": of_text}.get(head)
         return self.head_activation or own or self.activation
 
     def reads_pooler(self, head: str) -> bool:
@@ -251,6 +252,8 @@ class BertConfig:
         """
         has_own_layer = self.head_norm or self.sequence_activation is not None
         pools_all_tokens = not self.pooler and self.pooling != "first"
+        if head == "choices":  # RoBERTa's classifier has a layer that is its pooler in all but name
+            return not self.head_norm and self.sequence_activation in (None, "tanh")
         return head == "next_sentence" or (head == "sequence" and not has_own_layer and not pools_all_tokens)
 
     def check_pooler(self, heads: Iterable[str]) -> None:

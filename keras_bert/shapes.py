@@ -10,7 +10,7 @@ from typing import NamedTuple
 from keras_bert.config import BertConfig
 
 Shape = tuple[int, ...]
-CLASSIFIERS = ("sequence", "tokens", "spans", "next_sentence", "replaced_tokens")
+CLASSIFIERS = ("sequence", "tokens", "spans", "choices", "next_sentence", "replaced_tokens")
 
 
 class Dense(NamedTuple):
@@ -125,8 +125,9 @@ def head_layers(config: BertConfig, head: str, units: int = 0) -> Layers:
             return {"decoder": Dense(hidden, config.vocab_size, config.decoder_bias)}
         width = config.embedding_width
         return {"transform": Dense(hidden, width, not config.head_norm), "norm": _norm(config, width)}
-    has_norm = config.head_norm and head in ("sequence", "tokens", "spans")
-    if has_norm or head == "replaced_tokens" or (head == "sequence" and config.sequence_activation is not None):
+    has_norm = config.head_norm and head in ("sequence", "tokens", "spans", "choices")
+    reads_text = head in ("sequence", "choices") and not config.reads_pooler(head)
+    if has_norm or head == "replaced_tokens" or (reads_text and config.sequence_activation is not None):
         layers["transform"] = Dense(hidden, hidden, not has_norm)
     if has_norm:
         layers["norm"] = _norm(config, hidden)

@@ -11,7 +11,7 @@ class Task(NamedTuple):
     Attributes:
         model: its class in `keras_bert`.
         module: the file in `keras_bert/tasks/` that has the class.
-        kind: what its labels and answers are: a class in `keras_bert/tasks/kinds/`, with its file.
+        kind: what its labels and answers are: a class in `keras_bert/tasks/`, with its file.
         head: its head in checkpoints, a key of `HEADS`; None: it has none.
         command: the subcommand of `finetune` that trains it; None if there is none.
         is_found: whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the first one that
@@ -27,14 +27,15 @@ class Task(NamedTuple):
 
 
 TASKS = (
-    Task("BertReranker", "reranker", "ranking.Ranking", "sequence", "rank"),
-    Task("BertClassifier", "classifier", "classes.OfTexts", "sequence", "classify"),
-    Task("BertTokenClassifier", "token_classifier", "words.WordLabels", "tokens", "tag"),
-    Task("BertQuestionAnswerer", "question_answerer", "spans.Spans", "spans", "answer"),
-    Task("BertSparseEncoder", "sparse", "Kind", "masked_lm"),
-    Task("BertSentenceEncoder", "sentence", "similarity.Similarity", None, "embed", is_found=False),
-    Task("BertMaskedLM", "masked_lm", "objectives.MaskedTokens", "masked_lm", is_found=False),
-    Task("BertNextSentence", "next_sentence", "objectives.NextSentence", "next_sentence", is_found=False),
+    Task("BertReranker", "reranker", "kinds.ranking.Ranking", "sequence", "rank"),
+    Task("BertClassifier", "classifier", "kinds.classes.OfTexts", "sequence", "classify"),
+    Task("BertTokenClassifier", "token_classifier", "kinds.words.WordLabels", "tokens", "tag"),
+    Task("BertQuestionAnswerer", "question_answerer", "kinds.spans.Spans", "spans", "answer"),
+    Task("BertMultipleChoice", "multiple_choice", "multiple_choice.Choices", "choices", "choose"),
+    Task("BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm"),
+    Task("BertSentenceEncoder", "sentence", "kinds.similarity.Similarity", None, "embed", is_found=False),
+    Task("BertMaskedLM", "masked_lm", "kinds.objectives.MaskedTokens", "masked_lm", is_found=False),
+    Task("BertNextSentence", "next_sentence", "kinds.objectives.NextSentence", "next_sentence", is_found=False),
 )
 
 
@@ -61,5 +62,6 @@ HEADS = {
     "sequence": Head("ForSequenceClassification", "classification of sequences", "texts", has_labels=True),
     "tokens": Head("ForTokenClassification", "classification of tokens", "words", has_labels=True),
     "spans": Head("ForQuestionAnswering", "question answering by spans", "answers to questions"),
+    "choices": Head("ForMultipleChoice", "multiple choice", "choices"),
     "next_sentence": Head("ForNextSentencePrediction", "next-sentence prediction (in ALBERT, sentence order)"),
 }

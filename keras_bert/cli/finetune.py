@@ -17,7 +17,7 @@ from keras_bert.recipe import FineTuningRecipe
 
 @click.group()
 def finetune() -> None:
-    """Fine-tune a model to classify, tag, answer, rank or embed.
+    """Fine-tune a model to classify, tag, answer, rank, choose or embed.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
     measures. After an interruption, the same command resumes the run. To train a model further, start from it: --preset
@@ -192,6 +192,36 @@ def embed(**options: Any) -> None:
       $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
     """
     runs.fine_tune("embed", **options)
+
+
+@finetune.command()
+@runs.fine_tuning_options(FineTuningRecipe, without=("class_weight", "few_shot"))
+@preset_option
+@click.option("--question-column", default="question", show_default=True, metavar="C", help="The column of questions.")
+@click.option(
+    *("--choice-column", "choice_columns"),
+    multiple=True,
+    required=True,
+    metavar="C",
+    help="A column of choices; repeat it, in the order in which the labels count them.",
+)
+@click.option(
+    *("--label-column",),
+    default="label",
+    show_default=True,
+    metavar="C",
+    help="The number of the right choice, from 0.",
+)
+@format_options
+def choose(**options: Any) -> None:
+    """Choose the best of several answers: CSV, TSV, JSON lines, Parquet or Excel, with a column for each choice.
+
+    \b
+    Example:
+      $ keras-bert finetune choose --train swag.csv --question-column sent1 --choice-column ending0 \\
+          --choice-column ending1 --choice-column ending2 --choice-column ending3 --output my-chooser
+    """
+    runs.fine_tune("choose", **options)
 
 
 def _parse_numbers(text: str | None) -> tuple[int, ...]:

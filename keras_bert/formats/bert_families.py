@@ -44,7 +44,11 @@ FIXED_VALUES = {
 }
 
 _LAYER = "encoder.layer.{i}"
-_TAGS_AND_SPANS = {"tokens": {"logits": "classifier"}, "spans": {"logits": "qa_outputs"}}
+_OTHER_HEADS = {
+    "tokens": {"logits": "classifier"},
+    "spans": {"logits": "qa_outputs"},
+    "choices": {"logits": "classifier"},
+}
 _TWO_LAYERS = {"transform": "classifier.dense", "logits": "classifier.out_proj"}
 
 BERT = FamilyTable(
@@ -95,7 +99,7 @@ BERT = FamilyTable(
         },
         "next_sentence": {"logits": "cls.seq_relationship"},
         "sequence": {"logits": "classifier"},
-        **_TAGS_AND_SPANS,
+        **_OTHER_HEADS,
     },
 )
 # RoBERTa: positions count from pad_token_id + 1 and skip padding.
@@ -107,9 +111,10 @@ ROBERTA = replace(
     heads={
         "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
         "sequence": _TWO_LAYERS,
-        **_TAGS_AND_SPANS,
+        **_OTHER_HEADS,
     },
 )
+_DISTILBERT_CLASSIFIER = {"transform": "pre_classifier", "logits": "classifier"}
 _DISTILBERT_LAYER = "transformer.layer.{i}"
 # DistilBERT: no segments, no pooler.
 DISTILBERT = replace(
@@ -145,8 +150,9 @@ DISTILBERT = replace(
     pooler={},
     heads={
         "masked_lm": {"transform": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
-        "sequence": {"transform": "pre_classifier", "logits": "classifier"},
-        **_TAGS_AND_SPANS,
+        "sequence": _DISTILBERT_CLASSIFIER,
+        **_OTHER_HEADS,
+        "choices": _DISTILBERT_CLASSIFIER,
     },
 )
 _ALBERT_LAYER = "encoder.albert_layer_groups.{i}.albert_layers.0"
@@ -186,7 +192,7 @@ ALBERT = replace(
         "masked_lm": {"transform": "predictions.dense", "norm": "predictions.LayerNorm", "bias": "predictions.bias"},
         "next_sentence": {"logits": "sop_classifier.classifier"},
         "sequence": {"logits": "classifier"},
-        **_TAGS_AND_SPANS,
+        **_OTHER_HEADS,
     },
 )
 
@@ -222,7 +228,8 @@ ELECTRA = replace(
             "logits": "discriminator_predictions.dense_prediction",
         },
         "sequence": _TWO_LAYERS,
-        **_TAGS_AND_SPANS,
+        **_OTHER_HEADS,
+        "choices": {"transform": "sequence_summary.summary", "logits": "classifier"},
     },
 )
 _BUCKETS = "relative_attention_num_buckets"
@@ -272,6 +279,7 @@ def _deberta_name(name: str) -> str:
     return f"cls.predictions.{'' if layer == 'bias' else 'transform.'}{layer}"
 
 
+_DEBERTA_CLASSIFIER = {"transform": "pooler.dense", "logits": "classifier"}
 # DeBERTa: disentangled attention; no segments, no position embeddings. The pooler belongs to the classifier (He et al.
 # 2020 and 2021).
 DEBERTA = replace(
@@ -315,7 +323,8 @@ DEBERTA = replace(
     pooler={},
     heads={
         "masked_lm": BERT.heads["masked_lm"],
-        "sequence": {"transform": "pooler.dense", "logits": "classifier"},
-        **_TAGS_AND_SPANS,
+        "sequence": _DEBERTA_CLASSIFIER,
+        **_OTHER_HEADS,
+        "choices": _DEBERTA_CLASSIFIER,
     },
 )

@@ -122,7 +122,7 @@ MODERNBERT = FamilyTable(
     last={"final_norm": "final_norm"},
     heads={
         "masked_lm": {**_DENSE_AND_NORM, "bias": "decoder.bias"},
-        **dict.fromkeys(("sequence", "tokens", "spans"), _MODERNBERT_CLASSIFIER),
+        **dict.fromkeys(("sequence", "tokens", "spans", "choices"), _MODERNBERT_CLASSIFIER),
     },
 )
 _GPT2_KEYS = {

@@ -8,6 +8,7 @@ from keras_bert.task_table import TASKS
 if TYPE_CHECKING:
     from keras_bert.tasks.classifier import BertClassifier
     from keras_bert.tasks.masked_lm import BertMaskedLM
+    from keras_bert.tasks.multiple_choice import BertMultipleChoice
     from keras_bert.tasks.next_sentence import BertNextSentence
     from keras_bert.tasks.question_answerer import BertQuestionAnswerer
     from keras_bert.tasks.ranking_losses import LambdaLoss, ListNetLoss
@@ -31,6 +32,7 @@ __all__ = [
     "AnglELoss",
     "BertClassifier",
     "BertMaskedLM",
+    "BertMultipleChoice",
     "BertNextSentence",
     "BertQuestionAnswerer",
     "BertReranker",

@@ -184,7 +184,22 @@ def _read_questions(path: str | Path, skip_bad: bool, *_: object, **__: object) 
     return data.read_squad(path, skip_bad=skip_bad)
 
 
-_READERS: dict[str, Callable[..., Examples]] = {"text": _read_texts, "words": _read_words, "question": _read_questions}
+def _read_choices(
+    path: str | Path, skip_bad: bool, _: object, *, question_column: str | int = "question",
+    choice_columns: Sequence[str | int], label_column: str | int | None = None, **table: Any,
+) -> Examples:  # fmt: skip
+    texts, label = [question_column, *choice_columns], label_column or _LABEL
+    examples = data.read_columns(path, text_columns=texts, score_column=label, skip_bad=skip_bad, **table)
+    names = ["question", *(f"choice_{number}" for number in range(1, len(texts)))]
+    return replace(examples, texts=dict(zip(names, examples.texts.values(), strict=True)))
+
+
+_READERS: dict[str, Callable[..., Examples]] = {
+    "text": _read_texts,
+    "words": _read_words,
+    "question": _read_questions,
+    "choices": _read_choices,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,6 +422,32 @@ class RankFiles(FromTable):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChooseFiles(FromTable):
+    """Training on questions, the choices of each, and the number of the right one, from 0; see `BertMultipleChoice`."""
+
+    question_column: str | int = "question"
+    choice_columns: Sequence[str | int] = ()
+    label_column: str | int = _LABEL
+
+    def __post_init__(self) -> None:
+        if len(self.choice_columns) < 2:
+            raise ValueError(f"choice_columns are {list(self.choice_columns)}; expected two or more")
+
+    @property
+    def columns(self) -> list[str | int | None]:
+        return [self.question_column, *self.choice_columns, self.label_column]
+
+    def read(self, path: str | Path) -> Examples:
+        return read_examples(
+            "choices", path, question_column=self.question_column, choice_columns=self.choice_columns,
+            label_column=self.label_column, **self.reader_options,
+        )  # fmt: skip
+
+    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
+        return tasks.BertMultipleChoice.from_preset(preset, sequence_length=self.sequence_length), {}
+
+
+@dataclass(frozen=True, kw_only=True)
 class EmbedFiles(FromTable):
     """Training on queries and their positives, maybe with negatives or scores; see `BertSentenceEncoder`.
 
@@ -489,6 +530,7 @@ FROM_FILES: dict[str, type[FromFiles]] = {
     "tag": TagFiles,
     "answer": AnswerFiles,
     "rank": RankFiles,
+    "choose": ChooseFiles,
     "embed": EmbedFiles,
 }
 

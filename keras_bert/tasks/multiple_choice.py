@@ -1,0 +1,215 @@
+"""BertMultipleChoice: chooses the best of several answers to a question (Devlin et al. 2018, section 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict, overload
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.tasks import metrics
+from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.columns import Inputs, Labels, Pair, Targets, Texts, as_float32, columns_of
+from keras_bert.tasks.heads import check_finite
+from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
+from keras_bert.tasks.storable import DROPOUT
+from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tensors import Tensor
+from keras_bert.text import BertPreprocessor
+
+
+class ChoiceAnswer(TypedDict):
+    """The best choice: its place in the choices, its text, its probability, and the probabilities of all choices."""
+
+    index: int
+    text: str
+    probability: float
+    probabilities: list[float]
+
+
+class Choices(Kind[ChoiceAnswer]):
+    """The number of the right choice, from 0. The measure is `accuracy`."""
+
+    def loss(self) -> keras.losses.Loss:
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def targets(self, labels: Labels | None) -> Targets:
+        labels = self.plain(labels)
+        if labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset):
+            return labels
+        numbers = as_float32(labels, "labels, the numbers of the right choices,")
+        is_number = (numbers >= 0) & (numbers == np.round(numbers))
+        if numbers.ndim != 1 or not is_number.all():
+            raise ValueError(f"labels are {labels!r:.60}; expected the number of the right choice, from 0, for each")
+        return numbers.astype(np.int32)
+
+    def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
+        targets = super().targets_of(columns, labels)
+        count = len(columns) - 1
+        if outside := np.flatnonzero(np.asarray(targets) >= count).tolist():
+            label = np.asarray(targets)[outside[0]]
+            raise ValueError(f"label {outside[0]} (from 0) is {label}; expected 0 to {count - 1}, for {count} choices")
+        return targets
+
+    def score(self, answers: Sequence[ChoiceAnswer], labels: Labels | None) -> Score:
+        """Measures `accuracy`. The error of a wrong answer is its probability."""
+        reference, chosen = np.asarray(self.targets(labels)), np.array([answer["index"] for answer in answers])
+        errors = np.where(reference == chosen, 0.0, [answer["probability"] for answer in answers])
+        return Score(metrics.accuracy(reference, chosen), errors)
+
+    def fields(self, answer: ChoiceAnswer) -> Mapping[str, object]:
+        return answer
+
+    def columns(self, answer: ChoiceAnswer) -> dict[str, object]:
+        return {"answer": answer["index"], "probability": answer["probability"]}
+
+    def compared(self, answer: ChoiceAnswer, label: Any) -> list[dict[str, object]]:
+        return [{"label": label, **self.columns(answer)}]
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertMultipleChoice(BertTask):
+    """A model that reads a question with each of its choices, and chooses the best one, as for SWAG.
+
+    The head gives each pair a logit. The softmax over the choices of a question gives their probabilities.
+
+    Args:
+        encoder, preprocessor, dropout: see `BertTask`. The preprocessor has no stride.
+
+    Call arguments:
+        inputs: a tuple of questions, first choices, second choices, ...; or packed, int `[batch, choices, seq_length]`
+            each. Pairs, packed or not, have one choice.
+
+    Returns:
+        float32 `[batch, choices]`: logits.
+
+    Raises:
+        ValueError: an argument is bad, or the family has no such head.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
+        >>> model = BertMultipleChoice(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
+        >>> sorted(model.choose("She opens the door.", ["She walks in.", "It flies."]))
+        ['index', 'probabilities', 'probability', 'text']
+    """
+
+    preprocessor: BertPreprocessor
+    _by_length: ByLength
+
+    VERB = "choose"
+    HEAD = "choices"
+    EXAMPLES = "choices"
+    SETTINGS = (DROPOUT,)
+    ANSWERS_PROGRAM = 'print(outputs["logits"])  # softmax over those of a question gives probabilities'
+    kind = Choices()
+    text_names = ("question", "choice")
+
+    def __init__(
+        self, encoder: BertEncoder, preprocessor: BertPreprocessor, dropout: float | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(encoder, preprocessor, **kwargs)
+        self._add_head(1, dropout)
+
+    def call(self, inputs: Inputs, training: bool | None = None) -> Tensor:
+        if not isinstance(inputs, dict):
+            _check_choices(inputs, 1)
+            inputs = pack_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
+        logits, choices = logits_of_lists(self.encoder, self.head, inputs, training)
+        return ops.reshape(ops.cast(logits, "float32"), (-1, choices))
+
+    @overload
+    def choose(
+        self, question: str, choices: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
+    ) -> ChoiceAnswer: ...
+    @overload
+    def choose(
+        self,
+        question: Iterable[str],
+        choices: Iterable[Iterable[str]],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[ChoiceAnswer]: ...
+    def choose(
+        self,
+        question: str | Iterable[str],
+        choices: Iterable[str] | Iterable[Iterable[str]],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> ChoiceAnswer | list[ChoiceAnswer]:
+        """Chooses the best of several answers to a question, or to many questions.
+
+        Args:
+            question: a str, or many.
+            choices: a list of str; for many questions, one such list for each. They may differ in length.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+
+        Returns:
+            A dict of `index`, the place of the best choice in `choices`; `text`, the choice; `probability`, 0 to 1; and
+            `probabilities`, those of all choices. For many questions, a list of such dicts.
+
+        Raises:
+            TypeError, ValueError: a text is not a str, a question has no choices, the numbers of questions and of lists
+                differ, or a logit is not finite, which a damaged model may cause.
+
+        Warns:
+            UserWarning: the number of pairs that were truncated to the model's maximum length.
+        """
+        is_one, questions, lists = read_lists(question, choices, ("question", "questions", "choice", "choices"))
+        if empty := [number for number, texts in enumerate(lists) if not texts]:
+            raise ValueError(f"question {empty[0]} (from 0) has no choices")
+        self._warn_if_untrained()
+        pairs = [Pair(each, text) for each, texts in zip(questions, lists, strict=True) for text in texts]
+        rows = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
+        logits = np.reshape(rows, -1).astype(np.float32)
+        check_finite(logits, "logit", "pair")  # NaN has no order
+        answers: list[ChoiceAnswer] = []
+        for texts, end in zip(lists, np.cumsum([len(texts) for texts in lists]), strict=True):
+            own = logits[end - len(texts) : end]
+            probabilities, best = ops.convert_to_numpy(ops.softmax(own)).tolist(), int(np.argmax(own))
+            text, probability = texts[best], probabilities[best]
+            answers.append(ChoiceAnswer(index=best, text=text, probability=probability, probabilities=probabilities))
+        return answers[0] if is_one else answers
+
+    def serve(self, question: tf.Tensor, choice: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Serves `question` and `choice`, string `[batch]` each, with `logit`, float32 `[batch]`.
+
+        The softmax over the logits of a question's choices gives their probabilities.
+        """
+        return {"logit": self((question, choice), training=False)[:, 0]}
+
+    def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes `logits`, float32 `[batch, 1]`, of pairs."""
+        return {"logits": self(inputs, training=False)}
+
+    # -- Training
+
+    def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
+        _check_choices(x, 2)
+        return columns_of(x, None)
+
+    def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
+        are_texts = isinstance(x, tuple) and isinstance(x[0], list | np.ndarray)
+        return super().arrays(x, self.kind.targets_of(self.columns(x), y) if are_texts and y is not None else y)
+
+    def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
+        columns = self.columns(x)
+        return tokenize_lists(self.preprocessor, self._by_length, columns, self.kind.targets_of(columns, y))
+
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
+        return pack_lists(self.preprocessor.pack, segments), targets
+
+    def answers(self, x: Texts) -> list[ChoiceAnswer]:
+        questions, *choices = self.columns(x)
+        return self.choose(questions, [*zip(*choices, strict=True)], progress=False)
+
+
+def _check_choices(columns: Any, least: int) -> None:
+    if not isinstance(columns, tuple | list) or len(columns) <= least:
+        raise ValueError("this model takes a tuple of columns: questions, first choices, second choices, ...")
