@@ -80,10 +80,10 @@ def convert(source: Path, destination: str, format: str) -> None:
             if sparse.query_table and tokenizer is not None:
                 table = sparse_encoder.read_query_weights(preset, tokenizer.vocabulary_size)
                 tokenizer.save_preset(unfinished / sparse_encoder.QUERIES)
-            sparse_encoder.write(unfinished, sparse, query_weights=table)
+            sparse_encoder.write(unfinished, sparse, table)
         elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings, dense = preset.sentence_settings, preset.once(sentence_transformers.read_dense_weights)
-            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense_weights=dense)
+            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense)
     heads = ", ".join(sorted(checkpoint.heads)) or "no head"
     echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")
     if tokenizer is None:

@@ -15,17 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_bert import files
-from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.sentence_transformers import (
-    KNOWN,
     LENGTH,
     MODULES,
     PROMPTS,
-    check_default_prompt,
+    check_other_kind,
     find_max_length,
-    fixed_transformer,
     kind_of,
 )
 from keras_bert.presets import PresetFiles
@@ -41,16 +38,10 @@ _SPELLINGS = {
 
 _SHAPES = {
     CONFIG: {_KEY: (str, None), _SECTION: ({"activation_fn": (str, None)}, None)},
-    PROMPTS: {
-        "activation_fn": (str, None),
-        "model_type": (str, None),
-        "default_prompt_name": (str, None),
-        "prompts": ({str: (str, None)}, None),
-    },
+    PROMPTS: {"activation_fn": (str, None), "model_type": (str, None)},
     LENGTH: {"max_seq_length": (int, None)},
     TOKENIZER: {"model_max_length": (float, None)},
 }
-_FIXED_TRANSFORMER = fixed_transformer("sequence-classification", "scores")
 
 
 @dataclass(frozen=True)
@@ -69,10 +60,7 @@ def read(preset: PresetFiles) -> CrossEncoderSettings:
     is_newest = settings.get("model_type") == "CrossEncoder"
     if is_newest:
         _check_modules(preset)
-        check_fixed_values(transformer, _FIXED_TRANSFORMER, directory / LENGTH)
-        check_default_prompt(settings, directory / PROMPTS)
-        warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
-        warn_of_unknown(transformer, KNOWN[LENGTH], directory / LENGTH)
+        check_other_kind(preset, "sequence-classification", "scores")
     declared = [
         (PROMPTS, settings.get("activation_fn") if is_newest else None),
         (CONFIG, (config.get(_SECTION) or {}).get("activation_fn")),

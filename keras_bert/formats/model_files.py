@@ -79,7 +79,7 @@ def replacing(directory: Path, patterns: Collection[str], written: Collection[st
         if not matches(name, written):
             (directory / name).unlink(missing_ok=True)
     folders = {(directory / name).parent for name in existing} | {*directory.glob("[0-9]_Normalize")}
-    for folder in folders - {directory}:
+    for folder in folders - {directory, *(directory / name for name in written)}:
         with suppress(OSError):  # the folder holds other files
             folder.rmdir()
 

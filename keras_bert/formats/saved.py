@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -172,14 +172,14 @@ def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
     existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
     files.refuse_to_overwrite(directory, existing, overwrite)
     weights = {part: each for part, each in saved.weights.items() if part not in ("dense", "crf", "query_weights")}
-    replaced = (*model_files.MODEL, *model_files.SETTINGS)
-    with model_files.replacing(directory, replaced, (*hugging_face.FILES, *_own_files(saved)), overwrite):
+    written = [*hugging_face.FILES, *saved.extra]
+    with model_files.replacing(directory, (*model_files.MODEL, *model_files.SETTINGS), written, overwrite):
         hugging_face.write(directory, saved.config, weights, _entries(saved), _note(saved))
-    if saved.tokenizer is not None:
-        saved.tokenizer.save_preset(directory, overwrite)
-    for name, (arrays, texts) in saved.extra.items():
-        write_checked(directory / name, arrays, texts)
-    _write_own_files(directory, saved)
+        if saved.tokenizer is not None:
+            saved.tokenizer.save_preset(directory, overwrite)
+        for name, (arrays, texts) in saved.extra.items():
+            write_checked(directory / name, arrays, texts)
+        written += _write_own_files(directory, saved)
 
 
 def write_settings(directory: str | Path, saved: Saved) -> None:
@@ -222,27 +222,16 @@ def _note(saved: Saved) -> str:
     return _POOLING_NOTE.format(pooling=config.pooling, scaled=scaled)
 
 
-def _own_files(saved: Saved) -> Iterator[str]:
-    """Lists the files besides weights, configuration and tokenizer, or patterns of them."""
-    yield from saved.extra
-    yield from [CRF] if "crf" in saved.weights else []
-    if saved.library == "SentenceTransformer":
-        yield from sentence_transformers.FILES
-        yield from sentence_transformers.DENSE_FILES if "dense" in saved.weights else []
-    if saved.library == "SparseEncoder":
-        yield from sparse_encoder.FILES
-        yield from sparse_encoder.ROUTER_FILES if "query_weights" in saved.weights else []
-
-
-def _write_own_files(directory: Path, saved: Saved) -> None:
-    """Writes the files of `_own_files`, without `extra`, and the maximum length that `CrossEncoder` reads."""
+def _write_own_files(directory: Path, saved: Saved) -> list[str]:
+    """Writes the files besides weights, configuration and tokenizer. Returns their names, or patterns of them."""
+    written, settings = [], _library_settings(saved)
     if "crf" in saved.weights:
         write_checked(directory / CRF, saved.read("crf", {}), {})
-    settings, size = _library_settings(saved), saved.config.hidden_size
+        written.append(CRF)
     if saved.library == "SentenceTransformer":
         dense = saved.weights.get("dense") and saved.read("dense", {})
         theirs = sentence_transformers.SentenceSettings(max_length=saved.max_length, **settings)
-        sentence_transformers.write(directory, size, theirs, overwrite=True, dense_weights=dense)
+        written += sentence_transformers.write(directory, saved.config.hidden_size, theirs, dense)
     if saved.library == "CrossEncoder":
         cross_encoder.write_length(directory, saved.max_length)
     if saved.library == "SparseEncoder":
@@ -251,5 +240,7 @@ def _write_own_files(directory: Path, saved: Saved) -> None:
             table = saved.read("query_weights", {})["query_weights"]
             saved.tokenizer.save_preset(directory / sparse_encoder.QUERIES, overwrite=True)
             cross_encoder.write_length(directory / sparse_encoder.QUERIES, saved.max_length)
-        theirs = sparse_encoder.SparseSettings(True, saved.max_length, **settings)
-        sparse_encoder.write(directory, theirs, overwrite=True, query_weights=table)
+        written += sparse_encoder.write(
+            directory, sparse_encoder.SparseSettings(True, saved.max_length, **settings), table
+        )
+    return written

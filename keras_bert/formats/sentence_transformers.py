@@ -6,7 +6,7 @@ An unsupported option that would change a vector raises ValueError.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,8 @@ ROUTER = "router_config.json"
 POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
-FILES = (MODULES, POOLING, LENGTH, PROMPTS)
-_DENSE = "2_Dense"
+_CONFIG, _DENSE = "config.json", "2_Dense"
 _MIN_LENGTH = 3  # tokens: [CLS] a [SEP]
-DENSE_FILES = (f"{_DENSE}/config.json", f"{_DENSE}/model.safetensors")  # of a model with a dense layer
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
 # Dropout has no effect in inference, so the module is skipped. Its rate is for training with sentence-transformers;
@@ -119,19 +117,26 @@ def read(preset: PresetFiles) -> SentenceSettings:
         refuse_without_modules(preset)
         return SentenceSettings("mean", length)
     if "Normalize" in modules:
-        name = _config_path(modules["Normalize"])
-        values = preset.json_if_there(name, directory=directory)
-        check_fixed_values(values, _FIXED_NORMALIZE, directory / name)
-        warn_of_unknown(values, KNOWN["Normalize"], directory / name)
+        read_options(preset, directory / modules["Normalize"] / _CONFIG, dict, KNOWN["Normalize"], _FIXED_NORMALIZE)
     return SentenceSettings(
-        **_read_pooling(preset, _config_path(modules["Pooling"])),
+        **_read_pooling(preset, directory / modules["Pooling"] / _CONFIG),
         max_length=length,
         normalize="Normalize" in modules,
-        dense=_read_dense(preset, _config_path(modules["Dense"])) if "Dense" in modules else None,
+        dense=_read_dense(preset, directory / modules["Dense"] / _CONFIG) if "Dense" in modules else None,
         **_read_prompts(model, directory / PROMPTS),
         similarity=_read_similarity(model, directory / PROMPTS, "Normalize" in modules),
         truncate_dim=model.get("truncate_dim"),
     )
+
+
+def read_options(
+    preset: PresetFiles, path: Path, shape: files.JsonShape, known: Collection[str], fixed: Mapping[str, object] = {}
+) -> Any:
+    """Reads a file, empty if it is missing. Raises ValueError for other values than `fixed`, warns of unknown keys."""
+    values = preset.json_if_there(path.name, shape, path.parent)
+    check_fixed_values(values, fixed, path)
+    warn_of_unknown(values, known, path)
+    return values
 
 
 def has_dense(preset: PresetFiles) -> bool:
@@ -158,7 +163,7 @@ def read_dense_weights(preset: PresetFiles) -> dict[str, np.ndarray]:
     modules = _read_modules(preset)
     if "Dense" not in modules:
         return {}
-    config = preset.json(_config_path(modules["Dense"]), _DENSE_SHAPE, preset.home)
+    config = preset.json(_CONFIG, _DENSE_SHAPE, preset.home / modules["Dense"])
     path = files.find(preset.home / modules["Dense"], *WEIGHTS)
     expected: dict[str, tuple[int, ...]] = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
@@ -175,11 +180,9 @@ def write(
     directory: Path,
     hidden_size: int,
     settings: SentenceSettings,
-    overwrite: bool = False,
     dense_weights: Mapping[str, np.ndarray] | None = None,
-) -> None:
-    """Writes the settings files, so that `SentenceTransformer(directory)` computes the same vectors."""
-    files.refuse_to_overwrite(directory, FILES, overwrite)
+) -> list[str]:
+    """Writes the files by which `SentenceTransformer(directory)` computes the same vectors. Returns their names."""
     kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     modules = [
@@ -199,29 +202,26 @@ def write(
             **({"truncate_dim": settings.truncate_dim} if settings.truncate_dim else {}),
         },
     }
-    if settings.dense:
+    written = [*values]
+    if dense := settings.dense:
         assert dense_weights is not None  # settings.dense needs them
-        _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
+        torch_classes = {activation: torch_class for torch_class, activation in _ACTIVATIONS.items()}
+        values[f"{_DENSE}/{_CONFIG}"] = {
+            "in_features": hidden_size,
+            "out_features": dense["units"],
+            "bias": dense["use_bias"],
+            "activation_function": torch_classes[dense["activation"]],
+        }
+        tensors = {"linear.weight": np.transpose(dense_weights["kernel"])}
+        if dense["use_bias"]:
+            tensors["linear.bias"] = dense_weights["bias"]
+        path = f"{_DENSE}/model.safetensors"
+        write_safetensors(directory / path, {name: each.shape for name, each in tensors.items()}, tensors.items())
+        written = [*values, path]
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:
         (directory / path).mkdir(exist_ok=True)
-
-
-def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights: Mapping[str, np.ndarray]) -> None:
-    torch_classes = {activation: torch_class for torch_class, activation in _ACTIVATIONS.items()}
-    config = {
-        "in_features": inputs,
-        "out_features": settings["units"],
-        "bias": settings["use_bias"],
-        "activation_function": torch_classes[settings["activation"]],
-    }
-    tensors = {"linear.weight": np.transpose(weights["kernel"])}
-    if settings["use_bias"]:
-        tensors["linear.bias"] = weights["bias"]
-    write_safetensors(
-        directory / "model.safetensors", {name: each.shape for name, each in tensors.items()}, tensors.items()
-    )
-    files.write_texts(directory, {"config.json": files.to_json(config)})
+    return [*written, *paths]
 
 
 def _check_model_type(values: Mapping[str, Any], path: Path) -> None:
@@ -283,7 +283,7 @@ def _read_modules(preset: PresetFiles) -> dict[str, str]:
     for kind, module in zip(kinds, modules, strict=True):
         if not re.fullmatch(r"[\w-]*", module["path"]):
             raise ValueError(f"{path}: the path of {kind} is {module['path']!r}, which is not supported")
-        config = preset.home / _config_path(module["path"])
+        config = preset.home / module["path"] / _CONFIG
         if (kind in ("Pooling", "Dense") or (kind == "Transformer" and module["path"])) and not config.is_file():
             raise FileNotFoundError(f"{path} asks for {kind}, which needs {config}, but there is no such file")
     return {kind: module["path"] for kind, module in zip(kinds, modules, strict=True)}
@@ -302,14 +302,8 @@ def refuse_without_modules(preset: PresetFiles) -> None:
         raise ValueError(f"{names[0]} needs a {MODULES} in {preset.home}, which says what it is for; copy it there")
 
 
-def _config_path(folder: str) -> str:
-    """Returns the path of the file with a module's settings, relative to the preset."""
-    return str(Path(folder, "config.json"))
-
-
-def _read_pooling(preset: PresetFiles, name: str) -> dict[str, object]:
-    path = preset.home / name
-    values = preset.json(name, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)}, preset.home)
+def _read_pooling(preset: PresetFiles, path: Path) -> dict[str, object]:
+    values = preset.json(path.name, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)}, path.parent)
     warn_of_unknown(values, {*KNOWN["Pooling"], *(key for key in values if key.startswith("pooling_mode_"))}, path)
     modes = values.get("pooling_mode")
     if modes is None:
@@ -320,11 +314,8 @@ def _read_pooling(preset: PresetFiles, name: str) -> dict[str, object]:
     raise ValueError(f"{path} asks for the pooling {modes}; expected one of {', '.join(_SWITCHES)}")
 
 
-def _read_dense(preset: PresetFiles, name: str) -> dict[str, object]:
-    path = preset.home / name
-    values = preset.json(name, _DENSE_SHAPE, preset.home)
-    check_fixed_values(values, _FIXED_DENSE, path)
-    warn_of_unknown(values, KNOWN["Dense"], path)
+def _read_dense(preset: PresetFiles, path: Path) -> dict[str, object]:
+    values = read_options(preset, path, _DENSE_SHAPE, KNOWN["Dense"], _FIXED_DENSE)
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
     if activation not in _ACTIVATIONS:
         raise ValueError(f"{path}: activation_function is {activation!r}; supported are {', '.join(_ACTIVATIONS)}")
@@ -336,11 +327,10 @@ def _read_length(preset: PresetFiles) -> int | None:
     """Reads the maximum length. Raises ValueError for unsupported options of the Transformer."""
     name = next((name for name in _LENGTH_FILES if (preset.directory / name).is_file()), LENGTH)
     path = preset.directory / name
-    values = preset.json_if_there(name, {"max_seq_length": (int, None), "modality_config": (dict, None)})
+    shape = {"max_seq_length": (int, None), "modality_config": (dict, None)}
+    values = read_options(preset, path, shape, KNOWN[LENGTH], _FIXED_TRANSFORMER)
     tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
-    check_fixed_values(values, _FIXED_TRANSFORMER, path)
     check_fixed_values(values.get("modality_config") or {}, _FIXED_MODALITIES, path)
-    warn_of_unknown(values, KNOWN[LENGTH], path)
     if values.get("do_lower_case") and not tokenizer.get("do_lower_case"):
         raise ValueError(
             f"{path}: do_lower_case is true, but the tokenizer keeps capitals; if it should not, set do_lower_case to "
@@ -349,11 +339,23 @@ def _read_length(preset: PresetFiles) -> int | None:
     return find_max_length(path, values, tokenizer)
 
 
-def fixed_transformer(task: str, output: str) -> dict[str, object]:
-    """Lists options of the Transformer, each with its only supported value, for a model whose outputs are logits."""
+def check_other_kind(preset: PresetFiles, task: str, output: str, fixed: Mapping[str, object] = {}) -> None:
+    """Raises ValueError for settings that would change the outputs of a model whose outputs come from logits.
+
+    `task` and `output` are the Transformer's; `fixed` are the model's own settings with only one supported value.
+    """
     modalities = {"text": {"method": "forward", "method_output_name": "logits"}}
     options = {"transformer_task": task, "modality_config": modalities, "module_output_name": output}
-    return {**options, **_FIXED_ARGUMENTS, "do_lower_case": False}
+    transformer = {**options, **_FIXED_ARGUMENTS, "do_lower_case": False}
+    read_options(preset, preset.directory / LENGTH, {"max_seq_length": (int, None)}, KNOWN[LENGTH], transformer)
+    path = preset.home / PROMPTS
+    settings = read_options(preset, path, _MODEL_SHAPE, KNOWN[PROMPTS], fixed)
+    name = settings.get("default_prompt_name")
+    if prompt := (settings.get("prompts") or {}).get(name):
+        raise ValueError(
+            f"{path}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts "
+            f"of a {settings.get('model_type')} are not supported"
+        )
 
 
 def find_max_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
@@ -368,13 +370,3 @@ def find_max_length(source: Path, transformer: Mapping[str, Any], tokenizer: Map
     if not length >= _MIN_LENGTH:
         raise ValueError(f"{source}: the maximum length, {key}, is {length} tokens; expected at least {_MIN_LENGTH}")
     return int(min(length, 1e9))  # "no maximum" is 1e30 in some files
-
-
-def check_default_prompt(settings: Mapping[str, Any], source: Path) -> None:
-    """Raises ValueError if the settings have a default prompt, for kinds of models whose prompts are not supported."""
-    name = settings.get("default_prompt_name")
-    if prompt := (settings.get("prompts") or {}).get(name):
-        raise ValueError(
-            f"{source}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts "
-            f"of a {settings.get('model_type')} are not supported"
-        )

@@ -24,16 +24,15 @@ from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, VOCABULARY
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.sentence_transformers import (
-    KNOWN,
     LENGTH,
     MODULES,
     PROMPTS,
     ROUTER,
     WEIGHTS,
-    check_default_prompt,
+    check_other_kind,
     find_max_length,
-    fixed_transformer,
     kind_of,
+    read_options,
     refuse_without_modules,
 )
 from keras_bert.formats.weight_files import write_safetensors
@@ -42,8 +41,6 @@ from keras_bert.presets import PresetFiles
 _POOLING = "1_SpladePooling/config.json"
 QUERIES = "query_0_SparseStaticEmbedding"  # the folder of the table and its tokenizer
 _ROUTED_POOLING = "document_1_SpladePooling/config.json"
-FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
-ROUTER_FILES = (ROUTER, _ROUTED_POOLING, f"{QUERIES}/*")  # of a model with a table; patterns
 ACTIVATIONS = ("relu", "log1p_relu")
 _PACKAGE = "sentence_transformers.sparse_encoder.models"
 _CHAINS = (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"])
@@ -58,7 +55,6 @@ KNOWN_POOLING = {  # keys of the pooling's file; the last three do not change a 
     *("pooling_strategy", "activation_function"),
     *("embedding_dimension", "word_embedding_dimension", "chunk_size"),
 }
-_FIXED_TRANSFORMER = fixed_transformer("fill-mask", "token_embeddings")
 _FIXED_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None, "similarity_fn_name": "dot"}
 
 
@@ -82,19 +78,12 @@ def read(preset: PresetFiles) -> SparseSettings:
     folders = _read_modules(preset)
     if folders is None:
         return SparseSettings(False, max_length)
-    check_fixed_values(length, _FIXED_TRANSFORMER, directory / LENGTH)
-    settings = preset.json_if_there(PROMPTS, {"default_prompt_name": (str, None)}, preset.home)
-    check_fixed_values(settings, _FIXED_SETTINGS, preset.home / PROMPTS)
-    check_default_prompt(settings, preset.home / PROMPTS)
-    warn_of_unknown(settings, KNOWN[PROMPTS], preset.home / PROMPTS)
-    warn_of_unknown(length, KNOWN[LENGTH], directory / LENGTH)
+    check_other_kind(preset, "fill-mask", "token_embeddings", _FIXED_SETTINGS)
     if "SparseStaticEmbedding" in folders:
         _check_queries(preset, folders["SparseStaticEmbedding"])
-    name = f"{folders['SpladePooling']}/config.json"
-    path = preset.home / name
+    path = files.find(preset.home / folders["SpladePooling"], "config.json")
     shape = {"pooling_strategy": (str, None), "activation_function": (str, None)}
-    pooling_settings = preset.json(name, shape, preset.home)
-    warn_of_unknown(pooling_settings, KNOWN_POOLING, path)
+    pooling_settings = read_options(preset, path, shape, KNOWN_POOLING)
     options = {}
     for field, key, known in (
         ("pooling", "pooling_strategy", tuple(POOLINGS["sparse"])),
@@ -138,9 +127,8 @@ def _read_modules(preset: PresetFiles) -> dict[str, str] | None:
 
 
 def _read_router(preset: PresetFiles) -> dict[str, str]:
-    path = preset.home / ROUTER
-    values = preset.json(ROUTER, _ROUTER_SHAPE, preset.home)
-    warn_of_unknown(values, {*_ROUTER_SHAPE}, path)
+    path = files.find(preset.home, ROUTER)
+    values = read_options(preset, path, _ROUTER_SHAPE, _ROUTER_SHAPE)
     parameters = values.get("parameters") or {}
     check_fixed_values(parameters, _FIXED_ROUTER, path)
     warn_of_unknown(parameters, {*_FIXED_ROUTER, "allow_empty_key"}, path)
@@ -162,10 +150,7 @@ def _check_queries(preset: PresetFiles, folder: str) -> None:
     settings = preset.json_if_there(PROMPTS, {"prompts": ({str: (str, None)}, None)}, preset.home)
     if prompt := (settings.get("prompts") or {}).get("query"):
         raise ValueError(f"{preset.home / PROMPTS} puts {prompt!r} before queries; prompts are not supported")
-    name = f"{folder}/config.json"
-    values = preset.json_if_there(name, directory=preset.home)
-    check_fixed_values(values, {"path": None}, preset.home / name)
-    warn_of_unknown(values, {"frozen", "path"}, preset.home / name)
+    read_options(preset, preset.home / folder / "config.json", dict, {"frozen", "path"}, {"path": None})
     for name, read_file in ((ALL_IN_ONE, _without_lengths), (VOCABULARY, files.read_text)):
         paths = [each / name for each in (preset.home / folder, preset.directory)]
         if all(path.is_file() for path in paths) and read_file(paths[0]) != read_file(paths[1]):
@@ -181,11 +166,8 @@ def _without_lengths(path: Path) -> dict[str, Any]:
     return {**files.read_json(path), "truncation": None, "padding": None}
 
 
-def write(
-    directory: Path, settings: SparseSettings, overwrite: bool = False, query_weights: np.ndarray | None = None
-) -> None:
-    """Writes the settings files and the table, so that `SparseEncoder(directory)` computes the same vectors."""
-    files.refuse_to_overwrite(directory, FILES, overwrite)
+def write(directory: Path, settings: SparseSettings, query_weights: np.ndarray | None = None) -> list[str]:
+    """Writes the files by which `SparseEncoder(directory)` computes the same vectors. Returns their names."""
     pooling = {"pooling_strategy": settings.pooling, "activation_function": settings.activation}
     kinds = {"": "MLMTransformer", "1_SpladePooling": "SpladePooling"}
     values: dict[str, object] = {
@@ -214,3 +196,4 @@ def write(
         for i, (path, kind) in enumerate(kinds.items())
     ]
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
+    return [*values, *([] if query_weights is None else [f"{QUERIES}/*"])]  # the tokenizer is there, too

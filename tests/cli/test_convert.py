@@ -8,7 +8,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertReranker, BertSentenceEncoder, formats
-from keras_bert.formats import sentence_transformers
 from keras_bert.tasks import BertSparseEncoder
 from keras_bert.tasks.registry import load_task
 
@@ -33,7 +32,7 @@ def preset(tmp_path_factory):
     with formats.open_checkpoint(directory) as checkpoint:
         encoder, config = checkpoint.read("encoder"), checkpoint.config
     parts = {"encoder": encoder, "masked_lm": {name: value.astype(np.float32) for name, value in head.items()}}
-    formats.write(directory, config, parts, overwrite=True, kept=sentence_transformers.FILES)
+    formats.write(directory, config, parts, overwrite=True, kept=["*.json", "*/*.json"])
     return directory
 
 

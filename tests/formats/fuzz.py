@@ -31,7 +31,10 @@ FILES = {
     "garden-index": ["bert_model.ckpt.index"],
     "h5": ["model.weights.h5"],
     "h5-config": ["config.json"],
-    "sentences": [*sentence_transformers.FILES, "2_Dense/config.json"],
+    "sentences": [
+        *("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json"),
+        "config_sentence_transformers.json",
+    ],
     "int8-ranges": [int8_ranges.FILE],
     **{f"config-{family}": ["config.json"] for family in CONFIGS if family not in ("bert", "ernie")},
 }
