@@ -1,8 +1,4 @@
-"""Calibrates int8: finds the input ranges of dense layers from sample texts, and measures the error against float32.
-
-An input range has two parts: the clipping limit, which is quantized to 127, and SmoothQuant's per-channel scales (Xiao
-et al. 2022).
-"""
+"""Calibrates int8: finds the input ranges of dense layers from sample texts, and measures the error against float32."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.inference.inference_block import InferenceBlock, RecordingDense, TokenTable
+from keras_bert.inference.inference_block import InferenceBlock, RecordingDense, TokenEmbedding
 from keras_bert.inference.ranges import InputRange
 
 # The built-in texts for calibration: sentences of many kinds and lengths.
@@ -67,30 +63,18 @@ _CANDIDATE_SHARES = np.linspace(0.1, 1.0, 19)
 def input_ranges(
     encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingDense]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> list[dict[str, InputRange]]:
-    """Finds the int8 range of each dense layer's input in each block.
-
-    Args:
-        encoder: the encoder.
-        blocks: an `InferenceBlock` with `RecordingDense` for each block of the encoder.
-        batches: inputs of the encoder.
-
-    Returns:
-        For each block, the range of each dense layer's input, by name.
-
-    Raises:
-        ValueError: there are no batches.
-    """
+    """Finds the int8 range of each dense layer's input in each block. Raises ValueError if there are no batches."""
     largest, samples = _record(encoder, blocks, batches)
     ranges = []
     for index, block in enumerate(blocks):
         block_ranges = {}
         for name in block.dense.recorded:
-            rows, kernel = np.concatenate(samples[index, name]), block.dense.kernel(name)
+            inputs, kernel = np.concatenate(samples[index, name]), block.dense.kernel(name)
             scales = None
             if name not in block.int8_inputs:
                 scales = _smoothing_scales(largest[index, name], kernel)
-                rows, kernel = rows / scales, kernel * scales[:, None]
-            block_ranges[name] = InputRange(_best_limit(rows, kernel) * _LIMIT_FACTORS.get(name, 1.0), scales)
+                inputs, kernel = inputs / scales, kernel * scales[:, None]
+            block_ranges[name] = InputRange(_best_limit(inputs, kernel) * _LIMIT_FACTORS.get(name, 1.0), scales)
         ranges.append(block_ranges)
     return ranges
 
@@ -98,7 +82,7 @@ def input_ranges(
 def _record(
     encoder: BertEncoder, blocks: Sequence[InferenceBlock[RecordingDense]], batches: Iterable[dict[str, tf.Tensor]]
 ) -> tuple[dict[tuple[int, str], np.ndarray], dict[tuple[int, str], list[np.ndarray]]]:
-    """Records each dense layer's inputs by `(block, name)`: the largest absolute values `[inputs]`, and some rows."""
+    """Records each dense layer's inputs by `(block, name)`: the largest absolute values `[inputs]`, and some tokens."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def record(inputs: dict[str, tf.Tensor]) -> list[dict[str, tuple[tf.Tensor, tf.Tensor]]]:
@@ -111,9 +95,9 @@ def _record(
     samples: dict[tuple[int, str], list[np.ndarray]] = {}
     for batch in batches:
         for i, recorded in enumerate(record(batch)):
-            for name, (batch_largest, rows) in recorded.items():
+            for name, (batch_largest, some) in recorded.items():
                 largest[i, name] = np.maximum(largest.get((i, name), 0.0), batch_largest.numpy())
-                samples.setdefault((i, name), []).append(rows.numpy())
+                samples.setdefault((i, name), []).append(some.numpy())
     if not samples:
         raise ValueError("there are no texts to calibrate int8 with; pass a few hundred texts")
     return largest, samples
@@ -126,18 +110,18 @@ def _smoothing_scales(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return scales.astype(np.float32)
 
 
-def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
-    """Finds the limit that minimizes the mean of `|(q(x) - x) W|^2 / |x W|^2` over the rows x; q rounds to int8.
+def _best_limit(inputs: np.ndarray, kernel: np.ndarray) -> float:
+    """Finds the limit that minimizes the mean of `|(q(x) - x) W|^2 / |x W|^2` over tokens; q rounds to int8.
 
-    A few rows, such as the rows of `[SEP]`, have the largest values. A limit that does not clip them would cost all
-    other rows precision.
+    A few tokens, such as `[SEP]`, have the largest values. A limit that does not clip them would cost all others
+    precision.
     """
-    largest = float(np.abs(rows).max()) or 1.0
-    squared_norms = np.square(rows @ kernel).sum(axis=1) + np.finfo(np.float32).tiny
+    largest = float(np.abs(inputs).max()) or 1.0
+    squared_norms = np.square(inputs @ kernel).sum(axis=1) + np.finfo(np.float32).tiny
 
     def error(limit: float) -> float:
-        rounded = np.clip(np.rint(rows * (127 / limit)), -127, 127) * (limit / 127)
-        return float((np.square((rounded - rows) @ kernel).sum(axis=1) / squared_norms).mean())
+        rounded = np.clip(np.rint(inputs * (127 / limit)), -127, 127) * (limit / 127)
+        return float((np.square((rounded - inputs) @ kernel).sum(axis=1) / squared_norms).mean())
 
     return min((float(share * largest) for share in _CANDIDATE_SHARES), key=error)
 
@@ -182,7 +166,7 @@ def block_errors(
 def mean_cosine(
     encoder: BertEncoder,
     blocks: Sequence[Block],
-    token_embedding: TokenTable,
+    token_embedding: TokenEmbedding,
     batches: Iterable[dict[str, tf.Tensor]],
 ) -> float:
     """Measures the mean cosine of tokens' last hidden states: with these blocks and embeddings, and in float32."""

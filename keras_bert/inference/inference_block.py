@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -17,36 +17,28 @@ from keras_bert.encoder.unpadding import AttentionMask, Unpadding
 from keras_bert.inference import onednn
 from keras_bert.inference.ranges import InputRange
 
+# -- Token embeddings, and their vectors: int `[tokens]` -> float32 `[tokens, width]`.
 
-class TokenTable:
-    """A table of token embeddings in bfloat16, or in int8 with a scale for each row.
+TokenEmbedding = Callable[[tf.Tensor], tf.Tensor]
 
-    Args:
-        table: float32 `[tokens, width]`.
-        precision: "bfloat16" or "int8".
 
-    Call arguments:
-        ids: int `[rows]`.
+def bfloat16_embedding(vectors: np.ndarray) -> TokenEmbedding:
+    """Stores the vectors of all tokens, float32 `[vocab_size, width]`, in bfloat16."""
+    values = tf.constant(vectors, tf.bfloat16)
+    return lambda ids: tf.cast(tf.gather(values, ids), tf.float32)
 
-    Returns:
-        float32 `[rows, width]`.
-    """
 
-    def __init__(self, table: np.ndarray, precision: str) -> None:
-        self._scales = None
-        if precision == "bfloat16":
-            self._values = tf.constant(table, tf.bfloat16)
-            return
-        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / onednn.LEVELS
-        self._values = tf.constant(np.rint(table / scales).astype(np.int8))
-        self._scales = tf.constant(scales, tf.float32)
+def int8_embedding(vectors: np.ndarray) -> TokenEmbedding:
+    """Stores the vectors of all tokens, float32 `[vocab_size, width]`, in int8, with a scale for each."""
+    scales = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / onednn.LEVELS
+    values, factors = tf.constant(np.rint(vectors / scales).astype(np.int8)), tf.constant(scales, tf.float32)
+    return lambda ids: tf.cast(tf.gather(values, ids), tf.float32) * tf.gather(factors, ids)
 
-    def __call__(self, ids: tf.Tensor) -> tf.Tensor:
-        vectors = tf.cast(tf.gather(self._values, ids), tf.float32)
-        return vectors if self._scales is None else vectors * tf.gather(self._scales, ids)
 
+# -- The dense layers of a block, by name, such as "qkv", in each precision.
 
 ArraysByName = Mapping[str, np.ndarray]
+Ranges: TypeAlias = "Mapping[str, InputRange] | None"  # of a block's dense layers; None: the block is left out of int8
 
 # The up projection of a gated feed-forward layer: the half of "intermediate" without activation. Both halves have the
 # same input.
@@ -54,12 +46,7 @@ UP = "up"
 
 
 class FloatDense:
-    """The dense layers of a block, in float32 or bfloat16.
-
-    Args:
-        weights: float32, by name, such as "qkv/kernel".
-        dtype: the type to compute in.
-    """
+    """The dense layers of a block in float32 or bfloat16, from float32 weights by name, such as "qkv/kernel"."""
 
     def __init__(self, weights: ArraysByName, dtype: tf.DType) -> None:
         self.dtype = dtype
@@ -68,17 +55,7 @@ class FloatDense:
     def __call__(
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
-        """Computes `activation(x kernel + bias)` of the dense layer `name`.
-
-        Args:
-            name: a key of `_PATHS`, such as "qkv", or `UP`.
-            x: float `[rows, inputs]`.
-            activation: of `config.ACTIVATIONS`, or None.
-            dtype: the type of the result. None: the type that the layer computes in.
-
-        Returns:
-            `[rows, units]`.
-        """
+        """Computes `activation(x kernel + bias)` of a layer, `[tokens, inputs]` -> `[tokens, units]`, and casts it."""
         kernel, bias = self._constants[f"{name}/kernel"], self._constants[f"{name}/bias"]
         return tf.cast(onednn.dense(tf.cast(x, self.dtype), kernel, bias, activation), dtype or self.dtype)
 
@@ -89,17 +66,13 @@ class FloatDense:
 
 
 class RecordingDense(FloatDense):
-    """Dense layers in float32 that record their inputs, for calibration.
+    """Dense layers in float32 that record their inputs, for calibration."""
 
-    Attributes:
-        recorded: by dense layer, the largest absolute value of each input, float32 `[inputs]`, and some rows,
-            `[n, inputs]`.
-    """
-
-    ROWS = 32  # the approximate maximum of recorded rows per batch
+    TOKENS = 32  # the approximate maximum of recorded tokens per batch
 
     def __init__(self, weights: ArraysByName) -> None:
         super().__init__(weights, tf.float32)
+        # By layer, the largest absolute value of each input, [inputs], and the inputs of some tokens, [n, inputs].
         self.recorded: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def kernel(self, name: str) -> np.ndarray:
@@ -110,22 +83,18 @@ class RecordingDense(FloatDense):
     def __call__(
         self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
     ) -> tf.Tensor:
-        largest, rows = tf.reduce_max(tf.abs(x), axis=0), x[:: tf.maximum(tf.shape(x)[0] // self.ROWS, 1)]
+        largest, some = tf.reduce_max(tf.abs(x), axis=0), x[:: tf.maximum(tf.shape(x)[0] // self.TOKENS, 1)]
         if name in self.recorded:  # layers may share their weights
             largest = tf.maximum(largest, self.recorded[name][0])
-            rows = tf.concat([rows, self.recorded[name][1]], axis=0)
-        self.recorded[name] = largest, rows
+            some = tf.concat([some, self.recorded[name][1]], axis=0)
+        self.recorded[name] = largest, some
         return super().__call__(name, x, activation, dtype)
 
 
 class Int8Dense:
-    """The dense layers of a block in int8. The ranges are static, so that a row does not depend on its batch.
+    """The dense layers of a block in int8. The ranges are static, so that a token does not depend on its batch.
 
     All else is float32, so that an export runs on any x86 processor.
-
-    Args:
-        weights: float32, by name, such as "qkv/kernel".
-        ranges: the range of each layer's input, by name.
     """
 
     dtype = tf.float32
@@ -191,16 +160,10 @@ DenseT = TypeVar("DenseT", bound=FloatDense | Int8Dense, covariant=True)
 
 
 class InferenceBlock(Generic[DenseT]):
-    """A `TransformerBlock` without dropout, with constant weights and fused operations.
+    """A `TransformerBlock` without dropout, with constant weights (float32, by name) and fused operations.
 
     Hidden states and normalization are float32, which costs no more, and hidden states are not rounded in each layer.
     Scores and softmax have the type `dense.dtype`.
-
-    Args:
-        config: the architecture.
-        layer: the layer's index, from 0.
-        weights: the weights of a `TransformerBlock`, float32, by name.
-        make_dense: makes the dense layers from their weights.
     """
 
     def __init__(
@@ -208,10 +171,11 @@ class InferenceBlock(Generic[DenseT]):
         config: BertConfig,
         layer: int,
         weights: ArraysByName,
-        make_dense: Callable[[ArraysByName], DenseT],
+        make_dense: Callable[[ArraysByName, Ranges], DenseT],
+        ranges: Ranges = None,
     ) -> None:
         self.config = config
-        self.dense = make_dense(_dense_weights(config, weights))
+        self.dense = make_dense(_dense_weights(config, weights), ranges)
         self._heads = AttentionHeads(config, layer)
         self._attention_norm = self._norm("attention_norm", weights)
         output_norm = self._norm("output_norm", weights)

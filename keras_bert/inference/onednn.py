@@ -46,13 +46,9 @@ def has_int8() -> bool:
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | None = None) -> tf.Tensor:
-    """Computes `activation(x kernel + bias)`: float `[rows, inputs]` -> `[rows, units]`, of the type of `x`.
+    """Computes `activation(x kernel + bias)`: float32 or bfloat16 `[tokens, inputs]` -> `[tokens, units]`.
 
-    Args:
-        x: float32 or bfloat16.
-        kernel: `[inputs, units]`, a constant, because oneDNN keeps a reordered copy.
-        bias: `[units]`, a constant.
-        activation: of `config.ACTIVATIONS`, or None.
+    Kernel and bias are constants, because oneDNN keeps a reordered copy.
     """
     (y,) = add_private_operation(
         "_MklNativeFusedMatMul",
@@ -70,13 +66,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
 
 
 def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """Computes `query key^T + mask`, `[batch, heads, queries, keys]`, and rounds only after the sum.
-
-    Args:
-        query: float32 or bfloat16 `[batch, heads, queries, size]`.
-        key: of the same type, `[batch, heads, keys, size]`.
-        mask: of the same type, `[batch or 1, heads or 1, queries or 1, keys or 1]`. None: 0.
-    """
+    """Computes `query key^T + mask`, all of one type, `[batch, heads, queries, keys]`; rounds only after the sum."""
     if mask is None:
         return tf.matmul(query, key, transpose_b=True)
     (y,) = add_private_operation(
@@ -119,16 +109,10 @@ def quantized_dense(
     activation: str | None = None,
     output_limit: float | None = None,
 ) -> tf.Tensor:
-    """Computes `activation(x kernel + bias)` with an int8 product: `[rows, inputs]` -> `[rows, units]`.
+    """Computes `activation(x kernel + bias)` with an int8 product: `[tokens, inputs]` -> `[tokens, units]`.
 
-    Args:
-        x: int8 `[rows, inputs]`, from `quantize` with `limit`.
-        limit: the value that 127 stands for, see `quantize`.
-        kernel: int8 `[inputs, units]`.
-        bias: float32 `[units]`, a constant.
-        activation: of `config.ACTIVATIONS`, or None.
-        output_limit: the limit of an int8 output, which needs an activation in `FUSED`, or none. None: the output is
-            float32.
+    `limit` is what 127 stands for in `x`. The result is float32 or, with its own limit and with no activation or one in
+    `FUSED`, int8.
     """
     ranges = [tf.constant(-limit), tf.constant(limit), tf.constant(-kernel.limits), tf.constant(kernel.limits)]
     out, range_outputs = tf.float32, []
@@ -160,20 +144,12 @@ def quantized_dense(
 
 
 class QuantizedKernel:
-    """A matrix in int8, with a scale for each column.
-
-    Args:
-        kernel: float32 `[inputs, units]`.
-
-    Attributes:
-        values: int8 `[inputs, units]`, from `-WEIGHT_LEVELS` to `WEIGHT_LEVELS`.
-        limits: float32 `[units]`: for each column, the value that 127 stands for.
-    """
+    """A matrix, float32 `[inputs, units]`, in int8, with a scale for each column."""
 
     def __init__(self, kernel: np.ndarray) -> None:
         scales = np.maximum(np.abs(kernel).max(axis=0), np.finfo(np.float32).tiny).astype(np.float32) / WEIGHT_LEVELS
-        self.limits = scales * LEVELS
-        self.values = tf.constant(np.rint(kernel / scales).astype(np.int8))
+        self.limits = scales * LEVELS  # [units]: what 127 stands for
+        self.values = tf.constant(np.rint(kernel / scales).astype(np.int8))  # at most WEIGHT_LEVELS
 
 
 # Activations that oneDNN computes within a product -> oneDNN's names for them.

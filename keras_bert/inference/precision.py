@@ -1,10 +1,10 @@
-"""Sets the precision of an encoder's layers: float32, bfloat16 or int8."""
+"""Sets the precision of an encoder's layers: float32, or one of the table `LOW_PRECISIONS`."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import keras
 import numpy as np
@@ -23,11 +23,49 @@ from keras_bert.inference.inference_block import (
     FloatDense,
     InferenceBlock,
     Int8Dense,
+    Ranges,
     RecordingDense,
-    TokenTable,
+    TokenEmbedding,
+    bfloat16_embedding,
+    int8_embedding,
 )
-from keras_bert.inference.ranges import InputRange, Int8Ranges
+from keras_bert.inference.ranges import Int8Ranges
 from keras_bert.tensors import EncoderOutputs
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How an encoder computes in a precision below float32."""
+
+    make_dense: Callable[[ArraysByName, Ranges], FloatDense | Int8Dense]  # of a block, from its weights
+    make_embedding: Callable[[np.ndarray], TokenEmbedding]  # from the vectors of all tokens
+    is_supported: Callable[[], bool]  # by this processor and this TensorFlow
+    needs: str  # what they lack if not
+    processors: str  # of a SavedModel, for its README
+    has_ranges: bool = False  # which are found with texts
+
+
+def _int8_dense(arrays: ArraysByName, ranges: Ranges) -> FloatDense | Int8Dense:
+    return FloatDense(arrays, tf.float32) if ranges is None else Int8Dense(arrays, ranges)
+
+
+LOW_PRECISIONS = {
+    "bfloat16": Precision(
+        lambda arrays, ranges: FloatDense(arrays, tf.bfloat16),
+        bfloat16_embedding,
+        lambda: processors.has_bfloat16(),  # which tests replace
+        "a processor with AVX-512, and this one has none",
+        "The processor must have AVX-512: without it, oneDNN ends the process. It is fast with AVX512_BF16 or AMX.",
+    ),
+    "int8": Precision(
+        _int8_dense,
+        int8_embedding,
+        onednn.has_int8,
+        "TensorFlow's oneDNN operations for x86, which this processor or this build of TensorFlow lacks",
+        "It runs on any x86 processor, and is fast on those with AVX512_VNNI or AMX.",
+        has_ranges=True,
+    ),
+}
 
 # The minimum mean cosine of tokens' last hidden states, in int8 and in float32, on the texts of the calibration. Below
 # it, blocks are left out of int8.
@@ -60,46 +98,38 @@ def set_precision(
     encoder.inference = None
     if precision == "float32":
         return
-    weights = values_by_name(encoder)
-    token_table = TokenTable(np.asarray(weights["embeddings/word/embeddings"]), precision)
-    if precision == "bfloat16":
-        blocks = _make_blocks(encoder.config, weights, lambda _, arrays: FloatDense(arrays, tf.bfloat16))
-    elif ranges is not None:
-        if ranges.weights != digest(encoder):
-            raise ValueError("these int8 ranges belong to other weights; calibrate again")
-        blocks = _make_int8_blocks(encoder.config, weights, ranges)
+    low, weights = LOW_PRECISIONS[precision], values_by_name(encoder)
+    embedding = low.make_embedding(np.asarray(weights["embeddings/word/embeddings"]))
+    if not low.has_ranges:
+        ranges, blocks = None, _make_blocks(encoder.config, weights, low.make_dense)
+    elif ranges is None:
+        ranges, blocks = _calibrate(encoder, weights, low, embedding, list(batches))
+    elif ranges.weights != digest(encoder):
+        raise ValueError(f"these {precision} ranges belong to other weights; calibrate again")
     else:
-        ranges, blocks = _calibrate(encoder, weights, token_table, list(batches))
-    encoder.inference = Inference(precision, encoder.run, blocks, token_table, ranges if precision == "int8" else None)
+        blocks = _make_blocks(encoder.config, weights, low.make_dense, ranges.blocks)
+    encoder.inference = Inference(precision, encoder.run, blocks, embedding, ranges)
 
 
 def _calibrate(
-    encoder: BertEncoder, weights: ArraysByName, token_table: TokenTable, batches: list[dict[str, tf.Tensor]]
+    encoder: BertEncoder,
+    weights: ArraysByName,
+    low: Precision,
+    embedding: TokenEmbedding,
+    batches: list[dict[str, tf.Tensor]],
 ) -> tuple[Int8Ranges, list[InferenceBlock[FloatDense | Int8Dense]]]:
-    """Calibrates all blocks, and leaves out the blocks that lose most if int8 loses too much."""
-    recording = _make_blocks(encoder.config, weights, lambda _, arrays: RecordingDense(arrays))
-    ranges_by_block: list[Mapping[str, InputRange] | None] = [*input_ranges(encoder, recording, batches)]
-    ranges = Int8Ranges(tuple(ranges_by_block), digest(encoder), is_built_in=False)
-    blocks = _make_int8_blocks(encoder.config, weights, ranges)
+    """Calibrates all blocks, and leaves out the blocks that lose most if the precision loses too much."""
+    recording = _make_blocks(encoder.config, weights, lambda arrays, _: RecordingDense(arrays))
+    ranges: list[Ranges] = [*input_ranges(encoder, recording, batches)]
+    blocks = _make_blocks(encoder.config, weights, low.make_dense, ranges)
     sample = batches[:_BATCHES]
-    if mean_cosine(encoder, blocks, token_table, sample) < _MIN_CALIBRATION_COSINE:
-        float_blocks = _make_blocks(encoder.config, weights, lambda _, arrays: FloatDense(arrays, tf.float32))
+    if mean_cosine(encoder, blocks, embedding, sample) < _MIN_CALIBRATION_COSINE:
+        left_out = _make_blocks(encoder.config, weights, low.make_dense)
         for worst in np.argsort(-block_errors(encoder, blocks, sample)):
-            ranges_by_block[worst], blocks[worst] = None, float_blocks[worst]
-            if mean_cosine(encoder, blocks, token_table, sample) >= _MIN_CALIBRATION_COSINE:
+            ranges[worst], blocks[worst] = None, left_out[worst]
+            if mean_cosine(encoder, blocks, embedding, sample) >= _MIN_CALIBRATION_COSINE:
                 break
-        ranges = dataclasses.replace(ranges, blocks=tuple(ranges_by_block))
-    return ranges, blocks
-
-
-def _make_int8_blocks(
-    config: BertConfig, weights: ArraysByName, ranges: Int8Ranges
-) -> list[InferenceBlock[FloatDense | Int8Dense]]:
-    def make_dense(i: int, arrays: ArraysByName) -> FloatDense | Int8Dense:
-        block_ranges = ranges.blocks[i]
-        return FloatDense(arrays, tf.float32) if block_ranges is None else Int8Dense(arrays, block_ranges)
-
-    return _make_blocks(config, weights, make_dense)
+    return Int8Ranges(tuple(ranges), digest(encoder), is_built_in=False), blocks
 
 
 def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tensor]]) -> float:
@@ -116,23 +146,15 @@ def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, tf.Tenso
 
 
 class Inference:
-    """An encoder's computation in low precision.
-
-    Args:
-        precision: "bfloat16" or "int8".
-        run: the encoder's method `run`.
-        blocks: the encoder's blocks in this precision.
-        token_embedding: the encoder's table of token embeddings in this precision.
-        ranges: the int8 ranges; None for bfloat16.
-    """
+    """An encoder's computation in low precision: its `run` with blocks and token embeddings in this precision."""
 
     def __init__(
         self,
         precision: str,
         run: Callable[..., EncoderOutputs],
         blocks: Sequence[InferenceBlock],
-        token_embedding: TokenTable,
-        ranges: Int8Ranges | None = None,
+        token_embedding: TokenEmbedding,
+        ranges: Int8Ranges | None = None,  # only int8 has some
     ) -> None:
         self.precision = precision
         self.blocks = blocks
@@ -146,13 +168,17 @@ class Inference:
 
 
 def _make_blocks(
-    config: BertConfig, weights: ArraysByName, make_dense: Callable[[int, ArraysByName], DenseT]
+    config: BertConfig,
+    weights: ArraysByName,
+    make_dense: Callable[[ArraysByName, Ranges], DenseT],
+    ranges: Sequence[Ranges] | None = None,
 ) -> list[InferenceBlock[DenseT]]:
     blocks = []
     for i in range(config.groups):
         prefix = f"block_{i}/"
         block_weights = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
-        blocks.append(InferenceBlock(config, i, block_weights, functools.partial(make_dense, i)))
+        dense_ranges = None if ranges is None else ranges[i]
+        blocks.append(InferenceBlock(config, i, block_weights, make_dense, dense_ranges))
     return blocks
 
 
@@ -168,10 +194,5 @@ def _check(config: BertConfig, precision: str) -> None:
         )
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"precision={precision!r} needs Keras's TensorFlow backend, not {keras.backend.backend()}")
-    if precision == "bfloat16" and not processors.has_bfloat16():
-        raise ValueError('precision="bfloat16" needs a processor with AVX-512, and this one has none; use "float32"')
-    if precision == "int8" and not onednn.has_int8():
-        raise ValueError(
-            'precision="int8" needs TensorFlow\'s oneDNN operations for x86, which this processor or this build of '
-            'TensorFlow lacks; use "float32"'
-        )
+    if not LOW_PRECISIONS[precision].is_supported():
+        raise ValueError(f'precision="{precision}" needs {LOW_PRECISIONS[precision].needs}; use "float32"')

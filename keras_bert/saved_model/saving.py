@@ -14,31 +14,23 @@ import tensorflow as tf
 from keras_bert import files, undocumented
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.saved_model import MODEL
+from keras_bert.inference.precision import LOW_PRECISIONS
 from keras_bert.saved_model.hub_layer import HubLayer
 
-_COMMON_TEXT = """\
+_CARD = """\
+# A model in {precision}
+
 It needs oneDNN's operations, which TensorFlow has in its builds for x86 on Linux. Elsewhere, such as on ARM, loading it
 ends with "Op type not registered": use an export in float32 there. It has no float weights to train further.
+
+{processors}
 """
-_CARDS = {
-    "bfloat16": f"""\
-# A model in bfloat16
-
-{_COMMON_TEXT}
-The processor must have AVX-512: without it, oneDNN ends the process. It is fast with AVX512_BF16 or AMX.
-""",
-    "int8": f"""\
-# A model in int8
-
-{_COMMON_TEXT}
-It runs on any x86 processor, and is fast on those with AVX512_VNNI or AMX.
-""",
-}
 
 
 def write_card(directory: Path, precision: str) -> None:
-    """Writes the README of a SavedModel in "bfloat16" or "int8", which lists the processors that it needs."""
-    (directory / "README.md").write_text(_CARDS[precision], encoding="utf-8")
+    """Writes the README of a SavedModel in low precision, which lists the processors that it needs."""
+    card = _CARD.format(precision=precision, processors=LOW_PRECISIONS[precision].processors)
+    (directory / "README.md").write_text(card, encoding="utf-8")
 
 
 def callable_object(function: Callable[..., object], **attributes: object) -> tf.train.Checkpoint:

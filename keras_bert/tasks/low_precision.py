@@ -13,6 +13,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest
 from keras_bert.inference import SAMPLE_TEXTS, cosine_to_float32, set_precision
 from keras_bert.inference import ranges as int8_ranges
+from keras_bert.inference.precision import LOW_PRECISIONS
 from keras_bert.tasks.columns import Texts, columns_of
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
@@ -110,7 +111,7 @@ class LowPrecision:
             >>> bool(exact @ model.encode("a lovely film") > 0.98)
             True
         """
-        if precision != "int8":
+        if precision not in LOW_PRECISIONS or not LOW_PRECISIONS[precision].has_ranges:
             set_precision(self.encoder, precision)
         elif x is None and self._current_ranges is not None:
             set_precision(self.encoder, precision, ranges=self._current_ranges)
