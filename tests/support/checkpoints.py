@@ -35,7 +35,7 @@ CONFIGS = {
     "eurobert": BertConfig.named("eurobert-210m", **SIZES, pad_token_id=1, num_key_value_heads=1),
     "neobert": BertConfig.named("neobert", **SIZES | {"intermediate_size": 24}),
 }
-LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
+LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1, "choices": 1}
 
 
 def with_head(family, head):

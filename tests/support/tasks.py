@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_bert import (
     BertClassifier,
     BertMaskedLM,
+    BertMultipleChoice,
     BertNextSentence,
     BertQuestionAnswerer,
     BertReranker,
@@ -27,6 +28,7 @@ TAGS = [["O", "B-x", "O"], ["O", "B-x", "I-x", "O", "O"], ["O"], ["O", "B-x", "I
 CONTEXTS = ["the film was good", "bad plot and dull music", "warm", "she loved the bank by the river, and not the film"]
 ASKED = (["what is good?", "movie", "is it warm?", "where?"], CONTEXTS)
 SPANS = [[("film", 4)], [("bad plot", 0)], [], [("river", CONTEXTS[3].index("river"))]]
+LISTS = [["warm", "a film"], ["dull", "good"], ["", "river"], ["story", "the plot"]]
 MASKED = ["the [MASK] was good", "[MASK] and [MASK] plot", "[MASK]", "a warm [MASK] day"]
 POSITIONS = {
     **{name: each.numpy() for name, each in small.preprocessor()(tf.constant(TEXTS)).items()},
@@ -44,7 +46,8 @@ class Case(NamedTuple):
         settings: arguments of the class, none of them a default.
         verb: the name of the method that answers.
         columns: the arguments of the verb: a list for each text that the task reads.
-        served: makes an answer of the verb of the outputs of its serving signature, for one text.
+        served: makes an answer of the verb of the outputs of its serving signature, for one text; None if a text has
+            no answer by itself.
         x, y: what `fit` takes.
         text: settings of the preprocessor.
         loss: the loss, if the task has none of its own.
@@ -56,7 +59,7 @@ class Case(NamedTuple):
     settings: dict[str, Any]
     verb: str
     columns: tuple[list[Any], ...]
-    served: Callable[[dict[str, Any]], Any]
+    served: Callable[[dict[str, Any]], Any] | None
     x: Any
     y: Any
     head: str
@@ -127,6 +130,10 @@ CASES = {
     "questions": Case(
         BertQuestionAnswerer, {"max_answer_length": 4, "no_answer_threshold": -1.5, "dropout": 0.3}, "answer", ASKED,
         lambda row: row, ASKED, SPANS, "BertForQuestionAnswering", {"stride": 5},
+    ),
+    "choices": Case(
+        BertMultipleChoice, {"dropout": 0.3}, "choose", (TEXTS, LISTS), None,
+        (TEXTS, *map(list, zip(*LISTS, strict=True))), [0, 1, 1, 0], "BertForMultipleChoice", {},
     ),
     "masks": Case(
         BertMaskedLM, {}, "fill", (MASKED,), _filled, POSITIONS, TOKENS, "BertForMaskedLM",

@@ -135,7 +135,7 @@ STUDENT = ["a student", "'classify'", "teacher", "num_layers"]
 @pytest.mark.parametrize(
     ("task", "settings", "error", "words"),
     [
-        ("classy", {}, ValueError, ["task", "'classy'", "classify, tag, answer, rank, embed"]),
+        ("classy", {}, ValueError, ["task", "'classy'", "classify, tag, answer, rank, choose, embed"]),
         ("classify", {"epoch": 2}, TypeError, ["setting epoch", "sequence_length", "epochs"]),
         ("tag", {"text_column": "text"}, TypeError, ["setting text_column"]),
         ("classify", {"epochs": 0}, ValueError, ["epochs", 0, "1 or more"]),
