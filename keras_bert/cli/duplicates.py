@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import batch_tokens_option, handle_option, output_options, skip_bad_option
+from keras_bert.cli.options import corpus_options, output_options
 from keras_bert.cli.terminal import import_tensorflow, misuse
 from keras_bert.data.tables import check_corpus
 
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 @click.command(help=__doc__)
 @click.argument("corpus")
 @click.option("--threshold", type=float, metavar="X", help="The lowest similarity; by default a cosine of 0.9.")
-@click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
-@handle_option
+@corpus_options
 @output_options("text", *streams.ROWS)
-@skip_bad_option
-@batch_tokens_option
 def duplicates(
     corpus: str, text_column: str, output_format: str, output: str | None, overwrite: bool, **settings: Any
 ) -> None:

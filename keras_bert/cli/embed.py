@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,22 +24,16 @@ from keras_bert.cli.options import (
     preset_option,
     prompt_option,
     skip_bad_option,
+    text_column_option,
 )
-from keras_bert.cli.terminal import (
-    echo,
-    end_the_command,
-    import_tensorflow,
-    killed_processes,
-    misuse,
-    resumable,
-)
+from keras_bert.cli.terminal import echo, end_the_command, import_tensorflow, killed_processes, misuse, resumable
 from keras_bert.data.tables import check_corpus
 
 
 @click.command(help=__doc__)
 @click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
-@click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
+@text_column_option
 @preset_option
 @prompt_option
 @click.option(
@@ -49,20 +44,11 @@ from keras_bert.data.tables import check_corpus
 @batch_tokens_option
 @precision_option
 def embed(
-    inputs: tuple[str, ...],
-    output: str,
-    text_column: str,
-    preset: Path,
-    prompt: str | None,
-    processes: int,
-    format: str | None,
-    skip_bad: bool,
-    batch_tokens: int,
-    precision: str,
+    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, format: str | None, **settings: Any
 ) -> None:
     from keras_bert.embedding.file_embedding import embed_files, names_of_copies
 
-    check_prompts(preset, prompt)
+    check_prompts(preset, settings["prompt"])
     with misuse(OSError):
         files.check_writable(output)
         for each in inputs:
@@ -71,7 +57,6 @@ def embed(
     import_tensorflow()
 
     with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
-        options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
-        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
+        counts = embed_files(inputs, output, preset, text_column, format=format, **settings)
     rows, count, truncated = (f"{counts[name]:,}" for name in ("rows", "files", "truncated"))
     echo(f"{output}: {rows} rows in {count} files, {truncated} texts truncated")

@@ -13,11 +13,13 @@ Examples:
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from keras_bert import files
 from keras_bert.choices import STORED
-from keras_bert.cli.options import batch_tokens_option, handle_option, skip_bad_option, values_by_column
+from keras_bert.cli.options import corpus_options, values_by_column
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensorflow, misuse, resumable
 from keras_bert.data.tables import check_corpus
 
@@ -25,8 +27,7 @@ from keras_bert.data.tables import check_corpus
 @click.command(help=__doc__)
 @click.argument("corpus", required=False)
 @click.option("--output", required=True, metavar="DIR", help="Write the index into DIR, or update the index there.")
-@click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
-@handle_option
+@corpus_options
 @click.option(
     "--stored",
     type=click.Choice(STORED),
@@ -40,12 +41,7 @@ from keras_bert.data.tables import check_corpus
     metavar="COLUMN=VALUE",
     help="Without CORPUS, remove the rows with this value from the index in DIR. May be repeated.",
 )
-@skip_bad_option
-@batch_tokens_option
-def index(
-    corpus: str | None, output: str, text_column: str, preset: str, stored: str | None, add: bool,
-    remove: dict[str, list[str]], skip_bad: bool, batch_tokens: int,
-) -> None:  # fmt: skip
+def index(corpus: str | None, output: str, text_column: str, remove: dict[str, list[str]], **settings: Any) -> None:
     if bool(corpus) == bool(remove):
         raise Misuse("give CORPUS to index, or --remove COLUMN=VALUE")
     from keras_bert.search import build_index, remove_rows
@@ -64,6 +60,6 @@ def index(
         misuse(FileNotFoundError),
         end_the_command(message=resumable(f"the index in {output}", f"remove {output}")),
     ):
-        counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens, skip_bad=skip_bad)
+        counts = build_index(corpus, output, text_column=text_column, **settings)
     texts, encoded, truncated = (f"{counts[name]:,}" for name in ("texts", "encoded", "truncated"))
     echo(f"{output}: {texts} texts, {encoded} encoded now, {truncated} of them truncated")

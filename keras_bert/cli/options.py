@@ -86,6 +86,11 @@ def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
 # -- Options.
 
 
+def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+    """Combines options into one decorator."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
 def _at_least_one(ctx: click.Context, parameter: click.Parameter, number: int) -> int:
     if number < 1:
         raise Misuse(f"{parameter.name} is {number}; expected at least 1")
@@ -117,9 +122,12 @@ batch_tokens_option = click.option(
     help="The most tokens in a batch, padding included. A longer text is a batch of its own.",
 )
 
+text_column_option = click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 skip_bad_option = click.option(
     "--skip-bad", is_flag=True, help="Leave out rows that cannot be used, and print their number."
 )
+# Of a command that encodes the rows of a corpus.
+corpus_options = together(text_column_option, handle_option, skip_bad_option, batch_tokens_option)
 prompt_option = click.option(
     "--prompt",
     metavar="NAME",
@@ -137,11 +145,6 @@ def values_by_column(_: click.Context, option: click.Parameter, pairs: tuple[str
             raise Misuse(f"{option.opts[0]} {each}: expected COLUMN=VALUE, such as language=en")
         columns.setdefault(column, []).append(value)
     return columns
-
-
-def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
-    """Combines options into one decorator."""
-    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 texts_argument = click.argument("text", nargs=-1)
