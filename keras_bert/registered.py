@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from keras_bert.choices import SENTENCE_LOSSES
 from keras_bert.extras import needing_tensorflow_text
 from keras_bert.task_table import TASKS
 
@@ -26,10 +27,7 @@ CLASSES = {
     "tasks.kinds.classes": ["ScaledMeanSquaredError"],
     "tasks.ranking_losses": ["LambdaLoss", "ListNetLoss"],
     "tasks.replicas": ["GlobalMean"],
-    "tasks.sentence_losses": [
-        *("AnglELoss", "CoSENTLoss", "ContrastiveLoss", "CosineSimilarityLoss", "MarginMSELoss", "MatryoshkaLoss"),
-        *("MultipleNegativesRankingLoss", "TripletLoss", "VectorMSELoss"),
-    ],
+    "tasks.sentence_losses": [*SENTENCE_LOSSES.values(), "MatryoshkaLoss", "VectorMSELoss"],
     "tasks.spans": ["SpanLoss"],
     "text.bytepair": ["BytePairTokenizer"],
     "text.preprocessor": ["BertPreprocessor"],

@@ -233,7 +233,7 @@ class BertReranker(BertTask):
 
     def arrays(self, x: Texts | Inputs, y: Labels | None) -> tuple[Inputs, Targets | None]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
-            return as_arrays(x), self.kind.targets_of(x, y)
+            return as_arrays(x), self.kind.targets_of(self.columns(x), y)
         return super().arrays(x, y)
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:

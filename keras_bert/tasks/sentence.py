@@ -82,6 +82,7 @@ class BertSentenceEncoder(BertTask):
     """
 
     preprocessor: BertPreprocessor
+    _by_length: ByLength
 
     SETTINGS = (
         Setting("pooling", str),

@@ -71,6 +71,7 @@ class BertSparseEncoder(BertTask):
     """
 
     preprocessor: BertPreprocessor
+    _by_length: ByLength
 
     VERB = "encode"
     kind = TokenWeights()
