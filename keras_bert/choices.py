@@ -1,4 +1,14 @@
-"""The names that arguments and options accept. This module imports nothing, for a quick `--help`."""
+"""The names that arguments and options accept. This module imports nothing heavy, for a quick `--help`."""
+
+from collections.abc import Iterable
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raises ValueError if the value of an argument is not one of its choices."""
+    names = list(choices)
+    if value not in names:
+        raise ValueError(f"{name} is {value!r:.60}; expected one of {', '.join(names)}")
+
 
 OBJECTIVES = ("next_sentence", "sentence_order", "sentences")  # of pre-training, in addition to masked tokens
 LAYOUTS = ("prose", "sentences")  # of a corpus

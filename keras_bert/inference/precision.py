@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import processors
-from keras_bert.choices import PRECISIONS
+from keras_bert.choices import PRECISIONS, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest, values_by_name
@@ -183,8 +183,7 @@ def _make_blocks(
 
 
 def _check(config: BertConfig, precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision is {precision!r}; expected one of {', '.join(PRECISIONS)}")
+    check_choice("precision", precision, PRECISIONS)
     if precision == "float32":
         return
     if config.disentangled_buckets is not None:

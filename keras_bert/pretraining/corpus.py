@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from keras_bert.choices import LAYOUTS
+from keras_bert.choices import LAYOUTS, check_choice
 from keras_bert.text.arguments import check_many
 
 # Long files are split, at the end of a paragraph, into documents of at least this many characters, so that a document
@@ -100,8 +100,7 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
         >>> next(documents(part, "sentences"))
         ['\"\"\"Text files -> documents of sentences, one part of the corpus at a time.\"\"\"']
     """
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout is {layout!r}; expected one of {', '.join(LAYOUTS)}")
+    check_choice("layout", layout, LAYOUTS)
     offset = 0
     for path in part.files:
         size = path.stat().st_size

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.choices import OBJECTIVES
+from keras_bert.choices import OBJECTIVES, check_choice
 
 
 class PretrainingExamples(NamedTuple):
@@ -52,8 +52,7 @@ def make_examples(
         >>> sorted(examples.segments[0].to_list())
         [[1, 2, 3, 4, 5, 6], [7, 8, 9]]
     """
-    if objective not in OBJECTIVES:
-        raise ValueError(f"objective is {objective!r}; expected one of {', '.join(OBJECTIVES)}")
+    check_choice("objective", objective, OBJECTIVES)
     generator = np.random.default_rng(seed)
     documents = _find_sentence_borders(tokens, document_lengths, room)
     if objective == "next_sentence" and len(documents) == 1:

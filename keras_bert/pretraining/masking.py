@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.choices import MASKED_UNITS
+from keras_bert.choices import MASKED_UNITS, check_choice
 from keras_bert.text.tokenizer import Tokenizer
 
 # Of spans of 1 to 10 words: geometric, p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
@@ -55,8 +55,7 @@ class MaskedLMMasking:
             raise ValueError(f"predictions is {predictions}; expected at least 1")
         if not 0 < rate < 1:
             raise ValueError(f"rate is {rate}; expected a share between 0 and 1")
-        if masked_unit not in MASKED_UNITS:
-            raise ValueError(f"masked_unit is {masked_unit!r}; expected one of {', '.join(MASKED_UNITS)}")
+        check_choice("masked_unit", masked_unit, MASKED_UNITS)
         self.predictions = predictions
         self.rate = rate
         self.masked_unit = masked_unit

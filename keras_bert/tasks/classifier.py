@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
@@ -27,7 +28,7 @@ from keras_bert.tasks.kinds.classes import (
     ScaledMeanSquaredError,
     TextAnswer,
 )
-from keras_bert.tasks.long_text import check_window_pooling, classify_texts, text_features
+from keras_bert.tasks.long_text import classify_texts, text_features
 from keras_bert.tasks.storable import DROPOUT, Setting
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import LossTerm, averaged, weighted_mean
@@ -98,9 +99,8 @@ class BertClassifier(BertTask):
         dropout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        if problem_type not in PROBLEM_TYPES:
-            raise ValueError(f"problem_type is {problem_type!r}; expected {', '.join(PROBLEM_TYPES)}")
-        check_window_pooling(window_pooling)
+        check_choice("problem_type", problem_type, PROBLEM_TYPES)
+        check_choice("window_pooling", window_pooling, POOLINGS["windows"])
         kind = PROBLEM_TYPES[problem_type]
         labels = checked_labels(labels, min_count=kind.LEAST_LABELS)
         super().__init__(encoder, preprocessor, **kwargs)

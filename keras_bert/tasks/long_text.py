@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.choices import POOLINGS
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.pooling import largest
 from keras_bert.tensors import Tensor
@@ -27,11 +26,6 @@ from keras_bert.text.packing import first_tokens, windows
 
 if TYPE_CHECKING:
     from keras_bert.tasks.heads import ClassifierHead
-
-
-def check_window_pooling(window_pooling: str) -> None:
-    if window_pooling not in POOLINGS["windows"]:
-        raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS['windows'])}")
 
 
 def classify_texts(

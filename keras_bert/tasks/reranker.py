@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.choices import check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, cross_encoder
 from keras_bert.tasks.by_length import ByLength
@@ -99,8 +100,7 @@ class BertReranker(BertTask):
         labels = None if labels is None else checked_labels(labels, min_count=2)
         if labels is not None and len(labels) > 2:
             raise ValueError(f"labels are {', '.join(labels)}; a reranker has two: no answer, and an answer")
-        if activation not in _ACTIVATIONS:
-            raise ValueError(f"activation is {activation!r}; expected {' or '.join(_ACTIVATIONS)}")
+        check_choice("activation", activation, _ACTIVATIONS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.activation = activation
         self.labels = labels

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.choices import POOLINGS
+from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.data.examples import check_characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
@@ -23,7 +23,7 @@ from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, 
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
-from keras_bert.tasks.long_text import check_window_pooling, pool_windows, sequence_output
+from keras_bert.tasks.long_text import pool_windows, sequence_output
 from keras_bert.tasks.pooling import pooled
 from keras_bert.tasks.sentence_losses import are_text_numbers
 from keras_bert.tasks.storable import Part, Setting
@@ -118,11 +118,9 @@ class BertSentenceEncoder(BertTask):
         window_pooling: str = "mean",
         **kwargs: Any,
     ) -> None:
-        check_window_pooling(window_pooling)
-        if similarity not in SIMILARITIES:
-            raise ValueError(f"similarity is {similarity!r}; expected {' or '.join(SIMILARITIES)}")
-        if pooling not in POOLINGS["sentence"]:
-            raise ValueError(f"pooling must be one of {', '.join(POOLINGS['sentence'])}, not {pooling!r}")
+        check_choice("pooling", pooling, POOLINGS["sentence"])
+        check_choice("window_pooling", window_pooling, POOLINGS["windows"])
+        check_choice("similarity", similarity, SIMILARITIES)
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.similarity = similarity
@@ -407,8 +405,7 @@ def _make_dense(inputs: int, settings: Mapping[str, Any]) -> keras.layers.Dense:
     if not isinstance(settings, Mapping) or not {"units"} <= set(settings) <= set(defaults):
         raise ValueError(f"dense is {settings!r:.80}; expected a dict of {', '.join(defaults)}")
     units, activation, use_bias = {**defaults, **settings}.values()
-    if activation not in DENSE_ACTIVATIONS:
-        raise ValueError(f"the activation of dense is {activation!r}; expected {', '.join(DENSE_ACTIVATIONS)}")
+    check_choice("the activation of dense", activation, DENSE_ACTIVATIONS)
     layer = keras.layers.Dense(units, activation, use_bias, dtype="float32", name="dense")
     layer.build((None, inputs))
     return layer

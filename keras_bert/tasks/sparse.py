@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.choices import POOLINGS
+from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sparse_encoder
 from keras_bert.tasks.by_length import ByLength
@@ -94,12 +94,8 @@ class BertSparseEncoder(BertTask):
         query_table: bool = False,
         **kwargs: Any,
     ) -> None:
-        for name, value, choices in (
-            ("pooling", pooling, POOLINGS["sparse"]),
-            ("activation", activation, sparse_encoder.ACTIVATIONS),
-        ):
-            if value not in choices:
-                raise ValueError(f"{name} is {value!r}; expected {' or '.join(choices)}")
+        check_choice("pooling", pooling, POOLINGS["sparse"])
+        check_choice("activation", activation, sparse_encoder.ACTIVATIONS)
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.activation = activation

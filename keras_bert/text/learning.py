@@ -20,7 +20,7 @@ import tensorflow_text as tf_text
 from tqdm import tqdm
 
 from keras_bert import files
-from keras_bert.choices import VOCABULARIES
+from keras_bert.choices import VOCABULARIES, check_choice
 from keras_bert.extras import import_extra
 from keras_bert.text.arguments import check_many
 from keras_bert.text.bytepair import BytePairTokenizer
@@ -263,8 +263,7 @@ def learn_vocabulary(
         >>> [tokenizer.vocabulary[i] for i in tokenizer.tokenize("A Low, slow toast")]
         ['a', 'low', ',', 'slow', 't', '##o', '##a', '##s', '##t']
     """
-    if kind not in VOCABULARIES:
-        raise ValueError(f"kind is {kind!r}; expected one of {', '.join(VOCABULARIES)}")
+    check_choice("kind", kind, VOCABULARIES)
     if size < 1:
         raise ValueError(f"size is {size}; expected at least the special tokens")
     if not 0.98 <= character_coverage <= 1:

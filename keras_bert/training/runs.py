@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import files, formats
-from keras_bert.choices import DTYPES
+from keras_bert.choices import DTYPES, check_choice
 from keras_bert.data.examples import Examples, lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
@@ -434,8 +434,7 @@ def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -
 @contextlib.contextmanager
 def _training_on(dtype: str, strategy: str, log: Log) -> Iterator[tf.distribute.Strategy]:
     """Sets the dtype policy in this block, and chooses the devices."""
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
+    check_choice("dtype", dtype, DTYPES)
     old_policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(dtype)
     try:
