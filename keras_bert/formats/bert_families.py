@@ -16,21 +16,15 @@ from keras_bert.sizes import HEADS
 # "gelu" is x * Phi(x), with the error function. "gelu_tanh" is Google's approximation. After 12 layers, the outputs of
 # the two differ by 1.6e-3.
 ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast"), "gelu_tanh"),
     "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
+    **dict.fromkeys(("silu", "swish"), "silu"),
 }
 CLASSIFIER_POOLINGS = {POOLINGS["encoder"][name]: name for name in ("first", "mean", "unit_mean")}
 # Options of every model in transformers, with the values of a plain encoder.
 NO_DECODER = {
-    "is_decoder": False,
-    "is_encoder_decoder": False,
-    "add_cross_attention": False,
+    **dict.fromkeys(("is_decoder", "is_encoder_decoder", "add_cross_attention"), False),
     "pruned_heads": {},
     "quantization_config": None,
 }
@@ -102,6 +96,7 @@ BERT = FamilyTable(
         **_OTHER_HEADS,
     },
 )
+KEYS_WITHOUT_TYPES = {field: key for field, key in BERT.config.items() if field != "type_vocab_size"}
 # RoBERTa: positions count from pad_token_id + 1 and skip padding.
 ROBERTA = replace(
     BERT,
@@ -172,11 +167,9 @@ ALBERT = replace(
     # Google's own files have these options, but Google's code does not use them.
     fixed_values={
         **FIXED_VALUES,
+        **dict.fromkeys(("gap_size", "net_structure_type", "num_memory_blocks"), 0),
         "down_scale_factor": 1,
-        "gap_size": 0,
         "layers_to_keep": [],
-        "net_structure_type": 0,
-        "num_memory_blocks": 0,
     },
     embeddings={**BERT.embeddings, "embeddings/projection": "encoder.embedding_hidden_mapping_in"},
     block={
@@ -251,7 +244,7 @@ MPNET = replace(
     classes="MPNet",
     prefix="mpnet.",
     config={
-        **{field: key for field, key in BERT.config.items() if field != "type_vocab_size"},
+        **KEYS_WITHOUT_TYPES,
         "relative_buckets": _BUCKETS,
     },
     values={**ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},

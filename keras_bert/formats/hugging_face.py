@@ -94,7 +94,9 @@ def write(
     heads = set(weights) - {"encoder"}
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
-    values: dict[str, Any] = {**model_values(config, heads), **_default_labels(weights), **(settings or {})}
+    labels = next((len(weights[head]["logits/bias"]) for head in _LABELLED if head in weights), 0)
+    named = label_entries(default_labels(labels)) if labels else {}  # `transformers` takes their number from the names
+    values: dict[str, Any] = {**model_values(config, heads), **named, **(settings or {})}
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
@@ -155,13 +157,9 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _default_labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, object]:
-    """Makes default label names, because `transformers` takes the number of labels from them."""
-    for head in _LABELLED:
-        if head in weights:
-            names = [f"LABEL_{i}" for i in range(len(weights[head]["logits/bias"]))]
-            return label_entries(names)
-    return {}
+def default_labels(size: int) -> list[str]:
+    """Makes the names that `transformers` gives labels without names."""
+    return [f"LABEL_{i}" for i in range(size)]
 
 
 def _copies(table: FamilyTable) -> dict[str, str]:

@@ -9,7 +9,14 @@ from typing import Any
 from keras_bert import files, sizes
 from keras_bert.config import check_field
 from keras_bert.formats import without_effect
-from keras_bert.formats.bert_families import ACTIVATIONS, BERT, CLASSIFIER_POOLINGS, NO_DECODER, ROBERTA
+from keras_bert.formats.bert_families import (
+    ACTIVATIONS,
+    BERT,
+    CLASSIFIER_POOLINGS,
+    KEYS_WITHOUT_TYPES,
+    NO_DECODER,
+    ROBERTA,
+)
 from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
 from keras_bert.sizes import HEADS
@@ -69,18 +76,11 @@ MODERNBERT = FamilyTable(
     classes="ModernBert",
     prefix="model.",
     config={
-        "vocab_size": "vocab_size",
-        "hidden_size": "hidden_size",
-        "num_layers": "num_hidden_layers",
-        "num_heads": "num_attention_heads",
-        "intermediate_size": "intermediate_size",
+        **KEYS_WITHOUT_TYPES,
         "activation": "hidden_activation",
         "hidden_dropout": ("mlp_dropout", "embedding_dropout"),
         "attention_dropout": "attention_dropout",
-        "max_positions": "max_position_embeddings",
-        "initializer_range": "initializer_range",
         "layer_norm_epsilon": "norm_eps",
-        "pad_token_id": "pad_token_id",
         "rope_theta": ("rope_parameters.full_attention.rope_theta", "global_rope_theta"),
         "local_rope_theta": ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta"),
         "global_every": "global_attn_every_n_layers",
@@ -156,21 +156,12 @@ NOMIC_BERT = replace(
     fixed_values={
         **NO_DECODER,
         "rope_parameters.rope_type": "default",
-        "moe_every_n_layers": 0,
-        "num_experts": 0,
-        "prenorm": False,
-        "qkv_proj_bias": False,
-        "mlp_fc1_bias": False,
-        "mlp_fc2_bias": False,
+        **dict.fromkeys(("moe_every_n_layers", "num_experts"), 0),
+        **dict.fromkeys(("prenorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "use_rms_norm", "causal"), False),
+        **dict.fromkeys(("parallel_block", "rotary_emb_interleaved", "scale_attn_by_inverse_layer_idx"), False),
+        **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor")),
         "rotary_emb_fraction": 1.0,
-        "rotary_emb_interleaved": False,
-        "rotary_emb_scale_base": None,
-        "rotary_scaling_factor": None,
-        "use_rms_norm": False,
-        "parallel_block": False,
-        "causal": False,
         "scale_attn_weights": True,
-        "scale_attn_by_inverse_layer_idx": False,
     },
     embeddings={
         "embeddings/word": "embeddings.word_embeddings",

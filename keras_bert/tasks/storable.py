@@ -7,7 +7,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import keras
 import numpy as np
@@ -17,9 +17,11 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
+from keras_bert.formats.hugging_face import default_labels
 from keras_bert.formats.saved import CRF, Saved, own_settings, read, write, write_settings
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
+from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.preprocessor import load_tokenizer
 
@@ -66,26 +68,11 @@ class RowSettings(NamedTuple):
 
 T = TypeVar("T", bound="Storable")
 
-if TYPE_CHECKING:
 
-    class _Model:
-        """The parts of `keras.Model` and `LowPrecision` that the mixin uses."""
+class Storable(LowPrecision, keras.Model):
+    """A model with an encoder that reads and writes presets, checkpoints for other programs, and Keras's configuration.
 
-        _ranges: int8_ranges.Int8Ranges | None
-        _current_ranges: int8_ranges.Int8Ranges | None
-
-        def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None: ...
-        def get_config(self) -> Settings: ...
-        def set_precision(self, precision: str) -> None: ...
-else:
-    _Model = object
-
-
-class Storable(_Model):
-    """A mixin that reads and writes a task: presets, checkpoints for other programs, and Keras's configuration.
-
-    The class must be a Keras model with an `encoder`, a `preprocessor`, and a layer `head` if it has a `HEAD`. What a
-    task's files hold is data: the attributes of the class, and the value `formats.saved.Saved`.
+    What its files hold is data: the attributes of the class, and the value `formats.saved.Saved`.
     """
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
@@ -99,8 +86,6 @@ class Storable(_Model):
     # The most tokens in a row and the stride, by default, of a task that always reads windows.
     WINDOWS: ClassVar[tuple[int, int] | None] = None
 
-    encoder: BertEncoder
-    preprocessor: BertPreprocessor | None
     head: keras.Layer  # of a task with a `HEAD`
 
     _untrained: str | None = None  # a warning for the first answer, see `_warn_if_untrained`
@@ -295,7 +280,7 @@ def _arguments(task: type[Storable], preset: Preset, saved: Saved, user_settings
     if "labels" not in _types(task) or "labels" in arguments:
         return arguments
     if _types(task)["labels"] is not list:  # it may have one score in place of labels
-        labels = saved.labels or _default_labels(2)
+        labels = saved.labels or default_labels(2)
         return {**arguments, "labels": labels} if saved.head_size == 2 else arguments
     if saved.labels is None:
         problem = f"no names for its {saved.head_size} labels" if saved.head_size else "no head of this task"
@@ -395,11 +380,11 @@ def _load_weights(model: Storable, preset: Preset, saved: Saved) -> None:
 def _head_fits(preset: Preset, saved: Saved, labels: list[str] | None) -> bool:
     """Checks whether the head has these labels, or as many without names (LABEL_0, ...); warns if not."""
     count = 1 if labels is None else len(labels)
-    has_names = labels is not None and saved.labels not in (None, _default_labels(saved.head_size))
+    has_names = labels is not None and saved.labels not in (None, default_labels(saved.head_size))
     is_same = labels is not None and saved.labels == labels
     if is_same or (count == saved.head_size and not has_names):
         return True
-    saved_names = _abbreviate(saved.labels or _default_labels(saved.head_size))
+    saved_names = _abbreviate(saved.labels or default_labels(saved.head_size))
     new_names = "one score" if labels is None else _abbreviate(labels)
     advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
     warnings.warn(
@@ -439,10 +424,6 @@ def _load_ranges(model: Storable, directory: Path) -> None:
 
 def _values(variables: list[keras.Variable]) -> dict[str, np.ndarray]:
     return {each.name: keras.ops.convert_to_numpy(each) for each in variables}
-
-
-def _default_labels(size: int) -> list[str]:
-    return [f"LABEL_{i}" for i in range(size)]
 
 
 def _abbreviate(labels: list[str]) -> str:

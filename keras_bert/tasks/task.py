@@ -35,7 +35,6 @@ from keras_bert.tasks.columns import (
 )
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis
 from keras_bert.tasks.storable import Storable
 from keras_bert.tasks.training_step import (
@@ -68,7 +67,7 @@ class TokenizedExamples(NamedTuple):
     lengths: np.ndarray
 
 
-class BertTask(Replicated, LowPrecision, Storable, keras.Model):
+class BertTask(Replicated, Storable):
     """An encoder with a preprocessor in front and heads on top: the base class of all models for tasks.
 
     A subclass owns all of a task: heads, targets, loss, answers, measures, serving signature and settings. Training,
