@@ -12,10 +12,11 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats import hugging_face_byte_pairs
+from keras_bert.formats.hugging_face_tokenizers import TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.pairs import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.strings import normalize_unless
-from keras_bert.text.tokenizer import SPECIAL_TOKENS, KnownStrings, Tokenizer, Tokens, tokenize_around
+from keras_bert.text.tokenizer import KnownStrings, Tokenizer, Tokens, tokenize_around
 from keras_bert.text.vocabulary import byte_symbols, check_merges, describe_source, read_ids, read_merges
 from keras_bert.text.words import begins_run, find_run_starts, split_words
 
@@ -113,7 +114,7 @@ class BytePairTokenizer(Tokenizer):
         if add_prefix_space and split != "gpt2":
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)
-        special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
+        special_tokens = dict(zip(TOKENS, names, strict=True))
         symbols = byte_symbols()
         ids = read_ids(vocabulary, special_tokens, [*more_special_tokens, *added_tokens])
         tokens = sorted(ids, key=ids.__getitem__)
@@ -157,13 +158,13 @@ class BytePairTokenizer(Tokenizer):
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         text = compose(strings, rows) if self.normalization else strings
         if not self._added:
-            tokens = self._tokenize_part(text, rows)
+            tokens = self._tokenize_chunk(text, rows)
         else:
             tokens = tokenize_around(
                 self._added,
                 None,
                 text,
-                lambda parts, row: self._tokenize_part(parts, row if rows is None else tf.gather(rows, row)),
+                lambda chunks, row: self._tokenize_chunk(chunks, row if rows is None else tf.gather(rows, row)),
             )
         if not self.normalization or not with_offsets:
             return tokens
@@ -171,7 +172,7 @@ class BytePairTokenizer(Tokenizer):
         spans = uncomposed_offsets(strings, text, ids.value_rowids(), starts.values, ends.values)
         return ids, *map(ids.with_values, spans)
 
-    def _tokenize_part(self, strings: tf.Tensor, rows: tf.Tensor | None) -> Tokens:
+    def _tokenize_chunk(self, strings: tf.Tensor, rows: tf.Tensor | None) -> Tokens:
         """Tokenizes normalized text between added tokens; the offsets are offsets into it."""
         moved = tf.zeros_like(strings, tf.int64)  # [batch], the number of bytes put before the text
         if self.add_prefix_space:
@@ -288,8 +289,8 @@ def uncomposed_offsets(
 
 _NO_RANK = np.int32(2**31 - 1)  # the rank of a pair that no rule merges
 
-# Words of more bytes are merged in windows, so that fewer rounds are needed.
-_WINDOW = 64
+# Words of more bytes are merged in stretches, so that fewer rounds are needed.
+_STRETCH = 64
 
 
 class MergeRules:
@@ -299,11 +300,10 @@ class MergeRules:
     has only one rule, whose parts come from earlier rules, all pairs of the rule are merged in one step, from left to
     right. Llama 3's tokens have a rule for each way to make them, so their pairs are merged one by one.
 
-    A long word would take many steps, each over the whole word. So it is cut into windows in two ways, and the windows
-    of the second cut begin half a window later. Where both cuts have the same token, the tokens of the word are those
-    of one cut up to that token, and those of the other cut after it. Proof: the first merge across a border of that
-    token would also be the first merge across it in one of the cuts, because the pairs of a cut are among those of the
-    word.
+    A long word would take many steps, each over the whole word. So it is cut in two ways into stretches, those of the
+    second cut half a stretch later. Where both cuts have the same token, the tokens of the word are those of one cut up
+    to that token, and those of the other cut after it. Proof: the first merge across a border of that token would also
+    be the first merge across it in one of the cuts, because the pairs of a cut are among those of the word.
     """
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
@@ -334,61 +334,61 @@ class MergeRules:
         lengths = tf.strings.length(words)  # int32 [words]
         data = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)  # [bytes]
         symbols = tf.gather(self._byte_ids, data)
-        heads = self._merge_in_windows(symbols, lengths)
+        heads = self._merge_in_stretches(symbols, lengths)
         is_head = heads >= 0
         heads_before = tf.concat([[0], tf.cumsum(tf.cast(is_head, tf.int64))], 0)  # [bytes + 1]
         splits = tf.gather(heads_before, tf.concat([[0], tf.cumsum(lengths)], 0))
         return tf.RaggedTensor.from_row_splits(tf.boolean_mask(heads, is_head), splits, validate=False)
 
-    def _merge_in_windows(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """Merges words of any length. If the two cuts of a word never agree, its windows grow."""
+    def _merge_in_stretches(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Merges words of any length. If the two cuts of a word never agree, its stretches grow."""
         starts = tf.cumsum(lengths, exclusive=True)  # [words]
 
         def merge_pending(
-            heads: tf.Tensor, pending: tf.Tensor, window: tf.Tensor
+            heads: tf.Tensor, pending: tf.Tensor, stretch: tf.Tensor
         ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            half = window // 2
+            half = stretch // 2
             count = tf.gather(lengths, pending)
             word = tf.repeat(tf.range(tf.size(pending)), count)  # [bytes of the pending words]
             offset = tf.ragged.range(count).values  # a byte's position in its word
             source = tf.repeat(tf.gather(starts, pending), count) + offset  # its position in `symbols`
-            first, second = self._merge_two_ways(tf.gather(symbols, source), word, offset, count, window)
+            first, second = self._merge_two_ways(tf.gather(symbols, source), word, offset, count, stretch)
             agree = (first >= 0) & (first == second)
-            # Window k covers the halves k and k + 1 of a word. In each half but the first and the last, the result
-            # switches from the window that ends there to the one that begins there, at the first token of both.
+            # Stretch k covers the halves k and k + 1 of a word. In each half but the first and the last, the result
+            # switches from the stretch that ends there to the one that begins there, at the first token of both.
             half_index = offset // half
             begins_half = offset % half == 0
-            segment = tf.cumsum(tf.cast(begins_half, tf.int32)) - 1  # numbers the halves of all words
+            half_number = tf.cumsum(tf.cast(begins_half, tf.int32)) - 1  # numbers the halves of all words
             index = tf.range(tf.size(offset))
-            switch = tf.gather(tf.math.segment_min(tf.where(agree, index, _NO_RANK), segment), segment)
+            switch = tf.gather(tf.math.segment_min(tf.where(agree, index, _NO_RANK), half_number), half_number)
             is_last = half_index == (tf.gather(count, word) - 1) // half
             switch = tf.where((half_index == 0) | is_last, _NO_RANK, switch)
-            decider = half_index - tf.cast(index <= switch, tf.int32)  # the window that decides, -1 in the first half
-            # The first half of a word is in window 0 only.
+            decider = half_index - tf.cast(index <= switch, tf.int32)  # the stretch that decides, -1 in the first half
+            # The first half of a word is in stretch 0 only.
             merged = tf.where((half_index == 0) | (decider % 2 == 0), first, second)
             stuck_bytes = (switch == _NO_RANK) & (half_index > 0) & ~is_last
             stuck = tf.math.segment_max(tf.cast(stuck_bytes, tf.int32), word) > 0  # [pending]
             heads = tf.tensor_scatter_nd_update(heads, source[:, None], merged)
-            return heads, tf.boolean_mask(pending, stuck), window * 4
+            return heads, tf.boolean_mask(pending, stuck), stretch * 4
 
-        # A window over the whole word has no halves that must agree, so the loop ends before `window` exceeds int32.
+        # A stretch over the whole word has no halves that must agree, so the loop ends before `stretch` exceeds int32.
         heads, _, _ = tf.while_loop(
-            lambda heads, pending, window: tf.size(pending) > 0,
+            lambda heads, pending, stretch: tf.size(pending) > 0,
             merge_pending,
-            (tf.fill(tf.shape(symbols), -1), tf.where(lengths > 0)[:, 0], tf.constant(_WINDOW)),
+            (tf.fill(tf.shape(symbols), -1), tf.where(lengths > 0)[:, 0], tf.constant(_STRETCH)),
             shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None]), tf.TensorShape([])),
         )
         return heads
 
     def _merge_two_ways(
-        self, symbols: tf.Tensor, word: tf.Tensor, offset: tf.Tensor, count: tf.Tensor, window: tf.Tensor
+        self, symbols: tf.Tensor, word: tf.Tensor, offset: tf.Tensor, count: tf.Tensor, stretch: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Merges in windows that begin at 0 and, in words longer than one, also in windows that begin at half of it."""
-        half = window // 2
-        repeated = tf.where((tf.gather(count, word) > window) & (offset >= half))[:, 0]
-        windows = tf.concat([offset // window, tf.gather(offset - half, repeated) // window], 0)
+        """Merges in stretches from 0 on and, in words longer than one, also in stretches from half of one on."""
+        half = stretch // 2
+        repeated = tf.where((tf.gather(count, word) > stretch) & (offset >= half))[:, 0]
+        stretches = tf.concat([offset // stretch, tf.gather(offset - half, repeated) // stretch], 0)
         words = tf.concat([word, tf.gather(word, repeated) + tf.size(count)], 0)
-        groups = tf.cumsum(tf.cast(begins_run(words) | begins_run(windows), tf.int32)) - 1
+        groups = tf.cumsum(tf.cast(begins_run(words) | begins_run(stretches), tf.int32)) - 1
         heads = self._merge(tf.concat([symbols, tf.gather(symbols, repeated)], 0), groups)
         size = tf.size(symbols)
         second = tf.tensor_scatter_nd_update(tf.fill([size], -1), repeated[:, None], heads[size:])

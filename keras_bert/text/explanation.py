@@ -52,13 +52,13 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
     return [_explain_text(tokenizer, text, list(zip(*tokens, strict=True))) for text, *tokens in rows]
 
 
-def _explain_text(tokenizer: Tokenizer, text: str, parts: list[tuple[int, int, int, bytes]]) -> list[ExplainedToken]:
-    """Explains one text; `parts` has the id, start, end and own text of each token."""
+def _explain_text(tokenizer: Tokenizer, text: str, found: list[tuple[int, int, int, bytes]]) -> list[ExplainedToken]:
+    """Explains one text; `found` has the id, start, end and own text of each token."""
     data = text.encode()
     begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # byte offset of each character
     tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, 0)]
     first_unexplained = 0  # the characters before this one are explained
-    for position, (id_, start, end, token_text) in enumerate(parts, start=1):
+    for position, (id_, start, end, token_text) in enumerate(found, start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
         last = max(first, last)  # if the span is empty
         tokens += _list_dropped(text, begins, first_unexplained, first)
@@ -72,7 +72,7 @@ def _explain_text(tokenizer: Tokenizer, text: str, parts: list[tuple[int, int, i
         tokens.append(ExplainedToken(token, id_, position, 0, *spans, text[first:last], changes))
     tokens += _list_dropped(text, begins, first_unexplained, len(text))
     sep = tokenizer.sep_token_id
-    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(parts), 0)]
+    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(found), 0)]
 
 
 def _list_changes(text: str, result: str) -> tuple[str, ...]:

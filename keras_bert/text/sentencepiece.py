@@ -137,17 +137,17 @@ class SentencePieceTokenizer(Tokenizer):
             self._comma_splits = self._split_comma_tokens(model_tokens) if usage.splits_commas else None
         # Traced once, so that the graph has one copy of the model.
         signature = [tf.TensorSpec([None], tf.string)]
-        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)
+        self._split = tf.function(self._split_batch, input_signature=signature, autograph=False)
 
-    def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Segments string `[batch]`: the model's ids, row_splits, and starts and ends in bytes of `strings`."""
+    def _split_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Splits string `[batch]`: the model's ids, row_splits, and starts and ends in bytes of `strings`."""
         return _ops.sentencepiece_tokenize_with_offsets_op(
             _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
         )
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized = self._normalizer(strings, rows)
-        ids, row_splits, starts, ends = self._segment(normalized)
+        ids, row_splits, starts, ends = self._split(normalized)
         ids = tf.RaggedTensor.from_row_splits(tf.gather(self._model_ids_to_ids, ids), row_splits, validate=False)
         tokens = ids, ids.with_values(tf.cast(starts, tf.int64)), ids.with_values(tf.cast(ends, tf.int64))
         if self._comma_splits is not None:
@@ -188,36 +188,36 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.where(skips_space, tf.minimum(first, ends), starts), ends
 
     def _split_comma_tokens(self, model_tokens: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits tokens that end in a digit and a comma: ids `[tokens, (parts)]`, and the bytes after each part.
+        """Splits tokens that end in a digit and a comma: ids `[tokens, (pieces)]`, and the bytes after each piece.
 
-        Any other token has one part, itself.
+        Any other token has one piece, itself.
         """
-        parts = [[token] for token in model_tokens]
+        pieces = [[token] for token in model_tokens]
         commas = [i for i, token in enumerate(model_tokens) if ends_in_comma(token)]
         numbers = [model_tokens[i][:-1].replace(SPACE, "") for i in commas]
-        ids, splits, _, _ = self._segment_batch(tf.constant(numbers, tf.string))
-        segmented: list[list[int]] = tf.RaggedTensor.from_row_splits(ids, splits).to_list()
-        for i, number in zip(commas, segmented, strict=True):
+        ids, splits, _, _ = self._split_batch(tf.constant(numbers, tf.string))
+        split_numbers: list[list[int]] = tf.RaggedTensor.from_row_splits(ids, splits).to_list()
+        for i, number in zip(commas, split_numbers, strict=True):
             first, *rest = (model_tokens[each] for each in number)
             # Inside a word, the number has no space before it.
             first = first if model_tokens[i].startswith(SPACE) else first.removeprefix(SPACE)
-            parts[i] = [*filter(None, [first, *rest]), ","]
+            pieces[i] = [*filter(None, [first, *rest]), ","]
         index = {token: i for i, token in enumerate(self.vocabulary)}
-        bytes_after = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in parts]
+        bytes_after = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in pieces]
         return (
-            tf.ragged.constant([[index.get(part, self.unk_token_id) for part in row] for row in parts], tf.int32),
+            tf.ragged.constant([[index.get(piece, self.unk_token_id) for piece in row] for row in pieces], tf.int32),
             tf.ragged.constant(bytes_after, tf.int64),
         )
 
     def _split_off_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
         assert self._comma_splits is not None  # the caller has checked it
-        parts, bytes_after = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
-        token = parts.value_rowids()
+        pieces, bytes_after = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (pieces)]
+        token = pieces.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
-        part_ends = tf.maximum(last - bytes_after.values, first)
-        part_starts = tf.where(begins_run(token), first, shifted(part_ends, 1))
-        splits = tf.gather(parts.row_splits, ids.row_splits)
-        values = parts.values, part_starts, part_ends
+        piece_ends = tf.maximum(last - bytes_after.values, first)
+        piece_starts = tf.where(begins_run(token), first, shifted(piece_ends, 1))
+        splits = tf.gather(pieces.row_splits, ids.row_splits)
+        values = pieces.values, piece_starts, piece_ends
         return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values)
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:

@@ -11,12 +11,12 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats import Preset
+from keras_bert.formats.hugging_face_tokenizers import TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import Ids, as_ids, pack
 from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors, require
 
-SPECIAL_TOKENS: tuple[str, ...] = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
 Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 T = TypeVar("T", bound="Tokenizer")
 
@@ -78,7 +78,7 @@ class Tokenizer:
         self.special_tokens_in_text = special_tokens_in_text
         self.more_special_tokens = [token for token in more_special_tokens if token not in special_tokens.values()]
         self.unk_token_id, self.cls_token_id, self.sep_token_id, self.pad_token_id, self.mask_token_id = (
-            self.vocabulary.index(special_tokens[name]) for name in SPECIAL_TOKENS
+            self.vocabulary.index(special_tokens[name]) for name in TOKENS
         )
         # Tensors made here outlive the graph being traced, and stay off the GPU, which has no string ops.
         with tf.init_scope(), tf.device("CPU"):

@@ -12,10 +12,10 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats import hugging_face_wordpiece
-from keras_bert.formats.hugging_face_tokenizers import words_before
+from keras_bert.formats.hugging_face_tokenizers import TOKENS, words_before
 from keras_bert.text.pairs import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
-from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
+from keras_bert.text.tokenizer import Tokenizer, Tokens, merge_rows, tokenize_around
 from keras_bert.text.vocabulary import describe_source, read_tokens
 
 _WHITE_SPACE = re.compile(r"\s")  # the characters of str.isspace
@@ -91,7 +91,7 @@ class WordPieceTokenizer(Tokenizer):
         if not 1 <= max_chars_per_word <= _MAX_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MAX_CHARS}")
         names = (unk_token, cls_token, sep_token, pad_token, mask_token)
-        special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
+        special_tokens = dict(zip(TOKENS, names, strict=True))
         tokens = read_tokens(vocabulary, special_tokens, [*added_tokens, *more_special_tokens])
         begins_word = [not token.startswith("##") for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
@@ -131,17 +131,17 @@ class WordPieceTokenizer(Tokenizer):
                 self._added,
                 None,
                 normalized,
-                lambda parts, row: self._tokenize_part(parts, tf.gather(plain, row)),
+                lambda chunks, row: self._tokenize_chunk(chunks, tf.gather(plain, row)),
                 spaces_alike=True,
             )
         else:
-            tokens = self._tokenize_part(normalized, plain)
+            tokens = self._tokenize_chunk(normalized, plain)
         if with_offsets:
             moved = ~plain & (normalized != strings)
             tokens = _if_any(moved, lambda: self._to_original_offsets(strings, moved, *tokens), tokens)
         return tokens
 
-    def _tokenize_part(self, normalized: tf.Tensor, plain: tf.Tensor) -> Tokens:
+    def _tokenize_chunk(self, normalized: tf.Tensor, plain: tf.Tensor) -> Tokens:
         """Tokenizes normalized text between added tokens; the offsets are offsets into it."""
         tokens = self._split_into_tokens(normalized)
         return _if_any(~plain, lambda: self._limit_word_length(normalized, *tokens), tokens)

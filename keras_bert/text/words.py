@@ -130,18 +130,18 @@ def _mark_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     base = find_run_starts(~is_mark)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
-    # A space or an ideograph is a part by itself. Any other part has signs, then a word with signs inside, then signs.
+    # A space or an ideograph is a chunk by itself. Any other chunk has signs, a word with signs inside, then signs.
     is_separate = (kind == SPACE) | (kind == IDEOGRAPH)
-    new_part = begins_row | is_separate | tf.gather(is_separate, before)
-    part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1
+    new_chunk = begins_row | is_separate | tf.gather(is_separate, before)
+    chunk = tf.cumsum(tf.cast(new_chunk, tf.int32)) - 1
     size = tf.size(chars)
-    first_letter = tf.math.unsorted_segment_min(tf.where(kind == LETTER, index, size), part, size)
-    last_letter = tf.math.unsorted_segment_max(tf.where(kind == LETTER, index, -1), part, size)
-    outside = (index < tf.gather(first_letter, part)) | (index > tf.gather(last_letter, part))
+    first_letter = tf.math.unsorted_segment_min(tf.where(kind == LETTER, index, size), chunk, size)
+    last_letter = tf.math.unsorted_segment_max(tf.where(kind == LETTER, index, -1), chunk, size)
+    outside = (index < tf.gather(first_letter, chunk)) | (index > tf.gather(last_letter, chunk))
     outside &= kind == SIGN
 
     in_run = tf.gather(outside, before) & outside & (chars == tf.gather(base_char, before))
-    begins = new_part | ((outside | tf.gather(outside, before)) & ~in_run)
+    begins = new_chunk | ((outside | tf.gather(outside, before)) & ~in_run)
     return kind != SPACE, begins & ~is_mark & (kind != SPACE)
 
 
