@@ -45,8 +45,8 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
     total = None
     if isinstance(corpus, list | tuple):
         corpus = [each for one in corpus for each in (files.text_files(one) if isinstance(one, Path) else [one])]
-        if all(isinstance(each, Path) for each in corpus):
-            total = sum(path.stat().st_size for path in corpus)
+        paths = [each for each in corpus if isinstance(each, Path)]
+        total = sum(path.stat().st_size for path in paths) if len(paths) == len(corpus) else None
     batch: list[bytes] = []
     size = 0
     with tqdm(desc="reading", total=total, unit="B", unit_scale=True, delay=1, disable=None) as bar:
