@@ -134,8 +134,6 @@ def _pack_row(segments: list[list[int]], special: Encoding) -> tuple[list[int], 
 def _read_tokenizer_json(preset_files: TokenizerFiles, special_tokens_in_text: bool) -> tuple[dict[str, Any], str]:
     """Reads or makes a preset's `tokenizer.json`, and reads its pad token."""
     if preset_files.kind == "Unigram":
-        if preset_files.has_tokenizer_json:
-            preset_files.check_keys()
         # It needs protobuf, as no other tokenizer does.
         from keras_bert.formats import hugging_face_unigram
 
