@@ -15,7 +15,7 @@ from keras_bert.formats import hugging_face_byte_pairs
 from keras_bert.formats.hugging_face_tokenizers import TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.pairs import ROBERTA_PAIRS, PairFormat
-from keras_bert.text.strings import normalize_unless
+from keras_bert.text.strings import normalize_unless, numbers_of
 from keras_bert.text.tokenizer import KnownStrings, Tokenizer, Tokens, tokenize_around
 from keras_bert.text.vocabulary import byte_symbols, check_merges, describe_source, read_ids, read_merges
 from keras_bert.text.words import begins_run, find_run_starts, split_words
@@ -157,15 +157,9 @@ class BytePairTokenizer(Tokenizer):
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         text = compose(strings, rows) if self.normalization else strings
-        if not self._added:
-            tokens = self._tokenize_chunk(text, rows)
-        else:
-            tokens = tokenize_around(
-                self._added,
-                None,
-                text,
-                lambda chunks, row: self._tokenize_chunk(chunks, row if rows is None else tf.gather(rows, row)),
-            )
+        tokens = tokenize_around(
+            self._added, None, text, lambda chunks, row: self._tokenize_chunk(chunks, numbers_of(row, rows))
+        )
         if not self.normalization or not with_offsets:
             return tokens
         ids, starts, ends = tokens

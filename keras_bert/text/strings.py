@@ -142,7 +142,7 @@ def normalize_unless(
 
     def normalize_others() -> tf.Tensor:
         raw = tf.gather_nd(strings, others)
-        check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
+        check_utf8(raw, numbers_of(others[:, 0], rows))
         return tf.tensor_scatter_nd_update(strings, others, normalize(raw))
 
     return tf.cond(tf.size(others) > 0, normalize_others, lambda: strings)
@@ -153,6 +153,11 @@ def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
     for capital in "İÌÍĨĮ":
         strings = tf.strings.regex_replace(strings, capital, capital.lower())
     return strings
+
+
+def numbers_of(index: tf.Tensor | None, rows: tf.Tensor | None) -> tf.Tensor | None:
+    """Looks up the numbers of rows by index, int64 `[n]`; None stands for all of 0, 1, 2, ..."""
+    return index if rows is None else rows if index is None else tf.gather(rows, index)
 
 
 def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:

@@ -228,8 +228,6 @@ class Tokenizer:
             tokenize_text = functools.partial(self._tokenize_text, with_offsets=with_offsets)
             special = (*self.more_special_tokens, *self.special_tokens.values())
             tokens = [*self._symbols, *(special if self.special_tokens_in_text else ())]
-            if not tokens:
-                return tokenize_text(strings, None)
             ids = {token: self.vocabulary.index(token) for token in tokens}
             mask = self.special_tokens["mask_token"]
             return tokenize_around(ids, mask if self._mask_takes_space else None, strings, tokenize_text)
@@ -338,7 +336,7 @@ def tokenize_around(
     added: Mapping[str, int],
     with_space: str | None,
     strings: tf.Tensor,
-    tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
+    tokenize_text: Callable[[tf.Tensor, tf.Tensor | None], Tokens],
     spaces_alike: bool = False,
 ) -> Tokens:
     """Matches `added` tokens (token -> id) in texts, string `[batch]`, longest first, and tokenizes what is between.
@@ -346,6 +344,8 @@ def tokenize_around(
     `with_space` is the added token that includes the white space before it, or None. `tokenize_text` is called with the
     chunks between, string `[chunks]`, and their rows, int64. With `spaces_alike`, any white space matches a space.
     """
+    if not added:
+        return tokenize_text(strings, None)
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
     spaces_alike &= any(" " in token for token in added)
     if spaces_alike:

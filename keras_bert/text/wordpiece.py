@@ -126,16 +126,13 @@ class WordPieceTokenizer(Tokenizer):
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
-        if self._added:
-            tokens = tokenize_around(
-                self._added,
-                None,
-                normalized,
-                lambda chunks, row: self._tokenize_chunk(chunks, tf.gather(plain, row)),
-                spaces_alike=True,
-            )
-        else:
-            tokens = self._tokenize_chunk(normalized, plain)
+        tokens = tokenize_around(
+            self._added,
+            None,
+            normalized,
+            lambda chunks, row: self._tokenize_chunk(chunks, plain if row is None else tf.gather(plain, row)),
+            spaces_alike=True,
+        )
         if with_offsets:
             moved = ~plain & (normalized != strings)
             tokens = _if_any(moved, lambda: self._to_original_offsets(strings, moved, *tokens), tokens)

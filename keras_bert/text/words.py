@@ -18,6 +18,7 @@ from keras_bert.text.strings import (
     as_strings,
     check_utf8,
     encode_characters,
+    numbers_of,
     readable_errors,
     require,
 )
@@ -177,7 +178,7 @@ def _decode(strings: tf.Tensor, rows: tf.Tensor | None) -> tf.RaggedTensor:
     bytes_before = tf.concat([[0], tf.cumsum(lengths)], 0)
     row_bytes = tf.gather(bytes_before, codes.row_limits()) - tf.gather(bytes_before, codes.row_starts())
     bad = tf.where(row_bytes != tf.cast(tf.strings.length(strings), tf.int64))[:1, 0]
-    require(tf.equal(tf.size(bad), 0), INVALID_UTF8, bad if rows is None else tf.gather(rows, bad))
+    require(tf.equal(tf.size(bad), 0), INVALID_UTF8, numbers_of(bad, rows))
     return codes
 
 

@@ -1,11 +1,11 @@
-"""MergeRules: the tokens of any bytes, and of words so long that they are cut into windows."""
+"""MergeRules: the tokens of any bytes, and of words so long that they are cut into stretches."""
 
 import random
 
 import pytest
 import tensorflow as tf
 
-from keras_bert.text.bytepair import _WINDOW, MergeRules
+from keras_bert.text.bytepair import _STRETCH, MergeRules
 
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES
@@ -39,13 +39,13 @@ def learned():
 
 def test_long_words(learned):
     """Windows begin wherever they may."""
-    assert _WINDOW == 64
+    assert _STRETCH == 64
     lengths = (63, 64, 65, 95, 96, 97, 128, 129, 160, 161, 500)
     check(*learned, [(unit * length)[:length].encode() for unit in UNITS for length in lengths])
 
 
 def test_any_bytes(learned):
-    """Also those that no text has; long ones are cut into windows."""
+    """Also those that no text has; long ones are cut into stretches."""
     generator = random.Random(0)
     words = [generator.randbytes(generator.randrange(300)) for _ in range(30)]
     words += ["".join(generator.choices("abh-the ", k=generator.randrange(300))).encode() for _ in range(30)]
@@ -63,7 +63,7 @@ def test_merges_that_are_not_nested(untraced):
     assert [tokens[i] for i in rules(tf.constant(["abc"])).values] == ["a", "bc"]
 
 
-def test_windows_that_never_agree_grow(untraced):
-    """A token longer than a window: both cuts have it nowhere."""
+def test_stretches_that_never_agree_grow(untraced):
+    """A token longer than a stretch: both cuts have it nowhere."""
     merges = [("a" * 2**i, "a" * 2**i) for i in range(8)]
     check(merges, *rules_of(merges), [b"a" * 300, b"a" * 255, b"b" + b"a" * 400 + b"c"])
