@@ -17,6 +17,7 @@ from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.unpadding import fixed_shapes
 from keras_bert.formats import hugging_face
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
+from keras_bert.formats.saved import write_settings
 from keras_bert.runtimes.comparison import Difference, check_differences, compare, sample
 from keras_bert.runtimes.runtime import Runtime
 from keras_bert.tasks.task import BertTask
@@ -215,7 +216,7 @@ def _write_settings(
         preprocessor.save_preset(directory, overwrite=True)
         files.write_texts(directory, {ALL_IN_ONE: files.to_json(tokenizer_json)})
     if isinstance(model, BertTask):
-        model.save_settings(directory)
+        write_settings(directory, model.saved())
         if labels := getattr(model, "labels", None):
             files.write_texts(directory, {LABELS: "".join(f"{label}\n" for label in labels)})
     else:

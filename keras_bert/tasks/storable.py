@@ -18,7 +18,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
 from keras_bert.formats.hugging_face import default_labels
-from keras_bert.formats.saved import CRF, Saved, own_settings, read, write, write_settings
+from keras_bert.formats.saved import CRF, Saved, own_settings, read, write
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
 from keras_bert.tasks.low_precision import LowPrecision
@@ -151,7 +151,8 @@ class Storable(LowPrecision, keras.Model):
         )
         rows = RowSettings(sequence_length, long_text, stride, special_tokens_in_text)
         with Preset.open(handle, fields.get("activation")) as preset:
-            saved, checkpoint = read_saved(cls, preset), preset.checkpoint
+            checkpoint = preset.checkpoint
+            saved = read(preset, cls.__name__, cls.HEAD, _types(cls), cls.LIBRARY)
             arguments = _arguments(cls, preset, saved, user_settings)
             heads = cls.HEADS or [(cls.HEAD, None)] * (cls.HEAD is not None)
             new_heads = {name for name, setting in heads if arguments.get(setting, True)} - checkpoint.heads
@@ -165,7 +166,10 @@ class Storable(LowPrecision, keras.Model):
                 model = cls(encoder, preprocessor, **arguments)
             _load_weights(model, preset, saved)
             _warn_about_heads(model, preset, saved)
-            _load_ranges(model, preset.directory)
+            model._ranges = int8_ranges.read_ranges(preset.directory)
+            if model._ranges is not None and model._current_ranges is None:
+                path = preset.directory / int8_ranges.FILE
+                warnings.warn(f"{path} belongs to other weights, and is not used; calibrate again", stacklevel=2)
         if precision != "float32":
             model.set_precision(precision)
         return model
@@ -182,16 +186,16 @@ class Storable(LowPrecision, keras.Model):
         for setting in self.SETTINGS:
             value = getattr(self, setting.name) if setting.value is None else setting.value(self)
             if value is not False or not setting.is_left_out:
-                plain = next(
-                    (kind for kind in (dict, list) if isinstance(value, kind)), None
-                )  # without Keras's tracking
-                settings[setting.name] = value if plain is None else plain(value)
+                kinds = (kind for kind in (dict, list) if isinstance(value, kind))  # Keras tracks them as subclasses
+                settings[setting.name] = next((kind(value) for kind in kinds), value)
         return settings
 
     def saved(self) -> Saved:
         """Makes the value that presets hold."""
         ranges, settings, rows = self._current_ranges, self.settings(), {}
-        weights = {**self.parts(), **{part.name: _values(part.weights(self) or []) for part in self.PARTS}}
+        weights = _parts(self)
+        for part in self.PARTS:
+            weights[part.name] = {each.name: keras.ops.convert_to_numpy(each) for each in part.weights(self) or []}
         if self.preprocessor is not None:
             rows = {name: getattr(self.preprocessor, name) for name in _ROWS}
             if self.preprocessor.tokenizer.special_tokens_in_text and not self.READS_SPECIAL_TOKENS:
@@ -224,18 +228,9 @@ class Storable(LowPrecision, keras.Model):
         """
         write(directory, self.saved(), overwrite)
 
-    def save_settings(self, directory: str | Path) -> None:
-        """Writes the files of `save_preset` without the encoder's weights and the tokenizer's files."""
-        write_settings(directory, self.saved())
-
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
         """Writes a checkpoint for another program, without labels; see `BertEncoder.save_checkpoint`."""
-        formats.write(directory, self.encoder.config, self.parts(), format, overwrite)
-
-    def parts(self) -> dict[str, dict[str, np.ndarray]]:
-        """Collects the weights of encoder and heads, by part and name, as `formats.write` takes them."""
-        heads = {name: values_by_name(head) for name, head in self.heads.items()}
-        return {"encoder": values_by_name(self.encoder), **heads}
+        formats.write(directory, self.encoder.config, _parts(self), format, overwrite)
 
     def get_config(self) -> Settings:
         return {
@@ -251,9 +246,12 @@ class Storable(LowPrecision, keras.Model):
         return cls(**{**config, **parts})
 
 
-def read_saved(task: type[Storable], preset: Preset) -> Saved:
-    """Reads a task's model from an open preset, without its weights."""
-    return read(preset, task.__name__, task.HEAD, _types(task), task.LIBRARY)
+def _parts(model: Storable) -> dict[str, dict[str, np.ndarray]]:
+    """Collects the weights of encoder and heads, by part and name."""
+    return {
+        "encoder": values_by_name(model.encoder),
+        **{name: values_by_name(each) for name, each in model.heads.items()},
+    }
 
 
 def read_own_settings(task: type[Storable], preset: Preset) -> Settings:
@@ -337,18 +335,17 @@ def _load_windows(
     """Loads a preprocessor that makes windows, padded to the longest row of their batch."""
     if rows.long_text not in (None, "windows"):
         raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
-    special = {"special_tokens_in_text": rows.special_tokens_in_text}
-    if rows.special_tokens_in_text is None:
-        special["special_tokens_in_text"] = settings.get("special_tokens_in_text")
-    if settings and rows == RowSettings(special_tokens_in_text=rows.special_tokens_in_text):
-        return BertPreprocessor.from_preset(preset, **{**settings, **special})
+    special = rows.special_tokens_in_text
+    reads_special = {"special_tokens_in_text": settings.get("special_tokens_in_text") if special is None else special}
+    if settings and rows == RowSettings(special_tokens_in_text=special):
+        return BertPreprocessor.from_preset(preset, **{**settings, **reads_special})
     saved_length = settings.get("sequence_length") or settings.get("max_sequence_length")
     length = (saved_length or min(defaults[0], positions)) if rows.sequence_length is None else rows.sequence_length
     if length > positions:
         raise ValueError(f"sequence_length is {length}, but this model has {positions} positions")
     stride = (settings.get("stride") or defaults[1]) if rows.stride is None else rows.stride
     return BertPreprocessor.from_preset(
-        preset, sequence_length=None, max_sequence_length=length, stride=stride, **special
+        preset, sequence_length=None, max_sequence_length=length, stride=stride, **reads_special
     )
 
 
@@ -412,18 +409,6 @@ def _warn_about_heads(model: Storable, preset: Preset, saved: Saved) -> None:
         warnings.warn(message, UntrainedWarning, stacklevel=3)
     else:  # the preset is only pre-trained: it is there to start from
         model._untrained = message
-
-
-def _load_ranges(model: Storable, directory: Path) -> None:
-    """Reads the int8 ranges of a preset, if it has any."""
-    model._ranges = int8_ranges.read_ranges(directory)
-    if model._ranges is not None and model._current_ranges is None:
-        message = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
-        warnings.warn(message, stacklevel=3)
-
-
-def _values(variables: list[keras.Variable]) -> dict[str, np.ndarray]:
-    return {each.name: keras.ops.convert_to_numpy(each) for each in variables}
 
 
 def _abbreviate(labels: list[str]) -> str:

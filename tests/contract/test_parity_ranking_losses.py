@@ -48,12 +48,12 @@ def test_losses_and_gradients(library, tmp_path, ours, theirs, labels):
     torch.optim.SGD(other.parameters(), 1.0).step()
     other.save_pretrained(str(tmp_path / "after"))
 
-    before = BertReranker.from_preset(tmp_path).parts()
-    expected = BertReranker.from_preset(tmp_path / "after").parts()
+    before = BertReranker.from_preset(tmp_path).saved().weights
+    expected = BertReranker.from_preset(tmp_path / "after").saved().weights
     model.compile(keras.optimizers.SGD(1.0), ours)
     columns = tuple(np.array(column, dtype=object) for column in (QUERIES, *PASSAGES))
     assert float(model.train_on_batch(columns, labels)) == pytest.approx(float(found.detach()), rel=1e-5, abs=1e-5)
-    for part, weights in model.parts().items():
+    for part, weights in model.saved().weights.items():
         for name, value in weights.items():
             np.testing.assert_allclose(value, expected[part][name], rtol=0, atol=1e-5, err_msg=name)
     moved = [np.abs(expected["sequence"][name] - before["sequence"][name]).max() for name in before["sequence"]]

@@ -220,11 +220,11 @@ def test_gradients_by_mini_batches(library, tmp_path, is_cut):
     found.backward()
     ours = losses.MultipleNegativesRankingLoss()
     model.compile(keras.optimizers.SGD(1.0), losses.MatryoshkaLoss(ours, [32, 8]) if is_cut else ours)
-    before = BertSentenceEncoder.from_preset(tmp_path).parts()["encoder"]
+    before = BertSentenceEncoder.from_preset(tmp_path).saved().weights["encoder"]
     with model.training_with(by_mini_batches(3)):
         got = float(model.train_on_batch(tuple(map(np.array, columns)), np.zeros(8)))
     assert got == pytest.approx(float(found), rel=1e-5)
-    after = model.parts()["encoder"]
+    after = model.saved().weights["encoder"]
     gradients = {name: each.grad for name, each in theirs[0].auto_model.named_parameters()}
     for ours_name, name in {
         "embeddings/word": "embeddings.word_embeddings.weight",
