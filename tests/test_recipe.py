@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from keras_bert import recipe, training
 from keras_bert.cli import main, options
-from keras_bert.tasks.registry import FROM_FILES
+from keras_bert.tasks.registry import FINE_TUNING
 
 from .support.messages import error_names
 
@@ -150,11 +150,11 @@ def test_functions_take_the_fields_and_refuse_other_names(function, kind):
         function(**needed, epoch=2)
 
 
-@pytest.mark.parametrize("task", FROM_FILES)
+@pytest.mark.parametrize("task", FINE_TUNING)
 def test_the_settings_of_a_task_are_listed(task):
     rows = re.findall(r'- (all tasks|"\w+"): ((?:`\w+`,?\s+)*`\w+`)[;.]\n', training.fine_tune_files.__doc__)
     listed = {row: set(re.findall(r"`(\w+)`", names)) for row, names in rows}
-    expected = {field.name for field in dataclasses.fields(FROM_FILES[task])}
+    expected = {field.name for field in dataclasses.fields(FINE_TUNING[task].files)}
     assert listed["all tasks"] | listed.get(f'"{task}"', set()) == expected
 
 
@@ -209,4 +209,4 @@ def test_a_new_field_needs_nothing_else():
     assert "label_smoothing: Share of a label that goes to the others; a share, 0 to 1." in train.__doc__
     assert said() == "0.0 None None\n"
     assert said("--label-smoothing", "0.5", "--epochs", "2", "--other", "x") == "0.5 2 x\n"
-    assert said("--label-smoothing", "2") == "Error: label_smoothing is 2.0; expected a share, 0 to 1\n"
+    assert said("--label-smoothing", "2") == "Error: --label-smoothing is 2.0; expected a share, 0 to 1\n"

@@ -17,7 +17,7 @@ import keras_bert
 from keras_bert.cli.finetune import finetune
 from keras_bert.task_table import TASKS
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.registry import FROM_FILES
+from keras_bert.tasks.registry import FINE_TUNING
 from keras_bert.tasks.task import BertTask
 
 PACKAGE = Path(keras_bert.__file__).parent
@@ -96,7 +96,7 @@ def test_a_line_of_the_table_of_tasks_says_what_the_task_is(task):
 
 
 def test_every_command_that_fine_tunes_has_a_task():
-    assert {*finetune.commands} == {task.command for task in TASKS} - {None} == {*FROM_FILES}
+    assert {*finetune.commands} == {task.command for task in TASKS} - {None} == {*FINE_TUNING}
 
 
 def test_importing_loads_nothing_heavy():

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from keras_bert.cli import pretrain, runs
-from keras_bert.cli.options import column_options, find_preset, together
+from keras_bert.cli.options import find_preset, together
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
+from keras_bert.tasks.example_files import ClassifyFiles
 
 
 @click.group()
@@ -34,8 +35,9 @@ _teaching = together(
 
 @distill.command()
 @_teaching
-@runs.fine_tuning_options(FineTuningWithTeacher, without=("few_shot",))
-@column_options
+@runs.fine_tuning_options(
+    FineTuningWithTeacher, ClassifyFiles, without=("few_shot", "problem_type", "long_text", "pooling")
+)
 def classify(**options: Any) -> None:
     """Distill a classifier that `finetune classify` trained.
 

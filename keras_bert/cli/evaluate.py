@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
     check_prompts,
-    column_options,
+    field_options,
     find_preset,
     load_in_precision,
     precision_options,
     raw_cells_option,
-    read_columns,
-    read_example_file,
+    text_options,
     together,
 )
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.data.tables import read_corpus
+from keras_bert.tasks.example_files import ClassifyFiles, EmbedFiles
 
 if TYPE_CHECKING:
     from keras_bert.data import Examples
@@ -31,79 +31,41 @@ if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
 
 
-class Columns(NamedTuple):
-    """The columns, prompts and corpus that a sentence encoder is measured on: the values of `options`."""
-
-    query: str
-    positive: str
-    negatives: tuple[str, ...]
-    score: str | None
-    query_prompt: str | None
-    positive_prompt: str | None
-    corpus: str | None
-
-
-_OPTIONS = together(
-    click.option("--query-column", metavar="C", help="For sentence encoders, the column of queries or first texts."),
-    click.option("--positive-column", metavar="C", help="The column of positives or second texts."),
-    click.option("--negative-column", multiple=True, metavar="C", help="A column of negatives; may be repeated."),
-    click.option("--score-column", metavar="C", help="The column of similarities: numbers, or 1 and 0."),
-    click.option("--query-prompt", metavar="NAME", help="The name of the model's prompt for queries."),
-    click.option("--positive-prompt", metavar="NAME", help="The name of the model's prompt for all other texts."),
+_COLUMNS = (
+    *("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt"),
+)
+_encoder_options = together(
+    field_options(EmbedFiles, only=_COLUMNS, query_column=None, positive_column=None),
     click.option("--corpus", metavar="FILE", help="Search the texts of FILE, too, in the column --text-column."),
 )
 
 
-def options(command: Callable) -> Callable:
-    """Adds the options of `Columns`. The command gets them as `columns`, None if there is no query column."""
-
-    @functools.wraps(command)
-    def with_columns(
-        query_column: str | None,
-        positive_column: str | None,
-        negative_column: tuple[str, ...],
-        score_column: str | None,
-        query_prompt: str | None,
-        positive_prompt: str | None,
-        corpus: str | None,
-        **other_options: Any,
-    ) -> None:
-        if (query_column is None) != (positive_column is None):
-            raise Misuse("give both --query-column and --positive-column")
-        other_columns = (negative_column, score_column, query_prompt, positive_prompt, corpus)
-        if query_column is None and any(other_columns):
+def _encoder_files(options: dict[str, Any]) -> EmbedFiles | None:
+    """Takes the settings of sentence encoders from the options; returns None if they name no columns of texts."""
+    given = {name: options.pop(name) for name in _COLUMNS}
+    if (given["query_column"] is None) != (given["positive_column"] is None):
+        raise Misuse("give both --query-column and --positive-column")
+    if given["query_column"] is None:
+        if any(given.values()) or options["corpus"]:
             raise Misuse("sentence encoders need --query-column and --positive-column")
-        if score_column is not None and (negative_column or corpus):
-            raise Misuse("--score-column is for pairs, without --negative-column and --corpus")
-        columns = None
-        if query_column is not None and positive_column is not None:
-            columns = Columns(query_column, positive_column, *other_columns)
-        command(columns=columns, **other_options)
-
-    return _OPTIONS(with_columns)
+        return None
+    if given["score_columns"] and (given["negative_columns"] or options["corpus"]):
+        raise Misuse("--score-column is for pairs, without --negative-column and --corpus")
+    with misuse():
+        return EmbedFiles(**given, **{name: options[name] for name in ("header", "format", "delimiter", "skip_bad")})
 
 
-def measure_encoder(model: Path, file: str, columns: Columns, options: dict[str, Any]) -> dict[str, float]:
-    """Measures a sentence encoder on the texts in a file.
-
-    Args:
-        model: the directory of the encoder.
-        file: the path of the examples.
-        columns: the columns to compare.
-        options: the other options of `evaluate`.
-    """
-    check_prompts(model, columns.query_prompt, columns.positive_prompt)
-    reader_options = {name: options[name] for name in ("format", "delimiter", "skip_bad")}
-    reader_options["header"] = not options["no_header"]
-    texts = [columns.query, columns.positive, *columns.negatives]
-    examples = read_columns(file, text_columns=texts, score_column=columns.score, **reader_options)
+def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: dict[str, Any]) -> dict[str, float]:
+    check_prompts(model, settings.query_prompt, settings.positive_prompt)
     with misuse(OSError):
-        corpus = [row.text for row in read_corpus(columns.corpus, options["text_column"])] if columns.corpus else []
+        examples = settings.open(file)(settings)
+        texts = read_corpus(options["corpus"], options["text_column"]) if options["corpus"] else []
+        corpus = [row.text for row in texts]
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
-    prompts = (columns.query_prompt, columns.positive_prompt)
-    settings = {} if prompts == (None, None) else {"column_prompts": prompts}
-    from_preset = functools.partial(BertSentenceEncoder.from_preset, **settings)
+    prompts = (settings.query_prompt, settings.positive_prompt)
+    arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
+    from_preset = functools.partial(BertSentenceEncoder.from_preset, **arguments)
     encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])
     x, y = examples.xy
     with misuse(TypeError):
@@ -120,19 +82,19 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @click.command()
 @click.argument("model", callback=find_preset)
 @click.argument("file")
-@column_options
-@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number.")
+@text_options
+@field_options(ClassifyFiles, only=("label_column", "skip_bad"))
 @click.option("--errors", metavar="FILE", help="Write the wrongly answered examples to FILE: .jsonl, .csv or .tsv.")
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
-@options
+@_encoder_options
 @raw_cells_option
 @precision_options
 def evaluate(
     model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, calibration: str | None,
-    columns: Columns | None, **options: Any,
+    **options: Any,
 ) -> None:  # fmt: skip
     """Measure a fine-tuned model on examples.
 
@@ -156,26 +118,25 @@ def evaluate(
       spearman	0.8674
       pearson	0.8696
     """
-    if columns is not None:
+    if (encoder_files := _encoder_files(options)) is not None:
         if errors or report:
             raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
-        _print_measures(measure_encoder(model, file, columns, {**options, "calibration": calibration}))
+        _print_measures(_measure_encoder(model, file, encoder_files, {**options, "calibration": calibration}))
         return
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
-    column_names = {name: options[name] for name in ("text_column", "text_pair_column", "label_column")}
-    reader_options = {"header": not options["no_header"], **{name: options[name] for name in ("format", "delimiter")}}
-    from keras_bert.tasks.registry import check_examples, load_task
+    from keras_bert.tasks.registry import examples_for, load_task, open_texts
 
     with misuse(OSError):
-        check_examples(model, file, **column_names, **reader_options)
+        opened = open_texts(model, file, options)
     with contextlib.ExitStack() as stack:
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
         task = load_in_precision(load_task, model, options.pop("precision"), calibration)
-        examples = read_example_file(task.EXAMPLES, file, problem_type=task.kind.PROBLEM_TYPE, **options)
+        with misuse(OSError):
+            examples = examples_for(task, file, options, opened)
         x, y = examples.xy
         try:
             task.kind.check(task.columns(x), y)

@@ -29,9 +29,9 @@ from keras_bert.cli.options import (
     handle_option,
     output_option,
     overwrite_option,
-    read_columns,
 )
 from keras_bert.cli.terminal import echo, end_the_command, misuse, quiet_imports, resumable
+from keras_bert.data import read_columns
 from keras_bert.data.tables import read_corpus
 
 
@@ -79,8 +79,9 @@ def mine(
     **rules: Any,
 ) -> None:
     output_format = streams.format_of(output, streams.ROWS)
-    table = {"header": not rules.pop("no_header"), "format": rules.pop("format"), "delimiter": rules.pop("delimiter")}
-    examples = read_columns(pairs, text_columns=[query_column, positive_column], **table)
+    table = {name: rules.pop(name) for name in ("header", "format", "delimiter")}
+    with misuse(OSError):
+        examples = read_columns(pairs, text_columns=[query_column, positive_column], **table)
     from keras_bert.search import NegativeRules, mine_negatives
 
     with misuse(OSError):
@@ -98,7 +99,7 @@ def mine(
             from keras_bert.tasks.registry import load_reranker
         reranker = None if rerank is None else load_reranker(rerank)
         with files.only_writer(unfinished):
-            queries, positives = examples.columns
+            queries, positives = examples.x
             arguments = (queries, positives, texts, preset, negative_rules, reranker, batch_tokens)
             triplets = mine_negatives(*arguments, encoded=unfinished / "vectors.bin")
             count, writer = 0, streams.RowWriter(results, output_format, raw_cells=True)  # to train on

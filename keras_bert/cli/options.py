@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from keras_bert import data, files
+from keras_bert import files
 from keras_bert.choices import PRECISIONS
 from keras_bert.cli import streams
-from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, quiet_imports
+from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
+from keras_bert.tasks.example_files import ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
     from keras_bert.formats import Preset
@@ -207,6 +208,7 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, value: str | 
 def recipe_options(kind: type, without: Collection[str] = (), **defaults: object) -> Callable[[Callable], Callable]:
     """Adds an option for each field of a recipe, except `without`. Checks the values before the command starts."""
     fields = [field for field in dataclasses.fields(kind) if field.name not in without]
+    options = field_options(kind, without, **defaults)
 
     def add_to(command: Callable) -> Callable:
         @functools.wraps(command)
@@ -215,17 +217,35 @@ def recipe_options(kind: type, without: Collection[str] = (), **defaults: object
                 kind(**{field.name: options[field.name] for field in fields})
             command(**options)
 
-        types = types_of(kind)
-        return together(*(_option(field, types[field.name], defaults) for field in fields))(checked)
+        return options(checked)
 
     return add_to
+
+
+def field_options(
+    kind: type, without: Collection[str] = (), only: Collection[str] = (), **defaults: object
+) -> Callable[[Callable], Callable]:
+    """Adds an option for each field of a dataclass of settings, or for some, maybe with other defaults."""
+    names, types = [name for name in only or kind.__dataclass_fields__ if name not in without], types_of(kind)
+    return together(*(_option(kind.__dataclass_fields__[name], types[name], defaults) for name in names))
 
 
 def _option(
     field: dataclasses.Field, field_type: FieldType, defaults: Mapping[str, object]
 ) -> Callable[[Callable], Callable]:
-    kind, choices = field_type.kind, field.metadata["choices"]
+    kind, choices, metavar = field_type.kind, field.metadata["choices"], field.metadata.get("metavar")
     settings: dict[str, Any] = {"type": click.Choice(choices) if choices else kind, "help": field.metadata["help"]}
+    if metavar:
+        settings["metavar"] = metavar
+    if field.metadata.get("least") is not None:
+        settings["type"] = click.IntRange(field.metadata["least"])
+    if field.default == ():
+        how = {"callback": _parse_numbers} if metavar == "N,..." else {"multiple": True}
+        option = f"--{(field.metadata['option'] or field.name).replace('_', '-')}"
+        return click.option(option, field.name, metavar=metavar, help=settings["help"], **how)
+    if kind is bool and field.default is True:  # the option sets it to False
+        off = {"is_flag": True, "callback": lambda ctx, _, is_off: not is_off, "help": settings["help"]}
+        return click.option(f"--no-{field.name}", field.name, **off)
     if kind is bool:
         settings = {"is_flag": True, "help": field.metadata["help"]}
     elif kind is Mapping:
@@ -259,6 +279,17 @@ def _parse_weights(
         except ValueError:
             raise Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5{only}") from None
     return weights
+
+
+def _parse_numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """Parses positive whole numbers with commas between them. Raises Misuse for anything else."""
+    try:
+        numbers = tuple(int(each) for each in text.split(",")) if text else ()
+    except ValueError:
+        numbers = (0,)
+    if any(number < 1 for number in numbers):
+        raise Misuse(f"{option.opts[0]} is {text}; expected whole numbers with commas, such as 384,128")
+    return numbers
 
 
 precision_option = click.option(
@@ -322,40 +353,5 @@ def _read_calibration_texts(path: str, names: Sequence[str]) -> list[str] | tupl
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 
-format_options = together(
-    click.option(
-        "--format",
-        type=click.Choice(tuple(table_formats.FORMATS)),
-        help="The format of the file; by default that of its first bytes or its extension.",
-    ),
-    click.option(
-        "--delimiter", metavar="X", help="The character between the cells of a CSV; by default, it is recognised."
-    ),
-    click.option("--no-header", is_flag=True, help="The first line is an example; choose columns by number, from 1."),
-)
-# Columns of a table are chosen by name, or by number from 1.
-text_options = together(
-    click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
-    click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
-    format_options,
-)
-column_options = together(
-    text_options,
-    click.option(
-        "--label-column", metavar="C", help="The column of the labels; by default `label`, in CoNLL files the last."
-    ),
-)
-
-
-def read_example_file(kind: str | None, path: str, *, no_header: bool = False, **settings: Any) -> data.Examples:
-    """Calls `read_examples` with the values of `column_options`. Raises Misuse if the file cannot be used."""
-    with quiet_imports():
-        from keras_bert.tasks.registry import read_examples
-    with misuse(OSError):
-        return read_examples(kind, path, header=not no_header, **settings)
-
-
-def read_columns(path: str, **settings: Any) -> data.Examples:
-    """Calls `keras_bert.data.read_columns`. Raises Misuse if the file cannot be used."""
-    with misuse(OSError):
-        return data.read_columns(path, **settings)
+format_options = field_options(TableFiles, only=("format", "delimiter", "header"))
+text_options = together(field_options(ClassifyFiles, only=("text_column", "text_pair_column")), format_options)

@@ -126,7 +126,7 @@ def _read_table(
 
 def _table_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Translates the command's options into arguments of the functions that read tables."""
-    return {"header": not options["no_header"], "format": options["format"], "delimiter": options["delimiter"]}
+    return {"header": options["header"], "format": options["format"], "delimiter": options["delimiter"]}
 
 
 def _parse_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:

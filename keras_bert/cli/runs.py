@@ -11,7 +11,7 @@ import click
 
 from keras_bert import files
 from keras_bert.choices import DTYPES, STRATEGIES
-from keras_bert.cli.options import check_prompts, recipe_options, together
+from keras_bert.cli.options import check_prompts, field_options, together
 from keras_bert.cli.terminal import (
     Failure,
     echo,
@@ -48,8 +48,8 @@ def options(*recipes: Callable[[Callable], Callable]) -> Callable[[Callable], Ca
     )
 
 
-def fine_tuning_options(kind: type, without: Collection[str] = ()) -> Callable[[Callable], Callable]:
-    """Combines the options of all commands that fine-tune with those of a recipe, see `recipe_options`."""
+def fine_tuning_options(recipe: type, examples: type, without: Collection[str] = ()) -> Callable[[Callable], Callable]:
+    """Combines the options of all commands that fine-tune with those of a recipe, and of a task's files."""
     return together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
         click.option(
@@ -58,36 +58,25 @@ def fine_tuning_options(kind: type, without: Collection[str] = ()) -> Callable[[
             help="Examples to measure each epoch on; the best epoch is kept.",
         ),
         options(
-            recipe_options(kind, without),
-            click.option(
-                "--sequence-length",
-                type=click.IntRange(3),
-                help="The length of a row in tokens; by default, as long as the texts need.",
-            ),
-        ),
-        click.option(
-            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number."
+            field_options(recipe, without),
+            field_options(examples, without),
         ),
     )
 
 
-def fine_tune(task: str, *, preset: Path | None = None, no_header: bool | None = None, **options: Any) -> None:
-    """Fine-tunes a model for a task. Checks options and files before it imports TensorFlow."""
-    from keras_bert.tasks.registry import split_settings
+def fine_tune(task: str, *, train: str, validation: str | None, **options: Any) -> None:
+    """Fine-tunes a model for a task. Checks options and opens files before it imports TensorFlow."""
+    from keras_bert.tasks.registry import Job
 
-    options |= {} if no_header is None else {"header": not no_header}
-    names = ("output", "overwrite", "dtype", "strategy", "teacher", "num_layers", "train", "validation")
-    settings = {name: value for name, value in options.items() if name not in names}
+    names = ("output", "overwrite", "dtype", "strategy", "preset", "teacher", "num_layers")
+    run = {name: options.pop(name) for name in names if name in options}
     with misuse(OSError):
-        source, _ = split_settings(task, options["validation"], settings)
-        source.check(options["train"])
-        if options["validation"] is not None:
-            source.check_validation(options["validation"])
-        files.check_run(options["output"], options["overwrite"])
-    if preset is not None:
-        check_prompts(preset, options.get("query_prompt"), options.get("positive_prompt"))
-        options["preset"] = preset
-    _run("fine_tune_files", task, **options)
+        job = Job(task, train, validation, options)
+        _ = job.opened
+        files.check_run(run["output"], run["overwrite"])
+    if "preset" in run:
+        check_prompts(run["preset"], options.get("query_prompt"), options.get("positive_prompt"))
+    _run("fine_tune_job", job, **run)
 
 
 def pretrain(corpus: tuple[str, ...], **options: Any) -> None:

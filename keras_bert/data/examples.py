@@ -158,8 +158,8 @@ class Examples:
 
     Attributes:
         texts: the texts of all examples by name; no text is empty. The names are "text", and for pairs "text_pair";
-            "words", where each example is a list of words; "question" and "context"; or, for texts to compare, "query",
-            "positive", "negative_1" and so on.
+            "words", where each example is a list of words; "question" and "context", or "choice_1" and so on; or, for
+            texts to compare, "query", "positive", "negative_1" and so on.
         labels: for each example, the name of a class, a number, or, in multi-label problems, a tuple of names, which
             may be empty; for words, a list with the label of each word, such as `B-person`; for a question, a tuple of
             each `Answer`, empty if its context has none; for texts to compare, a score, or a tuple of scores. None if
@@ -228,7 +228,7 @@ class Examples:
 
     def check_can_be_learned(self, path: str | Path) -> None:
         """Raises ValueError, with the file's name, if there are no labels, or all are the same."""
-        if "question" in self.texts:
+        if "context" in self.texts:
             if not any(self.labels or []):
                 raise ValueError(f"{path}: none of its {len(self):,} questions has an answer")
         elif self.labels is None and "positive" in self.texts:

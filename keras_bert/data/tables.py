@@ -140,6 +140,11 @@ class TableRows:
             raise ValueError(f"{path} has several columns {column!r}; choose one by number, {numbers}")
         return indices[0] if are_cells else column
 
+    def has(self, column: Column) -> bool:
+        """Checks whether there is a column of this name or number."""
+        is_number = self.table.has_cells and str(column).isdecimal() and 1 <= int(column) <= self.width
+        return is_number or column in (self.names or ())
+
     def find_all(self, columns: Iterable[Column | None]) -> list[Column | None]:
         return [None if column is None else self.find(column) for column in columns]
 

@@ -7,14 +7,15 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_bert.data.examples import Examples, Problems, Rows, check_characters, check_text
-from keras_bert.data.tables import Column, read_cell, read_rows, text_in
+from keras_bert.data.tables import Column, TableRows, read_cell, read_rows, text_in
 from keras_bert.files import read_text
 
 # -- Parses the labels in the cells of a table.
 
+Labels: TypeAlias = Column | Sequence[Column] | None  # the columns of labels: one, several for tuples of them, or none
 KINDS = ("class", "number", "multi_label")
 LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
     "single_label_classification": "class",
@@ -126,22 +127,17 @@ def read_table(
     if label_kind not in KINDS:
         raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
     texts = {"text": text_column} | ({} if text_pair_column is None else {"text_pair": text_pair_column})
-    labels = [] if label_column is None else [label_column]
     parse = functools.partial(parse_label, kind=label_kind, separator=separator)
-    return _read_rows(path, texts, labels, parse, skip_bad, format=format, header=header, delimiter=delimiter)
+    return examples_of(read_rows(path, format, header, delimiter), texts, label_column, parse, skip_bad)
 
 
-def _read_rows(
-    path: str | Path,
-    texts: Mapping[str, Column],
-    labels: Sequence[Column],
-    parse: Callable[[object], Any],
-    skip_bad: bool,
-    has_one_label: bool = True,
-    **table: Any,
+def examples_of(
+    rows: TableRows, texts: Mapping[str, Column], labels: Labels, parse: Callable[[object], Any], skip_bad: bool
 ) -> Examples:
-    """Reads the columns of texts, by their names in `Examples`, and those of labels; with one, labels are no tuples."""
-    rows, columns = read_rows(path, **table), [*texts.values(), *labels]
+    """Makes examples of rows: from the columns of texts, by their names in `Examples`, and those of labels."""
+    is_one_label = isinstance(labels, str | int)
+    labels = [labels] if is_one_label else list(labels or [])
+    path, columns = rows.table.path, [*texts.values(), *labels]
     problems, keys = Problems(path, "rows"), list(zip(rows.find_all(columns), columns, strict=True))
     found: list[list[Any]] = [[] for _ in columns]
     numbers, kept = [], []
@@ -161,7 +157,7 @@ def _read_rows(
         kept.append(row)
     problems.settle(len(rows.rows), skip_bad, stacklevel=4)
     label_columns = found[len(texts) :]
-    found_labels = label_columns[0] if label_columns and has_one_label else list(zip(*label_columns, strict=True))
+    found_labels = label_columns[0] if is_one_label else list(zip(*label_columns, strict=True))
     found_rows = Rows(path, {"line": numbers}, rows.table.unit, kept, rows.table.names, columns)
     return Examples(dict(zip(texts, found, strict=False)), found_labels if labels else None, found_rows)
 
@@ -198,12 +194,14 @@ def read_columns(
     """
     if len(text_columns) < 2:
         raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
-    names = ["query", "positive", *(f"negative_{number}" for number in range(1, len(text_columns) - 1))]
-    has_one_score = isinstance(score_column, str | int)
-    scores = [score_column] if has_one_score else list(score_column or [])
-    how = {"has_one_label": has_one_score, "format": format, "header": header, "delimiter": delimiter}
-    texts, parse = dict(zip(names, text_columns, strict=True)), functools.partial(parse_label, kind="number")
-    return _read_rows(path, texts, scores, parse, skip_bad, **how)
+    rows, texts = read_rows(path, format, header, delimiter), names_of_columns(text_columns)
+    return examples_of(rows, texts, score_column, functools.partial(parse_label, kind="number"), skip_bad)
+
+
+def names_of_columns(columns: Sequence[Column]) -> dict[str, Column]:
+    """Names columns of texts to compare as `Examples` does."""
+    names = ["query", "positive", *(f"negative_{number}" for number in range(1, len(columns) - 1))]
+    return dict(zip(names, columns, strict=True))
 
 
 def _read_text(row: list[str] | dict[str, Any], key: Column | None, column: Column) -> str:

@@ -22,6 +22,7 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
+from keras_bert.tasks.example_files import ClassifyFiles
 from keras_bert.tasks.kinds.classes import (
     PROBLEM_TYPES,
     OfTexts,
@@ -77,7 +78,7 @@ class BertClassifier(BertTask):
 
     VERB = "classify"
     HEAD = "sequence"
-    EXAMPLES = "text"
+    FILES = ClassifyFiles
     READS_WINDOWS = True
     EQUAL_IN_TEACHER = ("labels", "problem_type", "pairs")
     SETTINGS = (

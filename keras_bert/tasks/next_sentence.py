@@ -13,6 +13,7 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Texts, columns_of, one_or_many
+from keras_bert.tasks.example_files import ClassifyFiles
 from keras_bert.tasks.kinds.objectives import NextSentence
 from keras_bert.tasks.storable import DROPOUT
 from keras_bert.tasks.task import BertTask
@@ -56,7 +57,7 @@ class BertNextSentence(BertTask):
     HEAD = "next_sentence"
     REQUIRED_HEAD = "next-sentence head; BERT's original checkpoints have one"
     SETTINGS = (DROPOUT,)
-    EXAMPLES = "text"
+    FILES = ClassifyFiles
     text_names = ("text", "text_pair")
 
     def __init__(

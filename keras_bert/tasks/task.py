@@ -33,6 +33,7 @@ from keras_bert.tasks.columns import (
     columns_of,
     plain,
 )
+from keras_bert.tasks.example_files import ExampleFiles
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis
@@ -91,7 +92,7 @@ class BertTask(Replicated, Storable):
 
     VERB: ClassVar[str]  # the method that answers texts: one of each of `text_names`, or lists of them
     PREPROCESSOR_IS_OPTIONAL: ClassVar[bool] = False  # whether the preprocessor may be None
-    EXAMPLES: ClassVar[str | None] = None  # the first name in `Examples.texts` of its labelled examples
+    FILES: ClassVar[type[ExampleFiles] | None] = None  # how its labelled examples are read from files
     EQUAL_IN_TEACHER: ClassVar[tuple[str, ...]] = ()  # attributes in which a teacher and its student must agree
     READS_WINDOWS: ClassVar[bool] = False  # whether the preprocessor may split long texts into windows
     COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch

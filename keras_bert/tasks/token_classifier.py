@@ -16,6 +16,7 @@ from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, checked_labels, one_or_many, plain
 from keras_bert.tasks.crf import CRF
 from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
+from keras_bert.tasks.example_files import TagFiles
 from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
 from keras_bert.tasks.long_text import sequence_output, token_mask
 from keras_bert.tasks.storable import DROPOUT, Part, Setting
@@ -71,7 +72,7 @@ class BertTokenClassifier(BertTask):
     VERB = "entities"
     HEAD = "tokens"
     READS_WINDOWS = True
-    EXAMPLES = "words"
+    FILES = TagFiles
     EQUAL_IN_TEACHER = ("labels",)
     SETTINGS = (
         Setting("labels", list),

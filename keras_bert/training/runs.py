@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from keras_bert import files, formats
 from keras_bert.choices import DTYPES, check_choice
-from keras_bert.data.examples import Examples, lookalikes
+from keras_bert.data.examples import lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
@@ -29,8 +28,9 @@ from keras_bert.recipe import (
 )
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.columns import count_examples
+from keras_bert.tasks.example_files import ClassifyFiles
 from keras_bert.tasks.kinds import Score
-from keras_bert.tasks.registry import FromFiles, load_task, split_settings
+from keras_bert.tasks.registry import Job, load_task
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -73,7 +73,7 @@ def fine_tune_files(
     run, which ends with the same weights. After the end of the run, the same call returns the measures again.
 
     Args:
-        task: "classify", "tag", "answer", "rank" or "embed".
+        task: "classify", "tag", "answer", "rank", "choose" or "embed".
         train: the examples to train on: for "tag" CoNLL's columns, for "answer" SQuAD's JSON (or its rows as JSON lines
             or Parquet), for other tasks a table (CSV, TSV, JSON lines, Parquet or Excel); for "classify" also a
             directory with one directory per class.
@@ -91,7 +91,7 @@ def fine_tune_files(
         log: gets each line of progress: the files that are read, the position of a resumed run, and the measures of
             each epoch, unless a progress bar shows them on a terminal.
         **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and the fields of the task's class in
-            `keras_bert.tasks.registry`, for reading the files and making the model:
+            `keras_bert.tasks.example_files`, for reading the files and making the model:
 
             - all tasks: `sequence_length`, `skip_bad`;
             - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`,
@@ -99,6 +99,7 @@ def fine_tune_files(
             - "tag": `label_column`, `long_text`, `crf`;
             - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
               `format`, `delimiter`, `loss`;
+            - "choose": `question_column`, `choice_columns`, `label_column`, `header`, `format`, `delimiter`;
             - "embed": `query_column`, `positive_column`, `negative_columns`, `score_columns`, `header`, `format`,
               `delimiter`, `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
 
@@ -127,8 +128,26 @@ def fine_tune_files(
         >>> (folder / "my-model/report.md").exists()
         True
     """
-    source, recipe = split_settings(task, validation, settings)
-    if (teacher is None) != (num_layers is None) or (teacher is not None and task != "classify"):
+    job = Job(task, train, validation, settings)
+    start = {"preset": preset, "teacher": teacher, "num_layers": num_layers}
+    return fine_tune_job(job, output, **start, overwrite=overwrite, dtype=dtype, strategy=strategy, log=log)
+
+
+def fine_tune_job(
+    job: Job,
+    output: str | Path,
+    *,
+    preset: str | Path = "all-MiniLM-L6-v2",
+    teacher: str | Path | None = None,
+    num_layers: int | None = None,
+    overwrite: bool = False,
+    dtype: str = "float32",
+    strategy: str = "auto",
+    log: Log = print,
+) -> dict[str, float]:
+    """Fine-tunes a model as `fine_tune_files` does, by checked settings, on files that may be opened already."""
+    recipe, train, validation = job.recipe, job.train, job.validation
+    if (teacher is None) != (num_layers is None) or (teacher is not None and job.task != "classify"):
         raise ValueError("a student needs the task 'classify', teacher and num_layers")
     if recipe.few_shot and teacher is not None:
         raise ValueError("few_shot and teacher exclude each other; leave one of them out")
@@ -144,19 +163,17 @@ def fine_tune_files(
     with _training_on(dtype, strategy, log) as devices:
         run.describe_with(describe, log, devices, has_preset=teacher is None)
         with devices.scope():
-            # Both are None, or neither is.
-            learner = source if teacher is None or num_layers is None else _Student(source, teacher, num_layers)
-            training_examples = learner.read(train)
-            validation_examples = None if validation is None else learner.read_validation(validation).xy
+            teaching = None if teacher is None else _load_teacher(teacher, job.settings.sequence_length)
+            # A student reads files as its teacher does.
+            training_examples, examples_to_measure = job.examples(teaching and teaching.kind.PROBLEM_TYPE)
         training_examples.check_can_be_learned(train)
         has_default_epochs = recipe.epochs is None
-        per_class = None if recipe.batch_tokens else learner.texts_per_class(preset, training_examples)
+        per_class = None if recipe.batch_tokens or teaching else job.texts_per_class(preset, training_examples)
+        validation_examples = examples_to_measure and examples_to_measure.xy
         examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, per_class)
         notices = [few_shot.notice(per_class)] if chosen.few_shot and recipe.few_shot is None else []
-        if chosen.few_shot:
-            learner = source.for_few_shot(preset)
-            notices += [few_shot.POOLING_NOTICE] * (learner != source)
-            source = learner
+        if chosen.few_shot and job.pool_as_encoder(preset):
+            notices.append(few_shot.POOLING_NOTICE)
         recipe = chosen
         assert recipe.epochs is not None  # `split` has set it
         run_settings = {
@@ -166,7 +183,11 @@ def fine_tune_files(
         keras.utils.set_random_seed(recipe.seed)
         with devices.scope(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrainedWarning)  # the run trains the new head
-            model, arguments = learner.load_model(preset, training_examples)
+            if teaching is None or num_layers is None:  # both are, or none is
+                model, arguments = job.load_model(preset, training_examples)
+            else:
+                teaching.targets(training_examples.labels)  # raises ValueError if the teacher lacks a label
+                model, arguments = student_of(teaching, num_layers), {"teacher": teaching}
         validation_count = None if validation_examples is None else count_examples(validation_examples[0])
         log(_describe_examples(len(training_examples), validation_count, train, validation))
         _log_label_counts(training_examples.label_counts, train, log)
@@ -185,7 +206,7 @@ def fine_tune_files(
                 score = model.kind.score(model.answers(validation_examples[0]), validation_examples[1])
             report_settings = {"train": train, "eval": validation, "preset": start}
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
-            report_settings |= {**vars(source), **run_settings, "dtype": dtype}
+            report_settings |= {**vars(job.settings), **run_settings, "dtype": dtype}
             report.write_report(
                 output, report_settings, history, score.measures, score.confusion, details=score.details
             )
@@ -205,27 +226,15 @@ def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) ->
         warnings.warn(f"{train}: the labels {alike} differ only in case or spaces, but count separately", stacklevel=4)
 
 
-class _Student:
-    """A student in place of a task: reads files as its teacher does. Has the methods of `FromFiles`."""
-
-    def __init__(self, source: FromFiles, teacher: str | Path, num_layers: int) -> None:
-        self._teacher = load_task(teacher, sequence_length=source.sequence_length)
-        try:
-            self._teacher.check_teacher(self._teacher)
-        except ValueError as error:
-            raise ValueError(f"teacher: {error}") from error
-        if self._teacher.EXAMPLES != "text":
-            raise ValueError(f"teacher: {teacher} is a {type(self._teacher).__name__}; expected a classifier of texts")
-        self._num_layers = num_layers
-        source = dataclasses.replace(source, problem_type=self._teacher.kind.PROBLEM_TYPE)
-        self.read = self.read_validation = source.read
-
-    def texts_per_class(self, preset: str | Path, examples: Examples) -> None:
-        """Returns None: a student learns from its teacher, not by `few_shot`."""
-
-    def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
-        self._teacher.targets(examples.labels)  # raises ValueError if the teacher lacks a label
-        return student_of(self._teacher, self._num_layers), {"teacher": self._teacher}
+def _load_teacher(handle: str | Path, sequence_length: int | None) -> BertTask:
+    teacher = load_task(handle, sequence_length=sequence_length)
+    try:
+        teacher.check_teacher(teacher)
+    except ValueError as error:
+        raise ValueError(f"teacher: {error}") from error
+    if teacher.FILES is not ClassifyFiles:
+        raise ValueError(f"teacher: {handle} is a {type(teacher).__name__}; expected a classifier of texts")
+    return teacher
 
 
 def _describe_examples(

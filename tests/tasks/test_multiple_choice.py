@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert import BertMultipleChoice
 from keras_bert.saved_model import export_serving
-from keras_bert.tasks.registry import split_settings, task_of
+from keras_bert.tasks.registry import Job, task_of
 from keras_bert.training import evaluate, fine_tune, fine_tune_files, score
 
 from ..support import small
@@ -175,4 +175,4 @@ def test_a_file_of_questions_is_learned(model, tmp_path):
     trained = BertMultipleChoice.from_preset(tmp_path / "run")
     assert measures == evaluate(trained, COLUMNS, [0, 1, 2, 0])
     with error_names(ValueError, "choice_columns", "two"):
-        split_settings("choose", None, {"choice_columns": ["a"]})
+        Job("choose", "a.csv", None, {"choice_columns": ["a"]})

@@ -160,9 +160,9 @@ def test_bad_arguments_are_refused_before_any_work(tmp_path, table, task, settin
 
 def test_each_task_of_the_registry_is_a_command():
     from keras_bert.cli import main
-    from keras_bert.tasks.registry import FROM_FILES
+    from keras_bert.tasks.registry import FINE_TUNING
 
-    assert sorted(main.commands["finetune"].commands) == sorted(FROM_FILES)
+    assert sorted(main.commands["finetune"].commands) == sorted(FINE_TUNING)
 
 
 @pytest.fixture
