@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypedDict, overload
+from typing import Any, TypedDict, overload
 
 import keras
 import numpy as np
@@ -29,20 +29,17 @@ from keras_bert.text.strings import SPACES
 from keras_bert.text.tokenizer import Tokenizer
 
 
-class Candidates(NamedTuple):
-    """The candidate tokens for the masks of texts, most probable first; the first one replaces the mask."""
-
-    ids: tf.Tensor  # int32 [batch, masks, top_k]
-    probabilities: tf.Tensor  # float32 of that shape; 0 where a text has fewer masks
-
-
 def fill_masks(
     predict: Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor],
     packed: dict[str, tf.Tensor],
     mask_id: int,
     top_k: int,
-) -> Candidates:
-    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable."""
+) -> tf.Tensor:
+    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable.
+
+    Returns candidates for masks, most probable first, float32 `[batch, masks, top_k, 2]`: ids, which float32 holds
+    exactly up to 2^24, and probabilities, 0 where a text has fewer masks. The first candidate replaces the mask.
+    """
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
     all_positions = tf.tile(tf.range(seq_length)[None], [batch, 1])
@@ -71,7 +68,7 @@ def fill_masks(
     shape = tf.stack([batch, masks, top_k])
     nothing_filled = tf.zeros(shape, tf.int32), tf.zeros(shape, tf.float32)
     _, _, ids, probabilities = tf.while_loop(has_open_masks, fill_one, (first_ids, is_open, *nothing_filled))
-    return Candidates(ids, probabilities)
+    return tf.stack([tf.cast(ids, tf.float32), probabilities], axis=-1)
 
 
 class TokenTexts:
@@ -86,20 +83,20 @@ class TokenTexts:
             self._filled = tf.constant(texts if includes_space else [text.removeprefix("##") for text in texts])
             self._strips_space = tf.constant([includes_space or text.startswith("##") for text in texts])
 
-    def decode(self, candidates: Candidates) -> tf.Tensor:
-        """Decodes candidates to string `[batch, masks, top_k]`, "" where there is no mask."""
-        return tf.where(candidates.probabilities > 0, tf.gather(self._texts, candidates.ids), "")
+    def decode(self, candidates: tf.Tensor) -> tf.Tensor:
+        """Decodes ids with their weights, float32 `[..., 2]`, to string `[...]`, "" where the weight is 0."""
+        return tf.where(candidates[..., 1] > 0, tf.gather(self._texts, tf.cast(candidates[..., 0], tf.int32)), "")
 
-    def fill(self, texts: tf.Tensor, candidates: Candidates) -> tf.Tensor:
+    def fill(self, texts: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
         """Replaces the masks in texts, string `[batch]`, with the first candidates; the rest stays as it is."""
         parts = tf.strings.split(texts, self._mask)  # [batch, (masks in the text + 1)]
         count = parts.row_lengths() - 1
         width = tf.reduce_max(tf.concat([tf.ones([1], tf.int64), parts.row_lengths()], 0))  # 1 for an empty batch
         parts = parts.to_tensor("", shape=tf.stack([-1, width]))  # [batch, most masks + 1]
         max_masks = tf.shape(parts)[1] - 1
-        num_read = tf.shape(candidates.ids)[1]  # masks that were truncated stay
-        ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, max_masks - num_read]])
-        is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, max_masks - num_read]]) > 0
+        num_read = tf.shape(candidates)[1]  # masks that were truncated stay
+        first = tf.pad(candidates[:, :, 0], [[0, 0], [0, max_masks - num_read], [0, 0]])  # [batch, max_masks, 2]
+        ids, is_filled = tf.cast(first[..., 0], tf.int32), first[..., 1] > 0
         is_mask = tf.sequence_mask(count, max_masks)
         fill_texts = tf.where(is_filled, tf.gather(self._filled, ids), tf.where(is_mask, self._mask, ""))
         texts_before = parts[:, :-1]
@@ -185,10 +182,12 @@ class BertMaskedLM(BertTask):
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
         super().__init__(encoder, preprocessor, **kwargs)
-        if preprocessor is not None:
-            _check_preprocessor(preprocessor)
+        if preprocessor is not None and not preprocessor.tokenizer.special_tokens_in_text:
+            mask = preprocessor.tokenizer.special_tokens["mask_token"]
+            raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
-        self._by_length = preprocessor and ByLength(preprocessor, self._stack_candidates, self._graphs)
+        compute = lambda segments, top_k: self._candidates(self._pack(segments), top_k)  # noqa: E731
+        self._by_length = preprocessor and ByLength(preprocessor, compute, self._graphs)
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -255,14 +254,10 @@ class BertMaskedLM(BertTask):
             raise ValueError(_NO_PREPROCESSOR)
         tokens = self.preprocessor.tokenizer.vocabulary_size
         check_top_k(top_k, tokens, ", the vocabulary's size")
-        is_one, texts = one_or_many(text)
-        filled = self._fill(list_of_str(texts), top_k, batch_tokens, progress)
-        return filled[0] if is_one else filled
-
-    def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[FilledText]:
-        assert self.preprocessor is not None  # `fill` has checked it
-        assert self._token_texts is not None
+        assert self._token_texts is not None  # with a preprocessor, the model has both
         assert self._by_length is not None
+        is_one, texts = one_or_many(text)
+        texts = list_of_str(texts)
         outputs = self._by_length(texts, batch_tokens, progress, top_k=top_k)
         outputs = [output[output[:, 0, 1] > 0] for output in outputs]  # each [masks, top_k, 2]
         _check_masks(self.preprocessor, texts, [len(output) for output in outputs])
@@ -271,29 +266,20 @@ class BertMaskedLM(BertTask):
         rows = np.zeros((len(texts), max(map(len, outputs)), top_k, 2), np.float32)
         for row, values in zip(rows, outputs, strict=True):
             row[: len(values)] = values
-        candidates = Candidates(tf.cast(rows[..., 0], tf.int32), rows[..., 1])
-        filled = self._token_texts.fill(tf.constant(texts), candidates).numpy()
-        tokens = self._token_texts.decode(candidates).numpy()
-        return [
-            {
-                "text": text.decode(),
-                "masks": [
-                    [
-                        {"token": token.decode(), "probability": float(probability)}
-                        for token, probability in zip(tokens, probabilities, strict=True)
-                    ]
-                    for tokens, probabilities in zip(tokens_of_masks, output[:, :, 1], strict=False)
-                ],
-            }
-            for text, tokens_of_masks, output in zip(filled, tokens, outputs, strict=True)
+        filled = self._token_texts.fill(tf.constant(texts), tf.constant(rows)).numpy()
+        tokens = self._token_texts.decode(rows).numpy()
+
+        def answers(tokens: np.ndarray, probabilities: np.ndarray) -> list[TokenAnswer]:
+            pairs = zip(tokens, probabilities.tolist(), strict=True)
+            return [{"token": token.decode(), "probability": probability} for token, probability in pairs]
+
+        results: list[FilledText] = [
+            {"text": text.decode(), "masks": [answers(*each) for each in zip(by_mask, output[..., 1], strict=False)]}
+            for text, by_mask, output in zip(filled, tokens, outputs, strict=True)
         ]
+        return results[0] if is_one else results
 
-    def _stack_candidates(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
-        """Stacks ids and probabilities, float32 `[batch, masks, top_k, 2]`; float32 holds ids exactly up to 2^24."""
-        candidates = self._candidates(self._pack(segments), top_k)
-        return tf.stack([tf.cast(candidates.ids, tf.float32), candidates.probabilities], axis=-1)
-
-    def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> Candidates:
+    def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> tf.Tensor:
         assert self.preprocessor is not None  # the callers have checked it
         tokenizer = self.preprocessor.tokenizer
 
@@ -319,15 +305,9 @@ class BertMaskedLM(BertTask):
             candidates = self._candidates(preprocessor(text), min(5, preprocessor.tokenizer.vocabulary_size))
             tokens = token_texts.decode(candidates)
             filled = token_texts.fill(text, candidates)
-            return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}
+            return {"filled": filled, "tokens": tokens, "probabilities": candidates[..., 1]}
 
         return serve_texts
-
-
-def _check_preprocessor(preprocessor: BertPreprocessor) -> None:
-    if not preprocessor.tokenizer.special_tokens_in_text:
-        mask = preprocessor.tokenizer.special_tokens["mask_token"]
-        raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
 
 
 def _check_masks(preprocessor: BertPreprocessor, texts: list[str], counts: list[int]) -> None:

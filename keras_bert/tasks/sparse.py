@@ -18,7 +18,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead, check_finite
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.masked_lm import Candidates, TokenTexts
+from keras_bert.tasks.masked_lm import TokenTexts
 from keras_bert.tasks.storable import Part, Setting
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
@@ -100,7 +100,8 @@ class BertSparseEncoder(BertTask):
         self.pooling = pooling
         self.activation = activation
         self._token_texts = TokenTexts(preprocessor.tokenizer)
-        self._by_length = ByLength(preprocessor, self._stack_highest, self._graphs)
+        compute = lambda segments, top_k: self._highest_weights(preprocessor.pack(segments), top_k)  # noqa: E731
+        self._by_length = ByLength(preprocessor, compute, self._graphs)
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.query_weights = None
@@ -217,32 +218,26 @@ class BertSparseEncoder(BertTask):
     def _by_token(self, rows: list[np.ndarray]) -> list[dict[str, float]]:
         """Converts ids and weights, float32 `[tokens, 2]` per text, to dicts from token to weight."""
         entries = np.concatenate([np.zeros((0, 2), np.float32), *rows])
-        ids = tf.cast(entries[:, 0], tf.int32)
-        tokens = self._token_texts.decode(Candidates(ids, tf.ones_like(entries[:, 1]))).numpy()
+        tokens = self._token_texts.decode(np.stack([entries[:, 0], np.ones(len(entries))], axis=1)).numpy()
         pairs = iter(zip((token.decode() for token in tokens), entries[:, 1].tolist(), strict=True))
         return [dict(next(pairs) for _ in row) for row in rows]
 
-    def _stack_highest(self, segments: tuple[tf.RaggedTensor, ...], top_k: int | None) -> tf.Tensor:
-        """Stacks ids and weights, float32 `[batch, tokens, 2]`; float32 holds ids below 2^24 exactly."""
-        ids, weights = self._highest_weights(self.preprocessor.pack(segments), top_k)
-        return tf.stack([tf.cast(ids, tf.float32), weights], axis=-1)
-
-    def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Finds the tokens of highest weight: ids and weights, `[batch, tokens]` each, padded with weight 0."""
+    def _highest_weights(self, inputs: Inputs, top_k: int | None) -> tf.Tensor:
+        """Finds the tokens of highest weight: ids (float32 holds them) and weights, float32 `[batch, tokens, 2]`."""
         # The embedding table may have more rows than the vocabulary has tokens.
         weights = self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]
         counts = tf.math.count_nonzero(weights, axis=1, dtype=tf.int32)
         count = tf.maximum(tf.reduce_max(counts), 0)
         values, ids = tf.math.top_k(weights, count if top_k is None else tf.minimum(count, top_k))
-        return ids, values
+        return tf.stack([tf.cast(ids, tf.float32), values], axis=-1)  # rows of fewer tokens are padded with weight 0
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text`, string `[batch]`, with `tokens`, string, and `weights`, float32, `[batch, tokens]` each.
 
         The highest weights come first. Rows of texts with fewer tokens are padded with "" and 0.
         """
-        ids, weights = self._highest_weights(text, None)
-        return {"tokens": self._token_texts.decode(Candidates(ids, weights)), "weights": weights}
+        highest = self._highest_weights(text, None)
+        return {"tokens": self._token_texts.decode(highest), "weights": highest[..., 1]}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `weights`, float32 `[batch, vocab_size]`."""

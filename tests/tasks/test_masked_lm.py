@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert import BertEncoder, BertPreprocessor
 from keras_bert.saved_model import export_serving
 from keras_bert.tasks import BertMaskedLM
-from keras_bert.tasks.masked_lm import Candidates, TokenTexts
+from keras_bert.tasks.masked_lm import TokenTexts
 from keras_bert.text import WordPieceTokenizer
 
 from ..golden import make_golden_export as golden
@@ -155,9 +155,9 @@ def test_the_rest_of_the_text_stays(filler, untraced):
 
 def filled(tokenizer, text, tokens):
     """`text` with these tokens, by name, as the likeliest."""
-    ids = tf.constant([tokenizer.vocabulary.index(token) for token in tokens], tf.int32)[None, :, None]
+    ids = np.float32([tokenizer.vocabulary.index(token) for token in tokens])[None, :, None]
     texts = TokenTexts(tokenizer)
-    candidates = Candidates(ids, tf.ones(ids.shape))
+    candidates = tf.stack([ids, tf.ones(ids.shape)], axis=-1)
     names = [name.decode() for name in texts.decode(candidates).numpy()[0, :, 0]]
     return texts.fill(tf.constant([text]), candidates).numpy()[0].decode(), names
 
