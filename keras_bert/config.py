@@ -357,13 +357,7 @@ _ALLOWED = {
 
 
 def check_field(name: str, value: Any, label: str | None = None) -> None:
-    """Raises ValueError if the value of a field of `BertConfig` is of another type or out of range.
-
-    Args:
-        name: the field.
-        value: its value.
-        label: the field's name in the message, such as a key of a file; by default `name`.
-    """
+    """Raises ValueError if the value of a field is of another type or out of range; `label` names it in the message."""
     if name in _ALLOWED:
         return  # `BertConfig` checks these: a file may have other names for the values
     field, maximum = types_of(BertConfig)[name], None
@@ -413,13 +407,7 @@ class FieldType(NamedTuple):
 
 @functools.cache
 def types_of(owner: type) -> dict[str, FieldType]:
-    """Reads the types of a class's fields by name, from its annotations, such as `int | None`.
-
-    Example:
-        >>> from keras_bert.recipe import Recipe
-        >>> types_of(Recipe)["clip_norm"]
-        FieldType(kind=<class 'float'>, may_be_none=True)
-    """
+    """Reads the types of a class's fields by name, from its annotations, such as `int | None`."""
     types = {}
     for name, hint in typing.get_type_hints(owner).items():
         kinds = typing.get_args(hint) or (hint,)

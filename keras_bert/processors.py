@@ -37,16 +37,9 @@ def has_bfloat16() -> bool:
 
 
 def check_graph(graph: GraphDef, title: str) -> None:
-    """Checks that this processor can run a SavedModel, before TensorFlow ends the process.
+    """Raises ValueError if this processor cannot run a SavedModel's graph, before TensorFlow ends the process.
 
     The operations of a graph say what it needs: those of oneDNN in bfloat16 need `has_bfloat16`.
-
-    Args:
-        graph: the SavedModel's graph with its functions.
-        title: the SavedModel's name in the error.
-
-    Raises:
-        ValueError: it cannot.
     """
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     fused = (node for node in nodes if node.op.startswith("_"))  # as all operations of `inference.onednn`

@@ -78,13 +78,7 @@ def embedding_layers(config: BertConfig) -> Layers:
 
 
 def block_layers(config: BertConfig, index: int) -> Layers:
-    """Lists the layers of a block; `index` counts blocks from 0.
-
-    Example:
-        >>> from keras_bert import BertConfig
-        >>> block_layers(BertConfig.named("modernbert-base"), 0)["intermediate"]
-        Dense(inputs=768, units=2304, bias=False)
-    """
+    """Lists the layers of a block; `index` counts blocks from 0."""
     hidden, size, bias = config.hidden_size, config.intermediate_size, config.feed_forward_bias
     layers: Layers = {
         "attention/qkv": Dense(hidden, sum(config.qkv_sizes), config.attention_bias),  # one product for Q, K and V
@@ -100,13 +94,7 @@ def block_layers(config: BertConfig, index: int) -> Layers:
 
 
 def encoder_layers(config: BertConfig) -> Layers:
-    """Lists all layers of an encoder, in the order of a forward pass.
-
-    Example:
-        >>> from keras_bert import BertConfig
-        >>> list(encoder_layers(BertConfig.named("modernbert-base")))[:3]
-        ['embeddings/word', 'embeddings/norm', 'block_0/attention/qkv']
-    """
+    """Lists all layers of an encoder, such as "block_0/attention/qkv", in the order of a forward pass."""
     layers = {f"embeddings/{name}": layer for name, layer in embedding_layers(config).items()}
     for index in range(config.groups):
         layers |= {f"block_{index}/{name}": layer for name, layer in block_layers(config, index).items()}
@@ -135,15 +123,9 @@ def head_layers(config: BertConfig, head: str, units: int = 0) -> Layers:
 
 
 def shapes(config: BertConfig, part: str, labels: int | None = None) -> dict[str, Shape]:
-    """Lists the shapes of all weights of a part of a model ("encoder", or a head), by name.
+    """Lists the shapes of all weights, such as "block_1/attention/qkv/kernel", of "encoder" or of a head.
 
     `labels` is a classifier's number of logits.
-
-    Example:
-        >>> from keras_bert import BertConfig
-        >>> encoder = shapes(BertConfig.tiny(), "encoder")
-        >>> encoder["block_1/attention/qkv/kernel"], encoder["pooler/bias"]
-        ((128, 384), (128,))
     """
     layers = encoder_layers(config) if part == "encoder" else head_layers(config, part, labels or 0)
     shapes_of_part = {f"{name}/{kind}": shape for name, layer in layers.items() for kind, shape in layer.shapes.items()}

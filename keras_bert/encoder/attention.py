@@ -105,10 +105,11 @@ class AttentionHeads:
     """The heads of one layer's attention, without weights: they split tokens into Q, K and V, and attend."""
 
     def __init__(self, config: BertConfig, layer: int) -> None:
-        self.config = config
-        self.theta = config.theta(layer)
         self.is_local = config.is_local(layer)
-        self._qkv_heads = config.num_heads + 2 * config.key_value_heads
+        self._theta, self._rope_factor = config.theta(layer), config.rope_factor
+        self._num_heads, self._key_value_heads = config.num_heads, config.key_value_heads
+        self._head_size = config.head_size
+        self._max_positions = config.max_positions
 
     def attend(
         self,
@@ -121,11 +122,7 @@ class AttentionHeads:
     ) -> Tensor:
         """Computes the weighted means of the values, of all heads: float `[tokens, num_heads * head_size]`.
 
-        Args:
-            qkv: float `[tokens, qkv]`: Q, K and V of each token, as wide as `config.qkv_sizes`.
-            unpadding: maps tokens to sequences.
-            scores, mask, dropout: see `attend`.
-            may_split: whether attention over long texts may run in chunks, see `attend_in_chunks_if_long`.
+        `qkv` is float `[tokens, qkv]`, as wide as `config.qkv_sizes`. `may_split` allows chunks of long texts.
         """
         qkv = self._split_and_rotate(qkv, unpadding)
         if self.is_local:
@@ -137,12 +134,12 @@ class AttentionHeads:
         else:
             query, key, value = self._to_sequences(qkv, unpadding)
             is_same_for_queries = mask is None or mask.shape[2] == 1
-            if may_split and is_same_for_queries and dropout is None and self.config.max_positions > LONG:
+            if may_split and is_same_for_queries and dropout is None and self._max_positions > LONG:
                 context = attend_in_chunks_if_long(query, key, value, scores, mask)
             else:
                 context = attend(query, key, value, scores, mask, dropout)
             context = unpadding.tokens(ops.transpose(context, (0, 2, 1, 3)))
-        return ops.reshape(context, (-1, self.config.qkv_sizes[0]))
+        return ops.reshape(context, (-1, self._num_heads * self._head_size))
 
     def split_sequences(self, qkv: Tensor, unpadding: Unpadding) -> tuple[Tensor, Tensor, Tensor]:
         """Splits `[tokens, qkv]` into Q, K and V, each `[batch, num_heads, seq_length, head_size]`; rotates Q and K."""
@@ -154,32 +151,30 @@ class AttentionHeads:
         return query, key, value
 
     def _split_heads(self, qkv: Tensor) -> Tensor:
-        return ops.reshape(qkv, (-1, self._qkv_heads, self.config.head_size))
+        return ops.reshape(qkv, (-1, self._num_heads + 2 * self._key_value_heads, self._head_size))
 
     def _split_and_rotate(self, qkv: Tensor, unpadding: Unpadding) -> Tensor:
         """Splits into heads, `[tokens, num_heads + 2 * key_value_heads, head_size]`, and rotates Q and K."""
         qkv = self._split_heads(qkv)
-        if self.theta is None:
+        if self._theta is None:
             return qkv
-        query_key, value = ops.split(qkv, [self._qkv_heads - self.config.key_value_heads], axis=1)
-        return ops.concatenate(
-            [rotate(query_key, unpadding.positions, self.theta, self.config.rope_factor), value], axis=1
-        )
+        query_key, value = ops.split(qkv, [self._num_heads + self._key_value_heads], axis=1)
+        rotated = rotate(query_key, unpadding.positions, self._theta, self._rope_factor)
+        return ops.concatenate([rotated, value], axis=1)
 
     def _to_sequences(self, qkv: Tensor, unpadding: Unpadding) -> tuple[Tensor, Tensor, Tensor]:
         qkv = unpadding.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
-        if self.config.key_value_heads < self.config.num_heads:
+        if self._key_value_heads < self._num_heads:
             return self._split_qkv(ops.transpose(qkv, (0, 2, 1, 3)))
         # One transpose for Q, K and V; no copy follows.
-        qkv = ops.reshape(qkv, (*unpadding.shape, 3, self.config.num_heads, self.config.head_size))
+        qkv = ops.reshape(qkv, (*unpadding.shape, 3, self._num_heads, self._head_size))
         return tuple(ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3))
 
     def _split_qkv(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Splits heads (second axis) into Q, K and V, and repeats K and V for the query heads that share them."""
-        heads, key_value_heads = self.config.num_heads, self.config.key_value_heads
-        query, key, value = ops.split(qkv, [heads, heads + key_value_heads], axis=1)
-        if key_value_heads < heads:
-            key, value = (ops.repeat(each, heads // key_value_heads, axis=1) for each in (key, value))
+        query, key, value = ops.split(qkv, [self._num_heads, self._num_heads + self._key_value_heads], axis=1)
+        if self._key_value_heads < self._num_heads:
+            key, value = (ops.repeat(each, self._num_heads // self._key_value_heads, axis=1) for each in (key, value))
         return query, key, value
 
 

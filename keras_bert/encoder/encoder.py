@@ -31,15 +31,7 @@ BlockT = TypeVar("BlockT", bound=Block)
 
 
 def check_inputs(inputs: Mapping[str, Tensor], config: BertConfig) -> tuple[Tensor | None, ...]:
-    """Checks inputs and returns them in the order of `ALL_NAMES`.
-
-    Returns:
-        int32 or int64 `[batch, seq_length]` each; None for a missing optional input.
-
-    Raises:
-        ValueError: an input is missing, unknown, not integer, or of a wrong shape; or, outside of traced functions, an
-            id is not in the vocabulary, or a mask holds values other than 0 and 1.
-    """
+    """Checks inputs, and returns them as int32 or int64, in the order of `ALL_NAMES`; None for a missing one."""
     check_tensors(inputs)
     for name, value in inputs.items():
         _check_shape(name, value, inputs[NAMES[0]])
@@ -92,11 +84,7 @@ def _check_shape(name: str, value: Tensor, word_ids: Tensor) -> None:
 def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
     """Raises ValueError if a value is not from 0 to `limit - 1`. Traced tensors pass.
 
-    Args:
-        name: the name of the input, for the message.
-        ids: int, of any shape.
-        limit: the number of allowed values.
-        what: the subject and the verb of the message, before the allowed values: "a mask holds".
+    `what` begins the end of the message, such as "a mask holds", before the allowed values.
     """
     try:
         values = ops.convert_to_numpy(ids)
@@ -164,6 +152,7 @@ class BertEncoder(keras.Model):
         self.blocks = [
             TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
         ]
+        self._group_of_layer = tuple(map(config.group_of, range(config.num_layers)))
         self.make = make = LayerMaker(encoder_layers(config), config, self.dtype_policy)
         self.final_norm = make("final_norm")
         self.pooler = make("pooler")
@@ -266,7 +255,7 @@ class BertEncoder(keras.Model):
 
     def _layers_in_order(self, blocks: Sequence[BlockT]) -> list[BlockT]:
         """Lists `num_layers` blocks, in which the layers of a group share a block."""
-        return [blocks[self.config.group_of(layer)] for layer in range(self.config.num_layers)]
+        return [blocks[group] for group in self._group_of_layer]
 
     def attention_scores(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Computes the attention weights of every layer, for the inputs of a call.

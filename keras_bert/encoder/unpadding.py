@@ -49,20 +49,14 @@ class Unpadding:
 
     Only attention needs sequences. All other layers, which are most of the work, compute tokens. Padding is left out,
     except where shapes are fixed: with XLA, with JAX, and under `fixed_shapes`, every position is computed.
-
-    Args:
-        shape: `(batch, seq_length)`, numbers or scalar tensors.
-        padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding. None: there is no padding.
-        half_window: the largest distance at which a token attends to another in local attention.
-        training: whether gradients will be computed.
     """
 
     def __init__(
         self,
-        shape: tuple[int | Tensor, int | Tensor],
-        padding_mask: Tensor | None = None,
-        half_window: int = 0,
-        training: bool | None = None,
+        shape: tuple[int | Tensor, int | Tensor],  # batch, seq_length
+        padding_mask: Tensor | None = None,  # int [batch, seq_length], 1 = token; None: there is no padding
+        half_window: int = 0,  # the largest distance at which tokens attend to each other in local attention
+        training: bool | None = None,  # whether gradients will be computed
     ) -> None:
         self.shape = shape
         self.padding_mask = padding_mask
@@ -168,11 +162,7 @@ def same_document(document_ids: Tensor) -> Tensor:
 class AttentionMask:
     """Numbers to add to attention scores, so that no token attends to padding, to other texts, or outside its window.
 
-    All layers share it.
-
-    Args:
-        unpadding: of the batch.
-        document_ids: int `[batch, seq_length]`: the index of each token's text in its sequence. None: there is one.
+    All layers share it. `document_ids`, int `[batch, seq_length]`, is the index of each token's text; None: all one.
     """
 
     def __init__(self, unpadding: Unpadding, document_ids: Tensor | None = None) -> None:

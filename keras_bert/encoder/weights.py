@@ -52,16 +52,7 @@ def digest(layer: keras.Layer) -> str:
 
 
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
-    """Loads a checkpoint's weights into an encoder or a head that exists; to make a new one, use `make_with_weights`.
-
-    Args:
-        layer: an encoder or a head that has been built.
-        checkpoint: the weights.
-        part: "encoder", or the head: a key of `formats.FAMILIES[...].heads`.
-
-    Raises:
-        ValueError: a weight is missing, of another shape, or cannot be read.
-    """
+    """Loads weights into an encoder or a head that is built; `part` is as in `Checkpoint.weights`, which may raise."""
     variables = variables_by_name(layer)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
     for name, value in checkpoint.weights(part, shapes).items():
@@ -69,10 +60,9 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 
 
 def make_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
-    """Makes an encoder or a head with the weights of a checkpoint; arguments and errors as of `load_weights`.
+    """Makes an encoder or a head with weights, faster than `load_weights`, because nothing is randomly initialized.
 
-    It is faster than `load_weights`, because the weights are not randomly initialized first. Only a pooler that the
-    checkpoint lacks is randomly initialized.
+    Only a pooler that the checkpoint lacks is.
     """
     values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []
@@ -95,9 +85,9 @@ def make_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
 
 
 def _as_tensor(values: np.ndarray, dtype: str) -> Tensor:
-    """Makes a tensor that shares the memory of values; without TensorFlow's backend, or if impossible, returns them.
+    """Makes a tensor that shares the memory of values, if possible; nothing else may use them.
 
-    Nothing else may use the values. TensorFlow does not write into shared memory: a variable's first update copies it.
+    TensorFlow does not write into shared memory: a variable's first update copies it.
     """
     if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not storage.is_aligned(values):
         return values

@@ -33,12 +33,7 @@ class PackedModel(keras.Model):
 
     Runtimes need shapes that depend only on the shapes of the inputs. So the model computes padding like tokens. It
     returns the dict of float32 that `model.serve_packed` returns.
-
-    Args:
-        model: a task, or an encoder.
-        runtime: its names and types. A family without segments has no input for type ids.
-        preprocessor: of the model.
-        length: the fixed length of the rows; None: any length.
+    A family without segments has no input for type ids.
     """
 
     def __init__(
@@ -46,7 +41,7 @@ class PackedModel(keras.Model):
         model: BertTask | BertEncoder,
         runtime: Runtime,
         preprocessor: BertPreprocessor | None = None,
-        length: int | None = None,
+        length: int | None = None,  # of the rows; None: any length
     ) -> None:
         super().__init__(name="packed")
         self.model, self.preprocessor, self.length = model, preprocessor, length

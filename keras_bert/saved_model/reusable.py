@@ -25,30 +25,20 @@ Specs: TypeAlias = Any  # a nest of tf.TypeSpec
 class ReusableSavedModel:
     """A SavedModel with TF Hub's interface, or a callable part of one (tensorflow/hub docs, `reusable_saved_models`).
 
-    Args:
-        directory: the SavedModel's directory.
-        endpoint: the name of a callable part, such as `"mlm"`; None for the whole SavedModel.
-        variables: for a path inside the SavedModel, the tf.Variable that replaces its variable and value.
-
-    Attributes:
-        root: the object that TensorFlow loaded.
-        variables: path inside the SavedModel -> tf.Variable, for each variable of the endpoint, trainable ones first.
-        trained: the paths of the trainable variables.
-        regularization_losses: functions without arguments that return a scalar.
-        parameters: the names of the endpoint's arguments; the inputs come first.
-        supports_jit: whether XLA can probably compile the endpoint.
-
-    Raises:
-        FileNotFoundError: `directory` is not a SavedModel, or a part of it is missing.
-        ValueError: the SavedModel is damaged, does not follow the interface, has no such endpoint, or cannot run on
-            this processor.
+    Raises FileNotFoundError if a part of it is missing, ValueError if it is damaged, does not follow the interface, has
+    no such endpoint, or cannot run on this processor.
     """
 
-    def __init__(self, directory: str, endpoint: str | None = None, variables: Mapping[str, tf.Variable] | None = None):
+    def __init__(
+        self,
+        directory: str,
+        endpoint: str | None = None,  # a callable part, such as "mlm"; None: the whole SavedModel
+        variables: Mapping[str, tf.Variable] | None = None,  # that replace its own, by path inside the SavedModel
+    ) -> None:
         self.title = directory if endpoint is None else f"the endpoint {endpoint!r} of {directory}"
         self.root = _load(directory, variables or {})
         callable_part = _find_endpoint(self.root, directory, endpoint)
-        self.variables = {}
+        self.variables = {}  # of the endpoint, by path inside the SavedModel, trainable ones first
         for kind in ("trainable_variables", "variables"):
             for i, variable in enumerate(getattr(callable_part, kind, ())):
                 if all(variable is not other for other in self.variables.values()):
@@ -59,6 +49,7 @@ class ReusableSavedModel:
         self._function = callable_part.__call__
         concrete = self._function.concrete_functions
         check_graph(concrete[0].graph.as_graph_def(), self.title)
+        # The names of the endpoint's arguments; the inputs come first.
         self.parameters = list(concrete[0].function_type.parameters)
         self._input_specs = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)

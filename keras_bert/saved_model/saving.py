@@ -42,11 +42,7 @@ def callable_object(function: Callable[..., object], **attributes: object) -> tf
 
 
 def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextManager[Path]:
-    """Makes a temporary directory for a SavedModel, and moves it to `directory` if the block raises no exception.
-
-    Raises:
-        FileExistsError: `directory` exists, and it is not a SavedModel or `overwrite` is False.
-    """
+    """Makes a temporary directory for a SavedModel, and moves it to `directory` if the block raises no exception."""
     return files.directory_written_whole(Path(directory), MODEL, overwrite)
 
 
@@ -60,16 +56,8 @@ class StoredWeights:
     neither be mirrored on devices nor serve several clients at a time. An operation draws the seeds of dropout instead.
     The weights of a `HubLayer` have no copies: its graph reads them itself.
 
-    Args:
-        model: a Keras model or layer that has been built.
-        dtype: the dtype to store float weights in, "float16" or "bfloat16"; None: their own. Calls cast them back.
-        root: a part of the model. The names of its variables leave out the part's name, which Keras may have numbered.
-
-    Attributes:
-        variables: list of tf.Variable, in the model's order, named by their path inside the model.
-
-    Raises:
-        ValueError: the dtype is unknown, or cannot hold a weight.
+    With a dtype, "float16" or "bfloat16", calls cast them back. The names of a part's variables, the `root`, leave out
+    the part's name, which Keras may have numbered. Raises ValueError if a dtype is unknown, or cannot hold a weight.
     """
 
     def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:

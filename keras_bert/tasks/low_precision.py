@@ -28,17 +28,7 @@ def built_in_texts(columns: int) -> Texts:
 
 
 def batches_of(preprocessor: BertPreprocessor | None, x: Texts, names: Sequence[str]) -> Iterator[dict[str, tf.Tensor]]:
-    """Yields the encoder's inputs, int32 `[batch, seq_length]` each, for texts.
-
-    Args:
-        preprocessor: the model's preprocessor.
-        x: a list of str; for a model that takes pairs, a tuple of two lists.
-        names: the names of the texts that the model reads.
-
-    Raises:
-        ValueError: `x` has more or fewer lists than there are names, the lists differ in length, or the model has no
-            tokenizer.
-    """
+    """Yields the encoder's inputs, int32 `[batch, seq_length]` each, for texts of these names."""
     columns = columns_of(x)
     if preprocessor is None:
         raise ValueError("int8 is calibrated with texts, but this model has no tokenizer")
