@@ -12,7 +12,9 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
+    check_choices,
     check_prompts,
+    choice_options,
     field_options,
     find_preset,
     load_in_precision,
@@ -90,6 +92,7 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
 @_encoder_options
+@choice_options
 @raw_cells_option
 @precision_options
 def evaluate(
@@ -135,6 +138,7 @@ def evaluate(
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
         task = load_in_precision(load_task, model, options.pop("precision"), calibration)
+        check_choices(task, options["choice_columns"])
         with misuse(OSError):
             examples = examples_for(task, file, options, opened)
         x, y = examples.xy
@@ -194,4 +198,7 @@ def _row(
 def _texts_of_example(task: BertTask, x: Sequence[Any], number: int) -> dict[str, Any]:
     """Picks the texts of an example, by the names of the model's inputs."""
     columns = x if isinstance(x, tuple) else (x,)
-    return {name: column[number] for name, column in zip(task.text_names, columns, strict=True)}
+    names = task.text_names
+    if len(columns) > len(names):  # a question and its choices
+        names = (names[0], *(f"{names[1]}_{number}" for number in range(1, len(columns))))
+    return {name: column[number] for name, column in zip(names, columns, strict=True)}

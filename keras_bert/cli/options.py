@@ -16,7 +16,7 @@ from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse
 from keras_bert.config import FieldType, types_of
 from keras_bert.data import table_formats, tables
-from keras_bert.tasks.example_files import ClassifyFiles, TableFiles
+from keras_bert.tasks.example_files import ChooseFiles, ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
     from keras_bert.formats import Preset
@@ -355,3 +355,10 @@ def _read_calibration_texts(path: str, names: Sequence[str]) -> list[str] | tupl
 
 format_options = field_options(TableFiles, only=("format", "delimiter", "header"))
 text_options = together(field_options(ClassifyFiles, only=("text_column", "text_pair_column")), format_options)
+choice_options = field_options(ChooseFiles, only=("question_column", "choice_columns"))
+
+
+def check_choices(task: BertTask, choice_columns: Collection[str]) -> None:
+    """Raises Misuse unless columns of choices are given for a model of multiple choice, and for no other."""
+    if bool(choice_columns) != (task.FILES is ChooseFiles):
+        raise Misuse("--choice-column is for models of multiple choice, which need it, once for each choice")

@@ -13,6 +13,8 @@ import click
 
 from keras_bert.cli import streams
 from keras_bert.cli.options import (
+    check_choices,
+    choice_options,
     find_preset,
     load_in_precision,
     output_option,
@@ -33,6 +35,7 @@ from keras_bert.data.tables import check_columns, text_of, text_rows
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
 @text_options
+@choice_options
 @skip_bad_option
 @output_option()
 @overwrite_option
@@ -46,11 +49,12 @@ def predict(
 
     MODEL is a directory that `finetune` wrote. Texts come from arguments, a file or a pipe. A file has one text per
     line, or is a table (CSV, TSV, JSON lines, Parquet or Excel) with the columns of `finetune`: a text, and for pairs a
-    second one; questions are in `question` and `context`. The output has a row for each, in the same order: the columns
-    of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. An input column
-    with such a name is written as `given_label` and so on. Rows are JSON lines, or by the name of --output CSV (.csv)
-    or TSV (.tsv), with JSON in the cells of lists such as `entities`. Pre-trained models of BERT predict, for a pair,
-    the `probability` that the second text follows the first.
+    second one; questions are in `question` and `context`, or beside their choices (--choice-column). The output has a
+    row for each, in the same order: the columns of the row, and `label` and `probability` (or `labels`, or `values`),
+    or `entities`, or `answer`, or the `index` of a choice. An input column with such a name is written as `given_label`
+    and so on. Rows are JSON lines, or by the name of --output CSV (.csv) or TSV (.tsv), with JSON in the cells of lists
+    such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second text follows
+    the first.
 
     \b
     Example:
@@ -69,22 +73,22 @@ def predict(
         raise Misuse("--skip-bad and tables need --file FILE")
     from keras_bert.tasks.registry import columns_of_texts, load_task
 
+    of_choices = [options["question_column"], *options["choice_columns"]] if options["choice_columns"] else None
     with misuse(OSError):
         if isinstance(source, str):
-            check_columns(
-                source,
-                columns_of_texts(model, options["text_column"], options["text_pair_column"]),
-                **_table_options(options),
-            )
+            names = of_choices or columns_of_texts(model, options["text_column"], options["text_pair_column"])
+            check_columns(source, names, **_table_options(options))
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
             import tensorflow  # noqa: F401  here, so that its logs are silenced
 
             from keras_bert.progress import progress_bar
         task = load_in_precision(load_task, model, options["precision"], calibration)
+        check_choices(task, options["choice_columns"])
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # the file's column for each text of the model
+        columns = columns if of_choices is None else {name: name for name in of_choices}
         count, shapes, writer = None, [], streams.RowWriter(results, output_format)
         if isinstance(source, str):
             count, shapes, chunks = _read_table(source, columns, writer, options)
@@ -94,7 +98,8 @@ def predict(
             for rows in chunks:
                 try:
                     texts = ([row[column] for row in rows] for column in columns.values())
-                    answers = [task.kind.fields(each) for each in getattr(task, task.VERB)(*texts, progress=False)]
+                    found = task.answers((*texts,)) if of_choices else getattr(task, task.VERB)(*texts, progress=False)
+                    answers = [task.kind.fields(each) for each in found]
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
                 writer.write(map(_row, rows, answers), later=(_row(shape, answers[0]) for shape in shapes))

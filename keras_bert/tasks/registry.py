@@ -119,6 +119,8 @@ def columns_of_texts(handle: str | Path | Preset, text_column: str, text_pair_co
             return []
         if "spans" in preset.checkpoint.heads:
             return ["question", "context"]
+        if "choices" in preset.checkpoint.heads:
+            return []
         return [text_column] if text_pair_column is None else [text_column, text_pair_column]
 
 
@@ -143,7 +145,7 @@ def examples_for(
 
 def _settings_among(kind: type[F], options: Mapping[str, Any]) -> F:
     names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in options.items() if name in names})
+    return kind(**{name: value for name, value in options.items() if name in names and value is not None})
 
 
 # -- The models that are trained on files. Each function returns a model, and arguments for `fine_tune`.
