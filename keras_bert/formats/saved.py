@@ -20,6 +20,7 @@ from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape
 
+_OWN_FILES = ("dense", "crf", "query_weights")  # parts whose weights are in files of their own
 CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
 # The arguments of a preprocessor in config.json. The last one is written only if it is True.
 _PREPROCESSOR: dict[str, files.JsonShape] = {
@@ -171,7 +172,7 @@ def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
     tokenizer = () if saved.tokenizer is None else model_files.TOKENIZER
     existing = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
     files.refuse_to_overwrite(directory, existing, overwrite)
-    weights = {part: each for part, each in saved.weights.items() if part not in ("dense", "crf", "query_weights")}
+    weights = {part: saved.read(part, {}) for part in saved.weights if part not in _OWN_FILES}
     written = [*hugging_face.FILES, *saved.extra]
     with model_files.replacing(directory, (*model_files.MODEL, *model_files.SETTINGS), written, overwrite):
         hugging_face.write(directory, saved.config, weights, _entries(saved), _note(saved))
@@ -184,7 +185,7 @@ def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
 
 def write_settings(directory: str | Path, saved: Saved) -> None:
     """Writes what `write` writes, without the encoder's weights and the tokenizer's files, which are there already."""
-    heads = saved.weights.keys() - {"encoder", "dense", "crf", "query_weights"}
+    heads = saved.weights.keys() - {"encoder", *_OWN_FILES}
     values = {**hugging_face.model_values(saved.config, heads), **_entries(saved)}
     files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
     _write_own_files(Path(directory), saved)
@@ -228,6 +229,10 @@ def _write_own_files(directory: Path, saved: Saved) -> list[str]:
     if "crf" in saved.weights:
         write_checked(directory / CRF, saved.read("crf", {}), {})
         written.append(CRF)
+    if saved.library is None:
+        return written
+    assert saved.tokenizer is not None  # the library's models read texts
+    assert saved.max_length is not None
     if saved.library == "SentenceTransformer":
         dense = saved.weights.get("dense") and saved.read("dense", {})
         theirs = sentence_transformers.SentenceSettings(max_length=saved.max_length, **settings)

@@ -98,7 +98,7 @@ class SentenceSettings:
     pooling: str  # one of `POOLINGS["sentence"]`
     max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
     normalize: bool = True  # whether vectors are scaled to length 1
-    dense: dict[str, object] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
+    dense: dict[str, Any] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
     prompts: dict[str, str] = field(default_factory=dict)  # name -> text that precedes each input
     default_prompt: str | None = None  # the name of the prompt that texts get by default
     include_prompt: bool = True  # whether the pooling includes the prompt's tokens

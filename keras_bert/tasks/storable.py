@@ -7,7 +7,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 import keras
 import numpy as np
@@ -150,12 +150,13 @@ class Storable(LowPrecision, keras.Model):
             cls, {name: value for name, value in settings.items() if value is not None}
         )
         rows = RowSettings(sequence_length, long_text, stride, special_tokens_in_text)
+        make = cast("Callable[..., T]", cls)  # Keras says nothing of its arguments
         with Preset.open(handle, fields.get("activation")) as preset:
             checkpoint = preset.checkpoint
             saved = read(preset, cls.__name__, cls.HEAD, _types(cls), cls.LIBRARY)
             arguments = _arguments(cls, preset, saved, user_settings)
-            heads = cls.HEADS or [(cls.HEAD, None)] * (cls.HEAD is not None)
-            new_heads = {name for name, setting in heads if arguments.get(setting, True)} - checkpoint.heads
+            heads = cls.HEADS or (() if cls.HEAD is None else ((cls.HEAD, None),))
+            new_heads = {name for name, each in heads if each is None or arguments.get(each, True)} - checkpoint.heads
             if fields.get("pooling", "first") != "first":
                 fields.setdefault("pooler", False)  # a pooler reads the first token
             elif any(checkpoint.config.reads_pooler(head) for head in new_heads):
@@ -163,7 +164,7 @@ class Storable(LowPrecision, keras.Model):
             encoder = BertEncoder.from_preset(preset, **fields, **({} if dtype is None else {"dtype": dtype}))
             preprocessor = _load_preprocessor(cls, preset, saved, encoder.config, rows)
             with _name_file_in_errors(preset.directory / hugging_face.CONFIG, () if user_settings else saved.own):
-                model = cls(encoder, preprocessor, **arguments)
+                model = make(encoder, preprocessor, **arguments)
             _load_weights(model, preset, saved)
             _warn_about_heads(model, preset, saved)
             model._ranges = int8_ranges.read_ranges(preset.directory)
@@ -186,8 +187,7 @@ class Storable(LowPrecision, keras.Model):
         for setting in self.SETTINGS:
             value = getattr(self, setting.name) if setting.value is None else setting.value(self)
             if value is not False or not setting.is_left_out:
-                kinds = (kind for kind in (dict, list) if isinstance(value, kind))  # Keras tracks them as subclasses
-                settings[setting.name] = next((kind(value) for kind in kinds), value)
+                settings[setting.name] = _plain(value)
         return settings
 
     def saved(self) -> Saved:
@@ -244,6 +244,11 @@ class Storable(LowPrecision, keras.Model):
     def from_config(cls: type[T], config: Settings, custom_objects: object = None) -> T:
         parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
         return cls(**{**config, **parts})
+
+
+def _plain(value: Any) -> Any:
+    """Copies what Keras tracks in subclasses of dict and list."""
+    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
 
 
 def _parts(model: Storable) -> dict[str, dict[str, np.ndarray]]:
