@@ -406,7 +406,8 @@ class Tensors:
         self._rows = [(part, *row) for part, names in parts.items() if part in weights for row in names.items()]
         self.shapes: dict[str, Shape] = {}
         for part, weight_name, file_names in self._rows:
-            shape = _shape(weights[part], weight_name)
+            shapes_of_part = getattr(weights[part], "shapes", None)  # lazy weights know them without reading the values
+            shape = tuple(weights[part][weight_name].shape) if shapes_of_part is None else shapes_of_part[weight_name]
             stored = table.storage.stored_shapes(weight_name, shape, len(file_names), config) if file_names else []
             for name, stored_shape in zip(file_names, stored, strict=True):
                 if name in self.shapes:
@@ -418,9 +419,3 @@ class Tensors:
         for part, weight_name, file_names in self._rows:
             values = self._storage.to_file(weight_name, self._weights[part][weight_name], len(file_names), self._config)
             yield from zip(file_names, values, strict=True)
-
-
-def _shape(weights: Mapping[str, np.ndarray], name: str) -> Shape:
-    """Returns the shape of a weight. Lazy weights know it without reading the values."""
-    shapes = getattr(weights, "shapes", None)
-    return tuple(weights[name].shape) if shapes is None else shapes[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +24,6 @@ from keras_bert.sizes import HEADS
 def defaults_of(size: dict[str, object]) -> dict[str, object]:
     """Selects the options of a published size that are defaults for a file that leaves them out."""
     return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
-
-
-def _without_prefix(prefix: str) -> Callable[[str], str]:
-    """Makes a `Dialect.name` for older files, whose names may begin with `prefix`."""
-    return lambda name: name.removeprefix(prefix)
 
 
 # Some files have the width of a head. In some of these families, it must be `hidden_size / num_heads`.
@@ -64,10 +58,6 @@ def _read_layer_types(values: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _write_layer_types(entries: dict[str, Any]) -> dict[str, Any]:
-    return {**entries, _LAYER_TYPES: _layer_types(entries[_LAYERS], entries[_GLOBAL_EVERY])}
-
-
 _MODERNBERT_LAYER = "layers.{i}"
 _DENSE_AND_NORM = {"transform": "head.dense", "norm": "head.norm"}
 _MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
@@ -96,7 +86,10 @@ MODERNBERT = FamilyTable(
         "head_activation": ACTIVATIONS,
         "pooling": {"cls": "first", "mean": "mean"},
     },
-    dialect=Dialect(_read_layer_types, _write_layer_types),
+    dialect=Dialect(
+        _read_layer_types,
+        lambda entries: {**entries, _LAYER_TYPES: _layer_types(entries[_LAYERS], entries[_GLOBAL_EVERY])},
+    ),
     values={**defaults_of(sizes.MODERNBERT), **HEADS["modernbert"]},
     implied={**_HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},
     without_effect=without_effect.MODERNBERT,
@@ -145,7 +138,7 @@ NOMIC_BERT = replace(
     classes="NomicBert",
     prefix="nomic_bert.",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
-    dialect=Dialect(read=newer_keys(_GPT2_KEYS), name=_without_prefix("bert.")),
+    dialect=Dialect(read=newer_keys(_GPT2_KEYS), name=lambda name: name.removeprefix("bert.")),
     values=defaults_of(sizes.NOMIC_BERT),
     choices={
         "activation": {"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"},
@@ -187,7 +180,7 @@ GTE = replace(
     BERT,
     classes="Gte",
     prefix="gte.",
-    dialect=Dialect(name=_without_prefix("new.")),
+    dialect=Dialect(name=lambda name: name.removeprefix("new.")),
     config={**BERT.config, "rope_theta": ("rope_parameters.rope_theta", "rope_theta")},
     values={**defaults_of(sizes.GTE), "rope_factor": 1.0, **HEADS["gte"]},
     written_if_changed={**BERT.written_if_changed, **_HEAD_DIM},
@@ -305,10 +298,6 @@ def _read_two_thirds(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, _SIZE: -(-(values[_SIZE] * 2 // 3) // 8) * 8}
 
 
-def _write_two_thirds(entries: dict[str, Any]) -> dict[str, Any]:
-    return {**entries, _SIZE: entries[_SIZE] * 3 // 2}
-
-
 _NEOBERT_LAYER = "transformer_encoder.{i}"
 # NeoBERT: EuroBERT's layers, with the two matrices of a gate in one, and query, key and value interleaved by head (Le
 # Breton et al. 2025). These models come with their own Python code.
@@ -329,7 +318,7 @@ NEOBERT = replace(
     },
     written_if_changed={},
     choices={},
-    dialect=Dialect(_read_two_thirds, _write_two_thirds),
+    dialect=Dialect(_read_two_thirds, lambda entries: {**entries, _SIZE: entries[_SIZE] * 3 // 2}),
     values={**defaults_of(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024, **HEADS["neobert"]},
     implied={"dim_head": lambda config: config.head_size},
     without_effect=without_effect.NEOBERT,

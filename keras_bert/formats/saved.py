@@ -32,16 +32,11 @@ _PREPROCESSOR: dict[str, files.JsonShape] = {
 }
 _OWN = {"task": (str, None), "preprocessor": (_PREPROCESSOR, None), "model": (dict, None)}
 _CONFIG: dict[str, files.JsonShape] = {"problem_type": (str, None), hugging_face.SETTINGS: (_OWN, None)}
-# Class of sentence-transformers that reads the files of a task -> the settings that these files hold.
-_LIBRARIES = {
-    "SentenceTransformer": sentence_transformers.SentenceSettings,
-    "CrossEncoder": cross_encoder.CrossEncoderSettings,
-    "SparseEncoder": sparse_encoder.SparseSettings,
-}
-_READERS: dict[str, Callable[[PresetFiles], Any]] = {
-    "SentenceTransformer": sentence_transformers.read,
-    "CrossEncoder": cross_encoder.read,
-    "SparseEncoder": sparse_encoder.read,
+# Class of sentence-transformers that reads the files of a task -> the settings that these files hold, and their reader.
+_LIBRARIES: dict[str, tuple[type, Callable[[PresetFiles], Any]]] = {
+    "SentenceTransformer": (sentence_transformers.SentenceSettings, sentence_transformers.read),
+    "CrossEncoder": (cross_encoder.CrossEncoderSettings, cross_encoder.read),
+    "SparseEncoder": (sparse_encoder.SparseSettings, sparse_encoder.read),
 }
 _CRF_NOTE = f"""\
 A conditional random field follows the head: its scores of transitions are in `{CRF}`, which only `keras_bert`
@@ -103,7 +98,7 @@ def read(
         if "problem_type" in types and values.get("problem_type"):
             settings = {"problem_type": values["problem_type"], **settings}
     if library is not None:
-        theirs = vars(preset.once(_READERS[library]))
+        theirs = vars(preset.once(_LIBRARIES[library][1]))
         max_length = theirs["max_length"]
         if theirs.get("is_declared", True):
             settings |= {name: value for name, value in theirs.items() if name in types and value is not None}
@@ -114,7 +109,9 @@ def read(
     if settings.get("dense"):
         weights["dense"] = functools.partial(_read_dense, preset)
     if settings.get("query_table"):
-        weights["query_weights"] = functools.partial(_read_query_table, preset)
+        weights["query_weights"] = lambda shapes: {
+            name: sparse_encoder.read_query_weights(preset, size) for name, (size,) in shapes.items()
+        }
     if "crf" in types and (settings.get("crf") or (preset.directory / CRF).is_file()):
         weights["crf"] = functools.partial(_read_crf, preset, head_size)
     return Saved(
@@ -151,11 +148,6 @@ def _read_dense(preset: Preset, shapes: Mapping[str, Shape]) -> Mapping[str, np.
                 f"encoder need {list(shape)}"
             )
     return values
-
-
-def _read_query_table(preset: Preset, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
-    (name, (size,)), *_ = shapes.items()
-    return {name: sparse_encoder.read_query_weights(preset, size)}
 
 
 def _read_crf(preset: Preset, labels: int, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:
@@ -208,7 +200,7 @@ def _entries(saved: Saved) -> dict[str, object]:
 
 def _library_settings(saved: Saved) -> dict[str, Any]:
     """Returns the settings that sentence-transformers' files hold."""
-    fields = () if saved.library is None else dataclasses.fields(_LIBRARIES[saved.library])
+    fields = () if saved.library is None else dataclasses.fields(_LIBRARIES[saved.library][0])
     return {each.name: saved.settings[each.name] for each in fields if each.name in saved.settings}
 
 

@@ -109,8 +109,11 @@ class SentenceSettings:
 def read(preset: PresetFiles) -> SentenceSettings:
     """Reads the settings of a preset. Without settings (a plain BERT): mean pooling and vectors of length 1."""
     directory = preset.home
-    model = preset.json_if_there(PROMPTS, _MODEL_SHAPE, directory)
-    _check_model_type(model, directory / PROMPTS)
+    model = read_options(preset, directory / PROMPTS, _MODEL_SHAPE, KNOWN[PROMPTS])
+    if (model_type := model.get("model_type") or "SentenceTransformer") != "SentenceTransformer":
+        loader, known = _LOADERS.get(model_type), ", ".join(_LOADERS)
+        advice = f"load it with {loader}.from_preset" if loader else f"also supported are {known}"
+        raise ValueError(f"{directory / PROMPTS}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
     length = _read_length(preset)
     modules = _read_modules(preset)
     if not modules:
@@ -123,9 +126,7 @@ def read(preset: PresetFiles) -> SentenceSettings:
         max_length=length,
         normalize="Normalize" in modules,
         dense=_read_dense(preset, directory / modules["Dense"] / _CONFIG) if "Dense" in modules else None,
-        **_read_prompts(model, directory / PROMPTS),
-        similarity=_read_similarity(model, directory / PROMPTS, "Normalize" in modules),
-        truncate_dim=model.get("truncate_dim"),
+        **_read_model(model, directory / PROMPTS, "Normalize" in modules),
     )
 
 
@@ -224,45 +225,32 @@ def write(
     return [*written, *paths]
 
 
-def _check_model_type(values: Mapping[str, Any], path: Path) -> None:
-    """Raises ValueError if the model is not a sentence encoder. The message names the class that loads it."""
-    warn_of_unknown(values, KNOWN[PROMPTS], path)
-    model_type = values.get("model_type") or "SentenceTransformer"
-    if model_type != "SentenceTransformer":
-        loader, known = _LOADERS.get(model_type), ", ".join(_LOADERS)
-        advice = f"load it with {loader}.from_preset" if loader else f"also supported are {known}"
-        raise ValueError(f"{path}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
-
-
 def check_prompt(name: str | None, prompts: Mapping[str, str]) -> None:
     """Raises ValueError if there is no prompt with this name. None (the default prompt) and "" (no prompt) pass."""
     if name and name not in prompts:
         raise ValueError(f"there is no prompt {name!r}; this model has {', '.join(prompts) or 'no prompts'}")
 
 
-def _read_prompts(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def _read_model(values: Mapping[str, Any], path: Path, normalize: bool) -> dict[str, Any]:
     prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}
     default = values.get("default_prompt_name")
     if default is not None and default not in prompts:
         raise ValueError(
             f"{path}: default_prompt_name is {default!r}, but its prompts are {', '.join(prompts) or 'none'}"
         )
-    return {"prompts": prompts, "default_prompt": default}
-
-
-def _read_similarity(values: Mapping[str, object], path: Path, normalize: bool) -> str:
     similarity = values.get("similarity_fn_name") or SIMILARITIES[0]
     if similarity not in SIMILARITIES:
         raise ValueError(
             f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; set it to "
             "the one to compare this model's vectors by"
         )
-    if similarity == "dot" and normalize and values.get("truncate_dim"):
+    truncate_dim = values.get("truncate_dim")
+    if similarity == "dot" and normalize and truncate_dim:
         raise ValueError(
-            f"{path}: truncate_dim is {values['truncate_dim']} and similarity_fn_name is 'dot', of vectors that are "
+            f"{path}: truncate_dim is {truncate_dim} and similarity_fn_name is 'dot', of vectors that are "
             "scaled before they are truncated; here they are scaled afterwards: set similarity_fn_name to cosine"
         )
-    return similarity
+    return {"prompts": prompts, "default_prompt": default, "similarity": similarity, "truncate_dim": truncate_dim}
 
 
 def _read_modules(preset: PresetFiles) -> dict[str, str]:

@@ -150,7 +150,11 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens a checkpoint. Of ELECTRA's two networks, the one that has the configuration's sizes is read."""
     file = preset.once(open_file)
     assert file is not None  # see `recognizes`
-    config = config_beside(preset) or _infer_config(file)
+    config = config_beside(preset)
+    if config is None:  # Google's ELECTRA checkpoints have no file for it
+        family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
+        gelu = TABLES[family].choices["activation"]["gelu"]
+        config = config_from_shapes(family, file, TABLES[family], {}, gelu)
     table, spellings, extras = TABLES[config.family], {}, _EXTRAS
     if config.family == "electra":
         is_generator = _is_generator(file, config)
@@ -217,12 +221,6 @@ def config_beside(preset: PresetFiles) -> BertConfig | None:
     """Reads the configuration beside the weights. None if there is no such file."""
     name = next((name for name in CONFIGS if (preset.directory / name).is_file()), None)
     return None if name is None else preset.parsed(name, config_of)
-
-
-def _infer_config(file: TensorFlowFile) -> BertConfig:
-    """Infers the configuration from the shapes of the weights: Google's ELECTRA checkpoints have no file for it."""
-    family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
-    return config_from_shapes(family, file, TABLES[family], {}, TABLES[family].choices["activation"]["gelu"])
 
 
 def _is_generator(file: TensorFlowFile, config: BertConfig) -> bool:
