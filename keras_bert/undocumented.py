@@ -226,7 +226,7 @@ class BuiltFromOneReplica:
             for _, _, batches in iterator:
                 data_batch = next(batches)
                 break
-        data_batch = getattr(data_batch, "batch", data_batch)  # of a `PartOfUpdate`
+        data_batch = getattr(data_batch, "batch", data_batch)  # of a `AccumulatedBatch`
         first = keras.tree.map_structure(lambda each: local_results(self._distribute_strategy, each)[0], data_batch)
         with self._distribute_strategy.scope():
             self._symbolic_build(data_batch=first)

@@ -77,7 +77,7 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # read only by the loss of a student
 
-# Each term of the loss is a mean over one of these units: the columns of `PartOfUpdate.shares`.
+# Each term of the loss is a mean over one of these units: the columns of `AccumulatedBatch.shares`.
 MASKED_TOKENS, PAIRS, TOKENS = UNITS = range(3)
 
 # DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, scaled to sum to 1, so that gradients do not grow.

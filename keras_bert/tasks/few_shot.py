@@ -28,7 +28,7 @@ from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.columns import columns_of
 from keras_bert.tasks.replicas import all_gather, local_rows
-from keras_bert.tasks.training_step import LossTerm, weighted_mean
+from keras_bert.tasks.training_step import ForwardPass, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 _BATCHES, _PAIRS_OF_EXAMPLE = 50, 4
 
 
-def compare_pairs(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> tuple[list[LossTerm], Tensor]:
+def compare_pairs(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> ForwardPass:
     """Compares the texts of a batch by their classes, without the head's last layer: a step of training."""
+    assert isinstance(model, BertClassifier)  # see `check`
     vectors = model.features(x, training=True)
     compared = pair_losses(all_gather(vectors), model.kind.similarities(all_gather(y)))  # of the global batch
     term = weighted_mean(*(local_rows(each, ops.shape(vectors)[0]) for each in compared))
-    return [term], model.head.logits(vectors)
+    return ForwardPass([term], model.head.logits(vectors))
 
 
 @contextlib.contextmanager

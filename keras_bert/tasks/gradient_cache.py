@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import undocumented
-from keras_bert.tasks.training_step import Forward, LossTerm, loss_terms
+from keras_bert.tasks.training_step import Forward, ForwardPass, loss_terms
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -52,16 +52,10 @@ def check(model: BertTask, size: int) -> None:
 def by_mini_batches(size: int) -> Forward:
     """Makes a step on whole batches of texts that encodes only `size` texts at a time, for `BertTask.training_with`."""
 
-    def forward(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> tuple[list[LossTerm], Tensor]:
+    def forward(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> ForwardPass:
         passes = _Passes(model, model.text_columns(x, training=True), size)
-
-        @tf.custom_gradient
-        def attach(vectors: tf.Tensor, *weights: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-            return tf.identity(vectors), lambda cache: (None, *passes.gradients(cache))
-
-        vectors = tf.stop_gradient(passes.vectors())  # [batch, columns, size]
-        vectors = attach(vectors, *(tf.convert_to_tensor(each.value) for each in model.trainable_weights))
-        return loss_terms(model, x, y, vectors, sample_weight), vectors
+        vectors = passes.vectors()  # [batch, columns, size]
+        return ForwardPass(loss_terms(model, x, y, vectors, sample_weight), vectors, passes.gradients)
 
     return forward
 

@@ -39,10 +39,10 @@ from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis
 from keras_bert.tasks.storable import Storable
 from keras_bert.tasks.training_step import (
+    AccumulatedBatch,
     Forward,
     LossMean,
     LossTerm,
-    PartOfUpdate,
     count_averaged,
     gradients_in_units,
     loss_terms,
@@ -368,15 +368,16 @@ class BertTask(Replicated, Storable):
         labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
         return [LossTerm(mean, count_averaged(loss, labels, y_pred, sample_weight))]
 
-    def train_step(self, data: tuple[Inputs, ...] | PartOfUpdate) -> dict[str, Tensor]:
+    def train_step(self, data: tuple[Inputs, ...] | AccumulatedBatch) -> dict[str, Tensor]:
         """Computes the gradients of a batch and updates the weights. Returns the logs."""
-        batch, shares = data if isinstance(data, PartOfUpdate) else (data, None)
+        batch, shares = data if isinstance(data, AccumulatedBatch) else (data, None)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         with tf.GradientTape() as tape:
-            terms, y_pred = self._forward(self, x, y, sample_weight)
+            terms, y_pred, backward = self._forward(self, x, y, sample_weight)
             loss = self.optimizer.scale_loss(loss_to_minimize(terms, shares, self.optimizer))
         weights = self.trainable_weights
-        gradients = gradients_in_units(self.optimizer, tape.gradient(loss, weights), weights)
+        gradients = tape.gradient(loss, weights) if backward is None else backward(tape.gradient(loss, y_pred))
+        gradients = gradients_in_units(self.optimizer, gradients, weights)
         undocumented.loss_tracker(self).update_state(terms)
         if gradients:
             # Keras would warn of a pooler without gradients, which is normal if the task does not read it.

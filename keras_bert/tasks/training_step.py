@@ -8,7 +8,7 @@ epoch, of an evaluation, and of an update. Several batches then have the loss an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import keras
@@ -30,24 +30,33 @@ class LossTerm(NamedTuple):
     mean: Tensor  # float32, this replica's share of the mean over the global batch: the sum of its own values / count
     count: Tensor  # float32, the number of values in that mean, over the global batch; or the sum of their weights
     weight: float = 1.0  # of the term in the loss
-    unit: int = 0  # what is counted, as a column of `PartOfUpdate.shares`
+    unit: int = 0  # what is counted, as a column of `AccumulatedBatch.shares`
 
 
-class PartOfUpdate(NamedTuple):
+class AccumulatedBatch(NamedTuple):
     """A batch whose gradients are accumulated with those of other batches into one update."""
 
     batch: tuple[Any, ...]  # (x, y) or (x, y, sample_weight)
     shares: tf.Tensor  # float32 [batch, units], all rows equal: of each unit, the batch's count / that of the update
 
 
-# Computes the terms of the loss of a batch, and the outputs of the model: a step of training without the update.
-Forward: TypeAlias = "Callable[[BertTask, Inputs, Tensor, Tensor | None], tuple[list[LossTerm], Tensor]]"
+class ForwardPass(NamedTuple):
+    """What a step of training computes of a batch before its gradients."""
+
+    terms: list[LossTerm]
+    y_pred: Tensor  # the outputs of the model
+    # Computes the gradients of the weights from those of `y_pred`; None: the tape does. It is no `tf.custom_gradient`,
+    # by which TensorFlow would keep the graph and the model until the process ends.
+    backward: Callable[[Tensor], list[Tensor | None]] | None = None
 
 
-def on_labels(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> tuple[list[LossTerm], Tensor]:
+Forward: TypeAlias = "Callable[[BertTask, Inputs, Tensor, Tensor | None], ForwardPass]"
+
+
+def on_labels(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> ForwardPass:
     """Computes the loss on the labels, for the whole batch at once."""
     y_pred = model(x, training=True)
-    return loss_terms(model, x, y, y_pred, sample_weight), y_pred
+    return ForwardPass(loss_terms(model, x, y, y_pred, sample_weight), y_pred)
 
 
 def loss_terms(
@@ -66,10 +75,11 @@ def count_averaged(loss: KerasLoss, y_true: Tensor, y_pred: Tensor, sample_weigh
     return all_reduce_sum(_count(loss, y_true, y_pred, sample_weight))
 
 
-def shares_of_update(loss: KerasLoss, targets: list[tuple[Tensor, Tensor | None]]) -> list[float]:
-    """Computes each batch's share in the loss of an update, from the `(y, sample_weight)` of all its batches."""
+def shares_of_update(loss: KerasLoss, batches: Sequence[tuple[Any, ...]]) -> list[float]:
+    """Computes the share of each batch, `(x, y)` or `(x, y, sample_weight)`, in the loss of an update of them all."""
     if not is_mean(loss):
-        return [1.0] * len(targets)
+        return [1.0] * len(batches)
+    targets = [keras.utils.unpack_x_y_sample_weight(batch)[1:] for batch in batches]
     counts = [float(_count(loss, y, y, sample_weight)) for y, sample_weight in targets]
     return [count / (sum(counts) or 1.0) for count in counts]
 
@@ -156,8 +166,8 @@ def loss_to_minimize(terms: list[LossTerm], shares: Tensor | None, optimizer: ke
     """Computes the loss of a batch, or its part of the loss of an update whose gradients the optimizer averages."""
     if shares is None:
         return weighted_sum(terms)
-    shares = ops.maximum(ops.max(shares, axis=0), 0.0)  # a replica without rows has none
-    return _batches_of_update(optimizer) * sum(each.weight * shares[each.unit] * each.mean for each in terms)
+    of_units = ops.maximum(ops.max(shares, axis=0), 0.0)  # a replica without rows has none
+    return _batches_of_update(optimizer) * sum(each.weight * of_units[each.unit] * each.mean for each in terms)
 
 
 def _batches_of_update(optimizer: keras.optimizers.Optimizer) -> int:

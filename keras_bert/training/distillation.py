@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import Forward, LossTerm, on_labels
+from keras_bert.tasks.training_step import Forward, ForwardPass, on_labels
 from keras_bert.training import run
 
 Model = TypeVar("Model", bound=BertTask)
@@ -124,9 +124,9 @@ def distilling(teacher: BertTask, temperature: float) -> Forward:
         raise ValueError(f"temperature is {temperature}; expected a number above 0")
 
     # The teacher is not an attribute of the student, which would save and train it.
-    def forward(model: BertTask, x: Any, y: Any, sample_weight: Any) -> tuple[list[LossTerm], Any]:
-        terms, y_pred = on_labels(model, x, y, sample_weight)
-        return model.distillation_terms(terms, teacher, x, y, y_pred, sample_weight, temperature), y_pred
+    def forward(model: BertTask, x: Any, y: Any, sample_weight: Any) -> ForwardPass:
+        terms, y_pred, _ = on_labels(model, x, y, sample_weight)
+        return ForwardPass(model.distillation_terms(terms, teacher, x, y, y_pred, sample_weight, temperature), y_pred)
 
     return forward
 

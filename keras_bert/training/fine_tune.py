@@ -19,7 +19,7 @@ from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recip
 from keras_bert.tasks import few_shot, gradient_cache
 from keras_bert.tasks.columns import columns_of, count_examples, plain
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import PartOfUpdate, on_labels, shares_of_update
+from keras_bert.tasks.training_step import AccumulatedBatch, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
 from keras_bert.text.strings import as_strings
 from keras_bert.training import distribution, report
@@ -209,7 +209,7 @@ def train_on(
         def dataset(start: int) -> tf.data.Dataset:
             if recipe.accumulate == 1:
                 return dataset_of(pack, batches[start:])
-            return parts_of_updates(pack, compiled_loss, batches, recipe.accumulate, start)
+            return accumulated_batches(pack, compiled_loss, batches, recipe.accumulate, start)
 
         return Epoch(len(batches), dataset, measure)
 
@@ -318,7 +318,7 @@ def dataset_of(pack: Pack, batches: list[np.ndarray]) -> tf.data.Dataset:
     return packed.with_options(distribution.DATA_OPTIONS)
 
 
-def parts_of_updates(
+def accumulated_batches(
     pack: Pack, loss: keras.losses.Loss, batches: list[np.ndarray], accumulate: int, start: int
 ) -> tf.data.Dataset:
     """Makes a dataset of the batches from `start` on, each with its share in the loss of its update."""
@@ -327,14 +327,13 @@ def parts_of_updates(
     def plan() -> Iterator[tuple[np.ndarray, float]]:
         for number in range(first, len(batches), accumulate):
             update = batches[number : number + accumulate]
-            targets = [(*pack(rows)[1:], None)[:2] for rows in update]
-            yield from zip(update, shares_of_update(loss, targets), strict=True)
+            yield from zip(update, shares_of_update(loss, [pack(rows) for rows in update]), strict=True)
 
     signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32))
     planned = tf.data.Dataset.from_generator(plan, output_signature=signature).skip(start - first)
-    parts = planned.map(
-        lambda rows, share: PartOfUpdate(pack(rows), tf.fill([tf.size(rows), 1], share)),
+    packed = planned.map(
+        lambda rows, share: AccumulatedBatch(pack(rows), tf.fill([tf.size(rows), 1], share)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
-    return parts.prefetch(4).with_options(distribution.DATA_OPTIONS)
+    return packed.prefetch(4).with_options(distribution.DATA_OPTIONS)

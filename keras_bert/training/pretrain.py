@@ -17,7 +17,7 @@ from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes_recipe
-from keras_bert.tasks.training_step import PartOfUpdate
+from keras_bert.tasks.training_step import AccumulatedBatch
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
@@ -192,7 +192,7 @@ def _training_batches(records: Records, phase: Phase, recipe: PretrainingRecipe,
 
 def _add_shares(
     inputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
-) -> PartOfUpdate:
+) -> AccumulatedBatch:
     """Adds to the batches of an update, `[batches, batch, ...]`, their shares in its loss."""
     rows = tf.shape(inputs["input_mask"])[:2]
     values = (weights[MASKED_LM], tf.ones(rows), inputs["input_mask"])  # in the order of `UNITS`
@@ -200,7 +200,7 @@ def _add_shares(
     counts = tf.stack(counts, axis=1)  # [batches, units]
     shares = tf.math.divide_no_nan(counts, tf.reduce_sum(counts, axis=0))
     shares = tf.broadcast_to(shares[:, None], [*tf.unstack(rows), len(values)])
-    return PartOfUpdate((inputs, targets, weights), shares)
+    return AccumulatedBatch((inputs, targets, weights), shares)
 
 
 def _split_batch(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:

@@ -89,31 +89,27 @@ class Run:
     # -- The output directory of a run of files: a model with its report, and in `training/` the state
 
     @classmethod
-    def into(cls, output: str | Path, overwrite: bool, inputs: Iterable[str | Path | None] = ()) -> Run:
+    def into(
+        cls,
+        output: str | Path,
+        overwrite: bool,
+        inputs: Iterable[str | Path | None] = (),
+        describe: Callable[[Position], str] = str,
+        log: Callable[[str], Any] = print,
+        has_preset: bool = False,
+    ) -> Run:
         """Makes a run whose model is saved in `output`, where `overwrite` lets `clear` remove an old run or model."""
         path = Path(output)
         run = cls(path / files.RUN)
-        run.output, run._overwrite = path, overwrite
+        run.output, run._overwrite, run._describe, run._log = path, overwrite, describe, log
+        if has_preset:
+            run._advice_if_finished = f"; to train its model further, choose the preset {path} and another output"
         run._inputs = [Path(each) for each in inputs if each is not None]
         run._advice = "choose another output, or start again with overwrite"
         if overwrite and path.is_dir():
             run._check_overwriting(path)
         files.check_run(path, overwrite)
         return run
-
-    def describe_with(
-        self,
-        describe: Callable[[Position], str],
-        log: Callable[[str], Any],
-        devices: tf.distribute.Strategy,
-        has_preset: bool = False,
-    ) -> None:
-        """Sets how positions are put into words and logged, and whether the model of the run starts from a preset."""
-        self._describe, self._log, self.is_chief = describe, log, distribution.is_chief(devices)
-        if has_preset:
-            self._advice_if_finished = (
-                f"; to train its model further, choose the preset {self.output} and another output"
-            )
 
     def _check_overwriting(self, output: Path) -> None:
         """Raises FileExistsError if the directory has a file that no run writes, or one that this run reads."""

@@ -152,16 +152,15 @@ def fine_tune_job(
     if recipe.few_shot and teacher is not None:
         raise ValueError("few_shot and teacher exclude each other; leave one of them out")
     start = preset if teacher is None else teacher
-    run = Run.into(output, overwrite, (train, validation, start))
-    report.check_installed()
 
     def describe(position: Position) -> str:
         if not position.step:
             return f"epoch {position.epoch} of {recipe.epochs}"
         return f"epoch {position.epoch + 1} of {recipe.epochs}, step {position.step:,} of {position.batches:,}"
 
-    with _training_on(dtype, strategy, log) as devices:
-        run.describe_with(describe, log, devices, has_preset=teacher is None)
+    run = Run.into(output, overwrite, (train, validation, start), describe, log, has_preset=teacher is None)
+    report.check_installed()
+    with _training_on(dtype, strategy, run, log) as devices:
         with devices.scope():
             teaching = None if teacher is None else _load_teacher(teacher, job.settings.sequence_length)
             # A student reads files as its teacher does.
@@ -309,8 +308,7 @@ def pretrain_files(
     if not ((all(of_size) and not any(of_teacher)) or (all(of_teacher) and not any(of_size))):
         raise ValueError("a model needs vocab and size; a student needs teacher and num_layers")
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
-    run = Run.into(output, overwrite, (*paths, validation, vocab, size, teacher))
-    assert run.directory is not None  # inside the output
+    pairs = rows.objective != "sentences"
     steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
     # The model is measured after each of these steps.
     epoch_ends = [
@@ -323,8 +321,9 @@ def pretrain_files(
         done = epoch_ends[min(position.epoch, len(epoch_ends)) - 1] if position.epoch else 0
         return f"step {done + position.step:,} of {epoch_ends[-1]:,}"
 
-    with _training_on(dtype, strategy, log) as devices:
-        run.describe_with(describe, log, devices)
+    run = Run.into(output, overwrite, (*paths, validation, vocab, size, teacher), describe, log)
+    assert run.directory is not None  # inside the output
+    with _training_on(dtype, strategy, run, log) as devices:
         run_settings = {**vars(recipe), "steps": steps}
         del run_settings["batch_size"]  # `Phase` has it, because the phases may differ
         if recipe.learning_rate is None:
@@ -336,31 +335,30 @@ def pretrain_files(
         validation_paths = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with devices.scope():
-            learned_from = _load_teacher(teacher, rows) if teacher else None
+            learned_from = None if teacher is None else _load_masked_lm(teacher, rows)
             if learned_from is None:
-                tokenizer = read_vocabulary(vocab)
-                config = config_of(str(size), tokenizer, rows.objective != "sentences")
-                longest = config.max_positions
-                preprocessor = BertPreprocessor(tokenizer, rows.sequence_length, max_sequence_length=longest)
+                tokenizer = read_vocabulary(str(vocab))
+                config, length = config_of(str(size), tokenizer, pairs), rows.sequence_length
+                preprocessor = BertPreprocessor(tokenizer, length, max_sequence_length=config.max_positions)
             else:
                 config, preprocessor = learned_from.encoder.config, learned_from.preprocessor
+            assert preprocessor is not None  # a pre-trainer has one
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
-        first, then = _Rows(run.directory, preprocessor, rows, recipe.seed), None
+        all_rows = [_Rows(run.directory, preprocessor, rows, recipe.seed, recipe.steps, recipe.batch_size)]
         if second.then_steps is not None:  # checks its length before any work
             longer = BertPreprocessor(
                 preprocessor.tokenizer, second.then_length, max_sequence_length=config.max_positions
             )
-            then = _Rows(run.directory / _THEN, longer, rows, recipe.seed)
+            sizes = (second.then_steps, second.then_batch_size)
+            all_rows.append(_Rows(run.directory / _THEN, longer, rows, recipe.seed, *sizes))
         with distribution.chief_first(devices):
             run.clear()
-            phase, counts = first.write(training_paths, validation_paths, recipe.steps, recipe.batch_size, log)
-            if then is not None and second.then_steps is not None:
-                then, _ = then.write(training_paths, validation_paths, second.then_steps, second.then_batch_size, log)
+            phases, counts = zip(*(each.write(training_paths, validation_paths, log) for each in all_rows), strict=True)
         keras.utils.set_random_seed(recipe.seed)
         with devices.scope():
-            if learned_from is None:
-                model = BertPretrainer(BertEncoder(config), preprocessor, rows.objective != "sentences")
+            if learned_from is None or num_layers is None:  # both are None, or neither is
+                model = BertPretrainer(BertEncoder(config), preprocessor, pairs)
             else:
                 model = student_of(learned_from, num_layers)
         if recipe.learning_rate is None:
@@ -369,20 +367,19 @@ def pretrain_files(
             reason = f"it is {width} wide" if teacher is None else "it starts from its teacher"
             if run.is_chief:
                 log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
-        phases = [phase] if then is None else [phase, then]
         history = train_on_records(model, phases, run, recipe, learned_from)
         if run.is_chief and run.measures is None:
             model.save_preset(output, overwrite=True)
-            by_step = [{"step": epoch_ends[each.pop("epoch") - 1], **each} for each in map(dict, history)]
+            by_step = [{"step": epoch_ends[int(each.pop("epoch")) - 1], **each} for each in map(dict, history)]
             report_settings = {"text": " ".join(map(str, paths)), "eval": validation}
             report_settings |= (
                 {"vocab": vocab, "size": size} if teacher is None else {"teacher": teacher, "num_layers": num_layers}
             )
             report_settings |= {**vars(rows), **run_settings, "steps": recipe.steps, "batch_size": recipe.batch_size}
             report_settings["learning_rate"] = recipe.learning_rate
-            if then is not None:
+            if second.then_steps is not None:
                 report_settings |= vars(second)
-            report_settings |= {"dtype": dtype, **counts}
+            report_settings |= {"dtype": dtype, **counts[0]}
             measures = _measures_of(history[-1])
             report.write_report(output, report_settings, by_step, measures, panels=_PANELS)
             run.seal(measures)
@@ -395,7 +392,7 @@ def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
     return {"loss": entry["loss"], **{name: value for name, value in measures.items() if name != "loss"}}
 
 
-def _load_teacher(handle: str | Path, rows: RowsRecipe) -> BertPretrainer:
+def _load_masked_lm(handle: str | Path, rows: RowsRecipe) -> BertPretrainer:
     with formats.open_checkpoint(handle) as checkpoint:
         if "masked_lm" not in checkpoint.heads:
             raise ValueError(f"teacher: {handle} has no masked language modeling head to learn from")
@@ -410,10 +407,10 @@ class _Rows(NamedTuple):
     preprocessor: BertPreprocessor
     recipe: RowsRecipe
     seed: int
+    steps: int
+    batch_size: int
 
-    def write(
-        self, training_paths: list[Path], validation_paths: list[Path], steps: int, batch_size: int, log: Log
-    ) -> tuple[Phase, dict[str, int]]:
+    def write(self, training_paths: list[Path], validation_paths: list[Path], log: Log) -> tuple[Phase, dict[str, int]]:
         """Writes records of text files. Returns the phase that trains on them, and the counts of `write_records`."""
         recipe, length = self.recipe, self.preprocessor.sequence_length
         predictions = max(1, round(0.15 * length))
@@ -431,7 +428,7 @@ class _Rows(NamedTuple):
             log(f"validation: {_describe_text(validation_counts, validation_paths)}")
         masking = MaskedLMMasking(self.preprocessor.tokenizer, predictions, masked_unit=recipe.masked_unit)
         phase_masking = None if recipe.static_masking else masking
-        return Phase(self.folder / _RECORDS, steps, batch_size, phase_masking, validation), counts
+        return Phase(self.folder / _RECORDS, self.steps, self.batch_size, phase_masking, validation), counts
 
 
 def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
@@ -441,13 +438,14 @@ def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -
 
 
 @contextlib.contextmanager
-def _training_on(dtype: str, strategy: str, log: Log) -> Iterator[tf.distribute.Strategy]:
+def _training_on(dtype: str, strategy: str, run: Run, log: Log) -> Iterator[tf.distribute.Strategy]:
     """Sets the dtype policy in this block, and chooses the devices."""
     check_choice("dtype", dtype, DTYPES)
     old_policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy(dtype)
     try:
         devices, name = choose(strategy)
+        run.is_chief = distribution.is_chief(devices)
         if devices.num_replicas_in_sync > 1:
             log(f"training on {name}")
         yield devices

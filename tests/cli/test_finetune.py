@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 from safetensors import safe_open
 
 from keras_bert import (
@@ -174,9 +173,8 @@ def test_what_is_not_overwritten(fails, mine, tmp_path):
 def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch, tmp_path):
     for is_terminal, count in ((True, 0), (False, 1)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
-        run, lines = Run.into(tmp_path, False), []
-        run.describe_with(str, lines.append, tf.distribute.get_strategy())
-        run.log_epoch("loss 1.0")
+        lines = []
+        Run.into(tmp_path, False, log=lines.append).log_epoch("loss 1.0")
         assert len(lines) == count
 
 

@@ -9,7 +9,7 @@ from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertTokenClas
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.ranking_losses import LambdaLoss
 from keras_bert.tasks.replicas import build_optimizer
-from keras_bert.tasks.training_step import PartOfUpdate, shares_of_update
+from keras_bert.tasks.training_step import AccumulatedBatch, shares_of_update
 from keras_bert.training import LAMB, AdamW
 
 from ..support import small
@@ -90,7 +90,7 @@ def test_an_evaluation_does_not_depend_on_the_size_of_its_batches(name):
 def shares_of(model, batches):
     """The shares of all batches of an update, `[batches, units]`."""
     if not isinstance(model.loss, dict):
-        return np.array(shares_of_update(model.loss, [batch[1:] for batch in batches]))[:, None]
+        return np.array(shares_of_update(model.loss, batches))[:, None]
     terms = [model.label_terms(x, y, model(x), weights) for x, y, weights in batches]
     counts = np.array([[float(term.count) for term in each] for each in terms])
     return counts / counts.sum(axis=0)
@@ -105,7 +105,7 @@ def update(make, loss, optimizer, windows, data, size=1):
     for first in range(0, len(batches), size):
         parts = batches[first : first + size]
         for batch, shares in zip(parts, shares_of(model, parts), strict=True):
-            model.train_step(PartOfUpdate(batch, np.float32([shares])) if size > 1 else batch)
+            model.train_step(AccumulatedBatch(batch, np.float32([shares])) if size > 1 else batch)
     return [after - was for after, was in zip(model.get_weights(), before, strict=True)]
 
 
