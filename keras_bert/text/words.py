@@ -215,7 +215,6 @@ def _begin_words(text: _Characters, pattern: SplitPattern) -> tf.Tensor:
     begins a word forms a word with a following s, t, re, ve, m, ll or d.
     """
     kinds = text.kinds
-    newline = tf.zeros_like(text.begins_row)
     if pattern.line_ends:
         newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
         behind_signs = shifted(kinds, 1) == OTHER
@@ -225,24 +224,22 @@ def _begin_words(text: _Characters, pattern: SplitPattern) -> tf.Tensor:
         newline &= ~behind_signs
     run_begins = text.after_change(kinds)
     run_ends = text.ends_row | shifted(run_begins, -1)
-    last_space = (kinds == SPACE) & run_ends & ~text.ends_row & ~newline
+    last_space = (kinds == SPACE) & run_ends & ~text.ends_row
     after_space = (shifted(text.codes, 1) == ord(" ")) & ~text.begins_row
     one_sign = (kinds == OTHER) & run_begins & run_ends & ~after_space & ~text.ends_row
     short, long = text.contractions(one_sign, pattern.capitals)
 
-    in_letters = shifted(last_space | (one_sign & ~(short | long)), 1) if pattern.letters_take_any else after_space
-    begins = text.begins_row | last_space
-    begins |= run_begins & (kinds == SPACE)
-    begins |= run_begins & (kinds == OTHER) & ~after_space
-    begins |= run_begins & (kinds == LETTER) & ~in_letters
-    index = tf.range(tf.size(kinds))
-    if pattern.digits is None:
-        begins |= run_begins & (kinds == NUMBER) & ~after_space
-    else:
-        place = index - tf.cast(find_run_starts(run_begins), tf.int32)
-        begins |= (kinds == NUMBER) & (place % pattern.digits == 0)
+    index, starts = tf.range(tf.size(kinds)), (kinds == SPACE) | ~after_space
     if pattern.line_ends:
+        last_space &= ~newline
         run = tf.cumsum(tf.cast(run_begins, tf.int32)) - 1
-        begins |= index == 1 + tf.gather(tf.math.segment_max(tf.where(newline, index, -2), run), run)
+        last_space |= index == 1 + tf.gather(tf.math.segment_max(tf.where(newline, index, -2), run), run)
+        starts &= kinds != _BEHIND_SIGNS
+    if pattern.letters_take_any:
+        starts = tf.where(kinds == LETTER, ~shifted(last_space | (one_sign & ~(short | long)), 1), starts)
+    begins = text.begins_row | last_space | (run_begins & starts)
+    if pattern.digits is not None:
+        place = index - tf.cast(find_run_starts(run_begins), tf.int32)
+        begins = tf.where(kinds == NUMBER, place % pattern.digits == 0, begins)
     inside = shifted(short | long, 1)
     return (begins & ~inside) | shifted(short, 2) | shifted(long, 3)
