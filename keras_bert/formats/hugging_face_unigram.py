@@ -368,7 +368,9 @@ def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any])
     files.check_json(content, {**_SHAPE, "model": {"vocab": ([[str, float]], {str: int})}}, path)
     family = arguments["family"]
     usage = FAMILIES[family]
-    if usage.transformers_class == "AlbertTokenizer" and any(map(_is_of_quotes, _read_normalizers(path, content))):
+    patterns = [step.get("pattern") for step in _read_normalizers(path, content)]
+    # Only transformers replaces quotes, for ALBERT.
+    if usage.transformers_class == "AlbertTokenizer" and any({"String": quote} in patterns for quote in _QUOTES):
         return _arguments_of_file(path, content)
     model, _, vocabulary = read_pieces(arguments["model_file"], family)
     settings = {name: arguments.get(name, getattr(usage, name)) for name in ("lowercase", "strip_accents")}
@@ -393,11 +395,6 @@ def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any])
             "keep the files of the tokenizer that the model was trained with"
         )
     return arguments
-
-
-def _is_of_quotes(step: dict[str, Any]) -> bool:
-    """Whether a normalizer is one of those that only transformers has for ALBERT."""
-    return step.get("pattern") in [{"String": quote} for quote in _QUOTES]
 
 
 def _is_of_spaces(step: dict[str, Any]) -> bool:

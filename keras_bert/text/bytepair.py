@@ -218,22 +218,7 @@ class BytePairTokenizer(Tokenizer):
         return tokenizer
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments, with the vocabulary and the merges in place of their paths."""
-        return {
-            "vocabulary": list(self.vocabulary),
-            "merges": [" ".join(pair) for pair in self.merges],
-            "add_prefix_space": self.add_prefix_space,
-            "special_tokens_in_text": self.special_tokens_in_text,
-            **self.special_tokens,
-            "more_special_tokens": self.more_special_tokens,
-            "added_tokens": self.added_tokens,
-            "normalization": self.normalization,
-            "separators": self.pair_format.separators,
-            "second_type_id": self.pair_format.second_type_id,
-            "second_cls": self.pair_format.second_cls,
-            "split": self.split,
-            "ignore_merges": self.ignore_merges,
-        }
+        return super().get_config() | {"merges": [" ".join(pair) for pair in self.merges]}
 
 
 def _convert_to_bytes(token: str, byte_of: Mapping[str, int]) -> bytes:

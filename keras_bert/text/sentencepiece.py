@@ -228,14 +228,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments, with the model in base64 in place of its path."""
-        return {
-            "model_file": base64.b64encode(self.model).decode(),
-            "family": self.family,
-            "lowercase": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "special_tokens_in_text": self.special_tokens_in_text,
-            "more_special_tokens": self.more_special_tokens,
-        }
+        return {"model_file": base64.b64encode(self.model).decode(), **super().get_config()}
 
     @classmethod
     def from_config(cls: type[S], config: dict[str, Any]) -> S:

@@ -1,6 +1,8 @@
 """The base class of all tokenizers: their interface, special tokens and words."""
 
+import copy
 import functools
+import inspect
 import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
@@ -246,7 +248,9 @@ class Tokenizer:
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments, with the content of files in place of their paths."""
-        raise NotImplementedError
+        values = {**vars(self), **self.special_tokens, **vars(self.pair_format)}
+        names = inspect.signature(type(self)).parameters
+        return {name: copy.copy(values[name]) for name in names if name in values}
 
     @classmethod
     def from_config(cls: type[T], config: dict[str, Any]) -> T:

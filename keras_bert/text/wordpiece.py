@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -205,22 +204,6 @@ class WordPieceTokenizer(Tokenizer):
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins `##` tokens, and removes spaces around punctuation. Capitals and accents are not restored."""
         return join_tokens(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments, with the vocabulary in place of its path."""
-        return {
-            "vocabulary": list(self.vocabulary),
-            "lowercase": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "split_on_cjk": self.split_on_cjk,
-            "max_chars_per_word": self.max_chars_per_word,
-            "special_tokens_in_text": self.special_tokens_in_text,
-            **self.special_tokens,
-            "separators": self.pair_format.separators,
-            "second_type_id": self.pair_format.second_type_id,
-            "added_tokens": self.added_tokens,
-            "more_special_tokens": self.more_special_tokens,
-        }
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:
