@@ -75,13 +75,9 @@ def _cells_of_any_length() -> Iterator[None]:
 def recognise_delimiter(path: str | Path, header: bool) -> tuple[str, int]:
     """Recognises the delimiter of a CSV file, and counts the lines before the table.
 
-    The delimiter is the one that gives most of the first rows as many cells as the header, two or more; without a
-    header, that gives all of them the same number. Excel may write it into a first line of its own, such as `sep=;`.
-
-    Raises:
-        ValueError: two characters divide the rows equally well, and there is no header to decide.
+    The delimiter gives most of the first rows as many cells as the header, two or more; without one, all the same.
     """
-    first_line = next(read_lines(path), "")
+    first_line = next(read_lines(path), "")  # Excel may write the delimiter there
     if declared := re.fullmatch(r"sep=(.)\r?\n", first_line):
         return declared[1], 1
     fitting = {}  # delimiter -> the share of the rows that it divides alike
@@ -172,12 +168,7 @@ def parquet_batches(path: str | Path, rows: int, columns: list[str] | None = Non
 
 @contextmanager
 def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
-    """Opens a Parquet file.
-
-    Raises:
-        ImportError: pyarrow is not installed.
-        ValueError: the file is damaged. (pyarrow raises errors of several classes, such as OSError.)
-    """
+    """Opens a Parquet file. Raises ValueError if it is damaged; pyarrow raises errors of several classes."""
     parquet = import_extra("pyarrow.parquet", "pyarrow", "parquet")
     pa = import_extra("pyarrow", "pyarrow", "parquet")
     try:
@@ -204,8 +195,7 @@ def _read_parquet_names(path: str | Path) -> list[str]:
 def convert_parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[object]:
     """Converts a column of Parquet to Python values.
 
-    A value that Python cannot hold, such as the date 12000-01-01, becomes a text. If that fails, it becomes a
-    ValueError object, which code that needs the cell raises.
+    One that Python cannot hold, such as the date 12000-01-01, becomes a text, or else a ValueError object.
     """
     try:
         return column.to_pylist()
@@ -237,25 +227,15 @@ def _read_parquet(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class Format(NamedTuple):
-    """A format of tables.
-
-    Attributes:
-        suffixes: the extensions of its files.
-        read: yields each row of a file with its number. Rows are lists of cells, the first maybe a header; or dicts.
-        magic: the first four bytes of its files, if they are always the same.
-        word: the word for a file in messages.
-        unit: the unit of the numbers of rows.
-        has_cells: whether rows are lists of cells.
-        names: reads the names of the columns, if a file states them apart from its rows.
-    """
+    """A format of tables."""
 
     suffixes: tuple[str, ...]
-    read: Callable[..., Iterator[tuple[int, Row]]]
-    magic: tuple[bytes, ...] = ()
-    word: str = ""
-    unit: str = "line"
-    has_cells: bool = True
-    names: Callable[[str | Path], list[str]] | None = None
+    read: Callable[..., Iterator[tuple[int, Row]]]  # each row of a file with its number
+    magic: tuple[bytes, ...] = ()  # the first four bytes of its files, if they are always the same
+    word: str = ""  # for a file, in messages
+    unit: str = "line"  # of the numbers of rows
+    has_cells: bool = True  # whether rows are lists of cells, the first maybe a header, and not dicts
+    names: Callable[[str | Path], list[str]] | None = None  # of columns, if a file states them apart from its rows
 
 
 _WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")

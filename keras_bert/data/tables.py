@@ -30,16 +30,7 @@ _FIRST_ROWS = 20  # rows that together usually have all columns
 
 
 class Table:
-    """A table that is read row by row. Each iteration yields `(number, row)` from the beginning.
-
-    Attributes:
-        format: a name in `FORMATS`.
-        delimiter: the character between the cells of a CSV or TSV; None for the other formats.
-        names: the names of the columns; None without a header, and for JSON lines.
-        unit: the unit of the numbers, "line" or "row".
-        has_cells: whether rows are lists of cells, not dicts.
-        has_header: whether the first of them names the columns.
-    """
+    """A table that is read row by row. Each iteration yields `(number, row)` from the beginning."""
 
     def __init__(
         self, path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None
@@ -51,13 +42,13 @@ class Table:
             raise ValueError(f"delimiter is {delimiter!r}; expected one character, such as ';'")
         self._format = FORMATS[self.format]
         self.unit, self.has_cells = self._format.unit, self._format.has_cells
-        self.has_header = header and self.has_cells
-        self.delimiter = "\t" if self.format == "tsv" else delimiter
+        self.has_header = header and self.has_cells  # whether the first row names the columns
+        self.delimiter = "\t" if self.format == "tsv" else delimiter  # None if cells have no character between them
         self._how: tuple[str | int, ...] = ()  # how to read a CSV: its delimiter, and the lines before the table
         if self.format == "csv":
             self._how = (delimiter, 0) if delimiter else recognise_delimiter(path, header)
             self.delimiter = str(self._how[0])
-        self.names: list[str] | None = None
+        self.names: list[str] | None = None  # of the columns; for JSON lines, the rows have them
         if self._format.names:
             self.names = self._format.names(path)
         elif self.has_header:
@@ -105,19 +96,12 @@ class Table:
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a table, in memory.
-
-    Attributes:
-        table: the table.
-        names: the names of its columns; for JSON lines, the keys of all rows; None without a header line.
-        width: the number of columns.
-        rows: each row with its number, from 1; for a row of several lines, the number of the first.
-    """
+    """The rows of a table, in memory."""
 
     table: Table = field(compare=False)
-    names: list[str] | None
-    width: int
-    rows: list[tuple[int, Row]]
+    names: list[str] | None  # of the columns; for JSON lines, the keys of all rows; None without a header
+    width: int  # the number of columns
+    rows: list[tuple[int, Row]]  # with numbers from 1; for a row of several lines, that of the first
 
     def find(self, column: Column) -> Column | None:
         """Finds a column: its index in rows that are lists, its key in dicts, None if all rows are bad."""

@@ -21,12 +21,7 @@ _MEMORY = 6 * 2**30  # bytes of the process, of which 100 million cells take a h
 
 
 def read_workbook(path: str | Path) -> Generator[list[str], None, None]:
-    """Yields the names of the first sheet and of others that have cells; then the cells of the first by row, as texts.
-
-    Raises:
-        ImportError: python-calamine is not installed.
-        ValueError: the workbook cannot be read.
-    """
+    """Yields the names of the first sheet and of others with cells; then the cells of the first by row, as texts."""
     import_extra("python_calamine", "python-calamine", "xlsx")
     command = [sys.executable, "-c", f"from {__name__} import print_rows; print_rows()", os.fspath(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RUST_BACKTRACE": "0"}

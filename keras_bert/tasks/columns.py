@@ -50,20 +50,7 @@ def one_or_many(
 ) -> tuple[bool, Iterable[str] | list[Pair]]:
     """Reads the texts passed to a method such as `classify`: one str or many; for pairs, two str or two columns.
 
-    Args:
-        *columns: the arguments of the method.
-        names: their names, for messages.
-
-    Returns:
-        Whether the arguments are one text or pair; and the texts, or for two columns, the pairs.
-
-    Raises:
-        TypeError: an argument does not hold texts (see `check_many`), or one is a single str and the other is not.
-        ValueError: the columns differ in length.
-
-    Example:
-        >>> one_or_many("a cat"), one_or_many(["a cat"], ["a dog"])
-        ((True, ['a cat']), (False, [Pair(first='a cat', second='a dog')]))
+    Returns whether they are one text or pair; and the texts, or for two columns, the pairs.
     """
     is_one = all(isinstance(column, str) for column in columns)
     many = [[column] if is_one else column for column in columns]
@@ -83,16 +70,7 @@ def one_or_many(
 
 
 def columns_of(x: Texts, max_columns: int | None = 2) -> tuple[Sequence[str], ...]:
-    """Reads the columns of texts in examples: one list, or the lists of a tuple.
-
-    Args:
-        x: examples, as `fit` takes them.
-        max_columns: the most columns that a tuple may have; None: any number.
-
-    Raises:
-        TypeError: a column does not hold texts, or has no length.
-        ValueError: the tuple has fewer than two columns or more than `max_columns`, or its items are single texts.
-    """
+    """Reads the columns of texts in examples as `fit` takes them: one list, or the lists of a tuple."""
     if not isinstance(x, tuple):
         columns, names = (x,), ("x",)
     elif not 2 <= len(x) <= (max_columns or len(x)) or any(isinstance(column, str | bytes) for column in x):
@@ -135,15 +113,7 @@ def check_counts(x: Texts | Inputs, y: Labels | None) -> int | None:
 
 
 def as_weights(sample_weight: Any, count: int | None) -> Any:
-    """Converts the weights of examples from lists and columns to arrays; arrays, tensors and dicts of them stay.
-
-    Args:
-        sample_weight: a weight for each example, or None.
-        count: the number of examples; None if it is unknown.
-
-    Raises:
-        ValueError: they are no numbers, or not as many as the examples.
-    """
+    """Converts the weights of examples to arrays, unless they are arrays, tensors or dicts of them."""
     if sample_weight is None or count is None:
         return sample_weight  # Keras refuses weights beside a dataset
     if not isinstance(sample_weight, dict | np.ndarray) and not tf.is_tensor(sample_weight):
@@ -156,10 +126,7 @@ def as_weights(sample_weight: Any, count: int | None) -> Any:
 
 
 def plain(x: Any) -> Any:
-    """Converts a column of pandas, polars or PyArrow, or a sequence such as a deque, to a list.
-
-    Tables and anything else stay as they are. The items of a tuple are converted one by one.
-    """
+    """Converts columns of pandas, polars or PyArrow, and sequences such as a deque, to lists; all else stays."""
     if isinstance(x, tuple):
         return tuple(plain(each) for each in x)
     if columns_of_table(x) is not None:
@@ -171,16 +138,7 @@ def plain(x: Any) -> Any:
 
 
 def plain_labels(y: Any, names: Sequence[str] = ()) -> Any:
-    """Converts labels to a list or an array; None, tensors of numbers and datasets stay as they are.
-
-    Args:
-        y: a label for each text; or a table with several columns and a row for each text.
-        names: the column names that a table should have, in this order.
-
-    Raises:
-        TypeError: `y` does not hold the labels of many texts, is a string tensor, or is a table with one column.
-        ValueError: a table has these columns in another order.
-    """
+    """Converts labels to a list, or a table with the columns `names` to an array; None, tensors and datasets stay."""
     if y is None or isinstance(y, tf.data.Dataset):
         return y
     rank = rank_of(y)
@@ -225,10 +183,7 @@ def _is_packed(inputs: object) -> TypeGuard[Mapping[str, Tensor]]:
 
 
 def as_arrays(x: Texts | Inputs) -> Inputs:
-    """Converts lists and arrays of texts to string tensors, for Keras to batch; anything else stays as it is.
-
-    Raises TypeError or ValueError if an item is not a text.
-    """
+    """Converts lists and arrays of texts to string tensors, for Keras to batch; anything else stays as it is."""
     if isinstance(x, tuple):
         return tuple(as_arrays(each) for each in x)
     are_texts = isinstance(x, np.ndarray) and x.dtype.kind in "OSTU"
@@ -243,7 +198,7 @@ def check_dataset(x: Any) -> None:
 
 
 def check_top_k(top_k: int, maximum: int | None = None, suffix: str = "") -> None:
-    """Raises ValueError if `top_k` is not a whole number from 1 to `maximum`. The message ends with `suffix`."""
+    """Raises ValueError if `top_k` is not a whole number from 1 to `maximum`; `suffix` ends the message."""
     expected = "at least 1" if maximum is None else f"1 to {maximum}{suffix}"
     if not isinstance(top_k, Integral) or isinstance(top_k, bool):
         raise ValueError(f"top_k is {top_k!r}; expected a whole number, {expected}")
@@ -259,12 +214,7 @@ _MAX_SHOWN = 5  # labels in a message
 
 
 def checked_labels(labels: Iterable[str], min_count: int = 1) -> list[str]:
-    """Checks the names of labels, and returns them as a list.
-
-    Raises:
-        TypeError: they are not str, or are in a collection without order, such as a set.
-        ValueError: there are fewer than `min_count`, some are equal, or one has half of a surrogate pair.
-    """
+    """Checks the names of labels, and returns them as a list."""
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
     check_many(labels, "labels", "label")
@@ -282,16 +232,7 @@ def checked_labels(labels: Iterable[str], min_count: int = 1) -> list[str]:
 
 
 def label_index(label: object, labels: Sequence[str]) -> int:
-    """Finds the index of a label, from its name or index.
-
-    Raises:
-        ValueError: there is no such label; the message lists all labels. Or the label is a number, True or False, and
-            could be an index and another label's name.
-
-    Example:
-        >>> label_index("2", ["1", "2"]), label_index(1, ["good", "bad"]), label_index(1, ["0", "1"])
-        (1, 1, 1)
-    """
+    """Finds the index of a label from its name or index; refuses what could be an index and the name of another."""
     if label in labels:
         return labels.index(label)
     value = label.item() if isinstance(label, np.generic) else label
@@ -328,17 +269,7 @@ def as_float32(labels: Labels, name: str) -> np.ndarray:
 
 
 def rare_label_warnings(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
-    """Lists one warning about the labels that are too rare to learn, or nothing if there are none.
-
-    Args:
-        labels: the names of all labels.
-        counts: the number of examples of each label.
-        unit: the word for examples, such as "texts".
-
-    Example:
-        >>> rare_label_warnings(["bad", "good", "odd"], [40, 50, 1], "texts")
-        ["labels with fewer than 3 texts to train on, too few to learn: 'odd' (1)"]
-    """
+    """Lists one warning about the labels that are too rare to learn, or nothing; `unit` is the word for examples."""
     rare = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _MIN_EXAMPLES]
     if not rare:
         return []

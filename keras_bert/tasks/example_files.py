@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
+from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES, check_choice
 from keras_bert.data import Examples, read_conll, read_folders, read_squad
 from keras_bert.data.table_formats import FORMATS
 from keras_bert.data.tables import Column, TableRows, read_rows
@@ -58,8 +58,8 @@ class ExampleFiles:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, choices = getattr(self, field.name), field.metadata["choices"]
-            if choices and field.metadata["is_checked"] and value not in (None, *choices):
-                raise ValueError(f"{field.name} is {value!r}; expected one of {', '.join(choices)}")
+            if choices and field.metadata["is_checked"] and value is not None:
+                check_choice(field.name, value, choices)
 
     def open(self, path: str | Path, to_measure: bool = False) -> Opened:
         """Opens a file to train on, or to measure with. Raises OSError or ValueError if it lacks a column."""

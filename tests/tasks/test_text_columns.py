@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.tasks import sentence_losses as losses
+from keras_bert.tasks.columns import Pair, label_index, one_or_many, rare_label_warnings
 from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
 from keras_bert.training.batches import hold_out
 
@@ -182,3 +183,17 @@ def test_a_share_is_held_out():
     found = sorted([*zip(*train[0], strict=True), *zip(*held[0], strict=True)])
     assert found == [("a", "A", "1"), ("b", "B", "2"), ("c", "C", "3"), ("d", "D", "4")]
     assert len(held[0][0]) == 1
+
+
+def test_one_text_or_many_and_pairs():
+    assert one_or_many("a cat") == (True, ["a cat"])
+    assert one_or_many(["a cat"], ["a dog"]) == (False, [Pair("a cat", "a dog")])
+
+
+def test_labels_by_name_or_index():
+    assert (label_index("2", ["1", "2"]), label_index(1, ["good", "bad"]), label_index(1, ["0", "1"])) == (1, 1, 1)
+    with error_names(ValueError, 1, "name", "index"):
+        label_index(1, ["1", "2"])
+    rare = "labels with fewer than 3 texts to train on, too few to learn: 'odd' (1)"
+    assert rare_label_warnings(["bad", "good", "odd"], [40, 50, 1], "texts") == [rare]
+    assert rare_label_warnings(["bad"], [40], "texts") == []
