@@ -71,12 +71,6 @@ class FamilyTable:
         no names        the format has no such layer; its weights are zeros
 
     A row may also be a single weight ("logits/kernel"). `{i}` is the index of a layer, or of a group of layers.
-
-    Example:
-        >>> from keras_bert import BertConfig
-        >>> from keras_bert.formats import FAMILIES
-        >>> FAMILIES["bert"].parts(BertConfig.tiny())["next_sentence"]
-        {'logits/kernel': ['cls.seq_relationship.weight'], 'logits/bias': ['cls.seq_relationship.bias']}
     """
 
     classes: str  # prefix of the family's class names in the format's library: "Bert" of BertModel

@@ -26,19 +26,14 @@ ASSETS = Path("assets", "tokenizer")
 
 # Class of a tokenizer -> its type in Hugging Face's tokenizer.json.
 _TOKENIZERS = {
-    "BertTokenizer": "WordPiece",
-    "DistilBertTokenizer": "WordPiece",
-    "ElectraTokenizer": "WordPiece",
+    **dict.fromkeys(("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"), "WordPiece"),
     "RobertaTokenizer": "BPE",
     "XLMRobertaTokenizer": "Unigram",
 }
 # Type of a tokenizer -> the settings that are read, with the types of their values.
 _SHAPES = {
     "WordPiece": {
-        "lowercase": (bool, None),
-        "strip_accents": (bool, None),
-        "split_on_cjk": (bool, None),
-        "special_tokens_in_strings": (bool, None),
+        **dict.fromkeys(("lowercase", "strip_accents", "split_on_cjk", "special_tokens_in_strings"), (bool, None)),
         "oov_token": (str, None),
     },
     "BPE": {"add_prefix_space": (bool, None), "unsplittable_tokens": ([str], None)},
