@@ -231,8 +231,12 @@ def train_on(
     training = few_shot.learning_pairs(model) if recipe.few_shot else model.training_with(forward)
     with adapting(model, recipe.frozen_layers, recipe.lora_rank), training as end_epoch:
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
-        if not recipe.few_shot and (message := _few_updates_warning(recipe, updates)):
-            warnings.warn(message, stacklevel=3)
+        if updates < ENOUGH_UPDATES and not recipe.few_shot:
+            warnings.warn(
+                f"the run has only {updates:,} updates; with fewer than {ENOUGH_UPDATES} a model may learn little: "
+                f"raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
+                stacklevel=3,
+            )
         run.start(model, settings)
         model.kind.initialize_head(head, examples.targets)
         how = (callbacks, progress, checkpoint_seconds, validation is not None)
@@ -267,16 +271,6 @@ def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
         message = f"{truncated:,} of {len(examples.lengths):,} examples exceed {longest} tokens, and are truncated"
         warnings.warn(f"{message}; long_text='windows' reads all of their tokens", stacklevel=4)
     return np.minimum(examples.lengths, longest)
-
-
-def _few_updates_warning(recipe: FineTuningWithTeacher, updates: int) -> str:
-    """Returns a warning if a run has too few updates to change a model much; else an empty string."""
-    if updates >= ENOUGH_UPDATES:
-        return ""
-    return (
-        f"the run has only {updates:,} updates; with fewer than {ENOUGH_UPDATES} a model may learn little: raise "
-        f"epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}"
-    )
 
 
 def _check_contrast(

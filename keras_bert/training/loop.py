@@ -24,6 +24,7 @@ from keras_bert.tasks.replicas import build_optimizer
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import flush_accumulation
 from keras_bert.tensors import Tensor
+from keras_bert.training.distribution import true_in_any_process
 from keras_bert.training.report import BASELINE
 from keras_bert.training.run import Position, Run
 
@@ -75,13 +76,16 @@ def train_epochs(
 ) -> None:
     """Trains a compiled model in one call of `fit`, or goes on; `keep_best` restores the epoch of the best measure."""
     callbacks = keras.tree.flatten(callbacks or [])  # as `fit` takes them: also a single one
+    strategy = model.distribute_strategy
     _check_monitored(callbacks, has_validation)
     with run.only_writer(), first_signal_deferred(run.directory is not None) as first_signal:
         run.resume()
         if run.measures is not None:
             return
-        log, bar, saved_at = TensorBoardLog(model, run), ProgressBar(run, len(epochs), progress), time.monotonic()
+        log, saved_at = TensorBoardLog(model, run), time.monotonic()
         rate = 0.0  # the learning rate at the last save
+        bar = tqdm(disable=True)  # of the epoch, on standard error
+        hidden = not run.is_chief or (None if progress is None else not progress)  # None: unless on a terminal
 
         def save() -> None:
             nonlocal saved_at, rate
@@ -90,11 +94,13 @@ def train_epochs(
             saved_at, rate = time.monotonic(), float(model.optimizer.learning_rate)
 
         def begin_epoch(epoch: int, logs: Mapping[str, float]) -> None:
+            nonlocal bar
             run.batches = epochs[epoch].batches
             assert first.params is not None  # `fit` has set them
             first.params["steps"] = run.batches - run.step  # all callbacks share the dict
             run.restore_loss()  # Keras has just reset the loss, but a run may be resumed within an epoch
-            bar.begin_epoch(epoch)
+            described = {"desc": f"epoch {epoch + 1} of {len(epochs)}", "unit": " batches"}
+            bar = tqdm(**described, total=run.batches, initial=run.step, disable=hidden)
 
         def end_batch(batch: int, logs: dict[str, float]) -> None:
             log.end_batch(logs["loss"])
@@ -104,11 +110,13 @@ def train_epochs(
                     "recover; train with a lower learning_rate, or a longer warmup, in a new directory"
                 )
             run.step += 1
-            # After the last batch, `end_epoch` measures the model and then saves. `is_due_anywhere` asks all processes.
+            # After the last batch, `end_epoch` measures the model and then saves. The clocks of processes differ, but
+            # `save` needs all of them at once.
             is_due = first_signal() > 0 or time.monotonic() - saved_at >= checkpoint_seconds
-            if run.directory is not None and run.step < run.batches and run.is_due_anywhere(is_due):
+            if run.directory is not None and run.step < run.batches and true_in_any_process(strategy, is_due):
                 save()
-            bar.end_batch(logs["loss"])
+            bar.set_postfix_str(f"loss {logs['loss']:.4f}", refresh=False)
+            bar.update()
 
         def end_epoch(epoch: int, logs: dict[str, float]) -> None:
             model.stop_training = run.stopped
@@ -127,7 +135,8 @@ def train_epochs(
             # Logs before the state is saved, so that a run resumed after this epoch does not log it again.
             log.end_epoch(logs)
             save()
-            bar.end_epoch(logs)
+            bar.set_postfix_str(describe_logs(logs))
+            bar.close()
             run.log_epoch(describe_logs(logs))
 
         # After the user's callbacks, which may have set `stop_training`.
@@ -230,32 +239,6 @@ def _os_errors() -> Iterator[None]:
     except tf.errors.OpError as error:  # "{{...}} /path/of/events; No space left on device [Op:...]", and more lines
         path, _, reason = error.message.splitlines()[0].rpartition("}} ")[2].partition("; ")
         raise OSError(f"{path}: {reason.partition(' [')[0]}; the logs for TensorBoard cannot be written") from None
-
-
-class ProgressBar:
-    """A progress bar for each epoch, on standard error; with `progress=None`, only on a terminal."""
-
-    def __init__(self, run: Run, epochs: int, progress: bool | None) -> None:
-        self._run = run
-        self._epochs = epochs
-        self._disable = (None if progress is None else not progress) if run.is_chief else True
-
-    def begin_epoch(self, epoch: int) -> None:
-        self._bar = tqdm(
-            desc=f"epoch {epoch + 1} of {self._epochs}",
-            total=self._run.batches,
-            initial=self._run.step,
-            unit=" batches",
-            disable=self._disable,
-        )
-
-    def end_batch(self, loss: float) -> None:
-        self._bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
-        self._bar.update()
-
-    def end_epoch(self, logs: Mapping[str, float]) -> None:
-        self._bar.set_postfix_str(describe_logs(logs))
-        self._bar.close()
 
 
 # -- Ends a run at a signal, between two batches, after its state is saved.

@@ -150,10 +150,11 @@ def train_on_records(
     epochs = [
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, chosen.measure_every)
     ]
+    maskings = [phase.masking for phase in phases]
     settings = {
         **teacher_settings(teacher, vars(chosen)), **digests_of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
-        "masking": [_masking_settings(phase.masking) for phase in phases],
+        "masking": [each and [each.predictions, each.rate, each.masked_unit] for each in maskings],
         EXAMPLES: [digest_of_records(each) for each in training_records],
         VALIDATION: [each and digest_of_records(each) for each in validation_records],
     }  # fmt: skip
@@ -246,7 +247,3 @@ def _check_records(model: BertPretrainer, records: Records) -> None:
         raise ValueError(f"{records.files[0]} has pairs, but the model has no head for pairs: make it with pairs=True")
     # If ids or lengths do not fit the model, the encoder raises the error.
     model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
-
-
-def _masking_settings(masking: MaskedLMMasking | None) -> list | None:
-    return masking and [masking.predictions, masking.rate, masking.masked_unit]

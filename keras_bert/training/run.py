@@ -217,10 +217,6 @@ class Run:
         self.epoch, self.step = self.epoch + 1, 0
         self.history.append({"epoch": self.epoch, **logs})
 
-    def is_due_anywhere(self, is_due: bool) -> bool:
-        """Checks whether `is_due` is true in any process. Their clocks differ, but `save` needs all of them at once."""
-        return distribution.true_in_any_process(self._strategy, is_due)
-
     def save(self) -> None:
         """Saves the state, from which `resume` continues."""
         if self.directory is None:

@@ -187,8 +187,11 @@ def fine_tune_job(
             else:
                 teaching.targets(training_examples.labels)  # raises ValueError if the teacher lacks a label
                 model, arguments = student_of(teaching, num_layers), {"teacher": teaching}
-        validation_count = None if validation_examples is None else count_examples(validation_examples[0])
-        log(_describe_examples(len(training_examples), validation_count, train, validation))
+        line = f"{len(training_examples):,} examples from {train}"
+        if validation_examples is not None:
+            held_out, origin = (" of them held out", "") if validation is None else ("", f" from {validation}")
+            line += f", {count_examples(validation_examples[0]):,}{held_out} to measure with{origin}"
+        log(line)
         _log_label_counts(training_examples.label_counts, train, log)
         for notice in notices:
             log(notice)
@@ -234,16 +237,6 @@ def _load_teacher(handle: str | Path, sequence_length: int | None) -> BertTask:
     if teacher.FILES is not ClassifyFiles:
         raise ValueError(f"teacher: {handle} is a {type(teacher).__name__}; expected a classifier of texts")
     return teacher
-
-
-def _describe_examples(
-    training_count: int, validation_count: int | None, train: str | Path, validation: str | Path | None
-) -> str:
-    text = f"{training_count:,} examples from {train}"
-    if validation_count is None:
-        return text
-    held_out, source = (" of them held out", "") if validation is None else ("", f" from {validation}")
-    return f"{text}, {validation_count:,}{held_out} to measure with{source}"
 
 
 def pretrain_files(

@@ -137,7 +137,7 @@ def test_a_run_with_balanced_weights_resumes_and_refuses_others(tmp_path):
     [
         (lambda: tagger(crf=True), SENTENCES, LABELS, ("class_weight", "CRF", "crf=False")),
         (lambda: new(BertClassifier, ["stars"], "regression"), TEXTS, [1.0] * 6, ("class_weight", "numbers")),
-        (lambda: new(BertReranker), (TEXTS, TEXTS), [1.0] * 6, ("class_weight", "BertReranker")),
+        (lambda: new(BertReranker), (TEXTS, TEXTS), [1.0] * 6, ("class_weight", "rankings")),
     ],
 )
 def test_a_task_without_weights_of_classes_says_so(make, x, y, words):

@@ -129,7 +129,7 @@ class Kind(Generic[A]):
 
         `targets` are those of all examples; None for a dataset, which would have to be read to know them.
         """
-        raise ValueError("class_weight is for classes of texts or words; this model has none")
+        raise ValueError("class_weight is for classes of texts or words, not for numbers, vectors or rankings")
 
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
         """Computes the weights of a batch's targets in the loss, float32, from those of classes."""
