@@ -54,6 +54,7 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
 _QUOTES = ("``", "''")  # which transformers replaces by " for ALBERT
+_SPACE_PATTERNS = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}|[\n\r\t]"})  # replaced as SentencePiece does by itself
 _SPECIAL = {token for usage in FAMILIES.values() for token in usage.special_tokens.values()}
 _UNUSED_NAMES = {token for usage in FAMILIES.values() for token in usage.first} - _SPECIAL  # "added" in some files
 _SHAPE = {
@@ -381,7 +382,8 @@ def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any])
         # White space before and after special tokens has no ids; `more_special_tokens` checks their ids.
         each["added_tokens"] = [token for token in each["added_tokens"] if token["content"] not in _SPECIAL]
         if is_usual:
-            each["normalizer"] = [step for step in each["normalizer"] if not _is_of_spaces(step)]
+            others = [step for step in each["normalizer"] if step["type"] != "Strip"]
+            each["normalizer"] = [step for step in others if step.get("pattern") not in _SPACE_PATTERNS]
             each["pre_tokenizer"] = [step for step in each["pre_tokenizer"] if step["type"] != "WhitespaceSplit"]
         if usage.transformers_class == "DebertaV2Tokenizer":
             each["normalizer"] = [step for step in each["normalizer"] if step["type"] not in ("Precompiled", "NFC")]
@@ -395,12 +397,6 @@ def _obey_beside(path: Path, content: dict[str, Any], arguments: dict[str, Any])
             "keep the files of the tokenizer that the model was trained with"
         )
     return arguments
-
-
-def _is_of_spaces(step: dict[str, Any]) -> bool:
-    """Whether a normalizer only removes white space that SentencePiece removes by itself."""
-    patterns = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}|[\n\r\t]"})
-    return step["type"] == "Strip" or (step["type"] == "Replace" and step.get("pattern") in patterns)
 
 
 def _without_markers(content: dict[str, Any], vocabulary: Container[str]) -> dict[str, Any]:

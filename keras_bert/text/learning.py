@@ -315,8 +315,7 @@ def fertility(tokenizer: Tokenizer, corpus: Corpus) -> Fertility:
         size += sum(map(len, batch))
         tokens += int(tf.size(ids))
         unknown += int(tf.math.count_nonzero(ids == tokenizer.unk_token_id))
-    if not tokens or not words:
-        raise ValueError("the corpus is empty: there are no words in it")
+    _check_not_empty([tokens and words])
     return Fertility(tokens / words, size / tokens, unknown / tokens)
 
 
@@ -332,19 +331,19 @@ def _learn_wordpiece(
     words = Counter({word: times for word, times in words.items() if len(word) <= LONGEST_WORD})
     _check_not_empty(words)
     chars = alphabet(words, character_coverage)
-    inner = inside_words(chars)
-    min_size = len(_BERT) + len(chars) + len(inner)
-    if size < min_size:
-        raise _too_small_error(size, min_size)
-    known = {word: times for word, times in words.items() if {*chars}.issuperset(word)}
-    vocabulary, _ = _learn_pairs(known, [*_BERT, *chars, *(f"##{char}" for char in inner)], size, prefix="##")
+    first = [*_BERT, *chars, *(f"##{char}" for char in inside_words(chars))]
+    if size < len(first):
+        raise _too_small_error(size, len(first))
+    known = {*chars}
+    words_of_known = {word: times for word, times in words.items() if known.issuperset(word)}
+    vocabulary, _ = _learn_pairs(words_of_known, first, size, prefix="##")
     return WordPieceTokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
 
 
 def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
     symbols = byte_symbols()
-    min_size = len(_ROBERTA) + len(symbols) + len(_ROBERTA_LAST)
-    if size < min_size:
+    first = [*_ROBERTA, *sorted(symbols)]
+    if size < (min_size := len(first) + len(_ROBERTA_LAST)):
         raise ValueError(f"size is {size}; the special tokens and the 256 bytes need at least {min_size}")
     words: Counter[bytes] = Counter()
     for batch in read_batches(corpus):
@@ -352,7 +351,7 @@ def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
             count_words(words, split_words(tf.constant(batch)).values.numpy())
     _check_not_empty(words)
     spelled_words = {word.decode("latin-1").translate(symbols): times for word, times in words.items()}
-    tokens, merges = _learn_pairs(spelled_words, [*_ROBERTA, *sorted(symbols)], size - len(_ROBERTA_LAST))
+    tokens, merges = _learn_pairs(spelled_words, first, size - len(_ROBERTA_LAST))
     return BytePairTokenizer([*tokens, *_ROBERTA_LAST], merges)
 
 
