@@ -213,12 +213,7 @@ class CRF(keras.layers.Layer):
         return [ops.convert_to_tensor(each) for each in (self.start, self.transitions, self.end)]
 
     def _scores(self, exempt: Any = False) -> list[Any]:
-        """Computes the scores of starts, transitions and ends, with `_FORBIDDEN` where the scheme forbids one.
-
-        Args:
-            exempt: bool `[batch]`: True for rows where everything is allowed. The scores then have a first axis
-                `batch`.
-        """
+        """Computes the weights, with `_FORBIDDEN` for what is forbidden, save in rows `exempt`, bool `[batch]`."""
         if self.allowed is None:
             return self._weights()
         scores = []
@@ -302,10 +297,6 @@ class _Words:
     """The words of sentences, moved to the front of their rows, so that no masked positions are between them.
 
     A loop needs at least one step: if a row may have no position at all, a masked one is added at its end.
-
-    Attributes:
-        emissions: float `[length, batch, labels]`: those of the words, then zeros.
-        is_word: bool `[length, batch]`.
     """
 
     def __init__(self, emissions: Any, mask: Any) -> None:
@@ -339,10 +330,7 @@ class _Words:
         return values if self._source is None else _take(values, self._source)
 
     def scatter(self, values: Any, elsewhere: float) -> Any:
-        """Moves values of words, `[length, batch, ...]`, back to their positions, `[batch, length, ...]`.
-
-        Masked positions get `elsewhere`.
-        """
+        """Moves values of words, `[length, batch, ...]`, back to `[batch, length, ...]`; others are `elsewhere`."""
         values = ops.swapaxes(values, 0, 1)
         if self._target is None:
             return values
@@ -369,19 +357,12 @@ def _take(values: Any, index: Any) -> Any:
 
 
 class _Chain(NamedTuple):
-    """Sentences and scores: the input of the algorithms below.
+    """Sentences and scores, maybe with a first axis `batch`: the input of the algorithms below."""
 
-    Attributes:
-        emissions: float `[length, batch, labels]`.
-        is_word: bool `[length, batch]`: in each column, the words come first.
-        start, end: float `[labels]` or `[batch, labels]`.
-        transitions: float `[labels, labels]` or `[batch, labels, labels]`: from, to.
-    """
-
-    emissions: Any
-    is_word: Any
-    start: Any
-    transitions: Any
+    emissions: Any  # float [length, batch, labels]
+    is_word: Any  # bool [length, batch]: in each column, the words come first
+    start: Any  # float [labels]
+    transitions: Any  # float [labels, labels]: from, to
     end: Any
 
     @property

@@ -43,12 +43,7 @@ class EntityAnswer(TypedDict):
 
 
 class Entity(NamedTuple):
-    """An entity as a range of words.
-
-    Attributes:
-        label: the label, without its prefix.
-        first, end: indices of words; `end` is exclusive.
-    """
+    """An entity as a range of words: its label without prefix, and the indices of its words; `end` is exclusive."""
 
     label: str
     first: int
@@ -71,43 +66,20 @@ class LabelScheme:
     =======  ============  ===========  =========  ==================================
 
     A set without prefixes, such as parts of speech, has no scheme: each label is a kind of entity.
-
-    Attributes:
-        meanings: label -> its letter in BIOES, and its kind of entity; empty without a scheme.
-        joins_equal_labels: whether consecutive words with the same label, without a prefix, are one entity; else each
-            is one.
     """
 
-    meanings: Mapping[str, tuple[str, str]]
-    joins_equal_labels: bool
+    meanings: Mapping[str, tuple[str, str]]  # label -> its letter in BIOES, and its kind; empty without a scheme
+    joins_equal_labels: bool  # whether words in a row with one label, without a prefix, are one entity; else each is
 
     @classmethod
     def detect(cls, labels: Iterable[str | None]) -> LabelScheme:
-        """Detects the scheme of a set of labels.
-
-        Raises:
-            ValueError: the labels look like those of a scheme, but fit none.
-
-        Example:
-            >>> LabelScheme.detect(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).meanings["L-PER"]
-            ('E', 'PER')
-            >>> LabelScheme.detect(["O", "L-shirt", "S-shirt", "XL-shirt"]).meanings  # sizes
-            {}
-            >>> LabelScheme.detect(["O", "B_PER", "I_PER"])
-            Traceback (most recent call last):
-            ValueError: 'B_PER', 'I_PER': such labels look like those of entities, but are none; labels of entities ...
-        """
+        """Detects the scheme of labels. Raises ValueError if they look like those of a scheme, but are none."""
         present = set(labels)
         names = sorted(label for label in present if label not in (OUTSIDE, None))
         return cls(_meanings(names, OUTSIDE in present), OUTSIDE in present)
 
     def bioes(self, labels: Iterable[str | None]) -> list[str]:
-        """Converts labels of a sentence to BIOES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
-
-        Example:
-            >>> LabelScheme.detect(["B-PER", "M-PER", "E-PER"]).bioes(["B-PER", "M-PER", "E-PER", None])
-            ['B-PER', 'I-PER', 'E-PER', 'O']
-        """
+        """Converts labels of a sentence to BIOES: "O", or `B-`, `I-`, `E-`, `S-` before the kind; None becomes "O"."""
         bare_letter = "I" if self.joins_equal_labels else "S"
         outside = (OUTSIDE, None)
         return [
@@ -160,15 +132,9 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> tuple[np.ndarray,
 
 
 def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) -> str | None:
-    """Detects the scheme of a set of labels, by its name in `allowed_transitions`; None if the set has none.
+    """Detects the scheme of labels, a name in `allowed_transitions`; None if they have none.
 
     IOB1 and BIO have the same labels. The scheme is IOB1 if all sentences keep IOB1's rules and some break BIO's.
-
-    Example:
-        >>> scheme_of(["O", "B-PER", "I-PER"])
-        'BIO'
-        >>> scheme_of(["O", "B-PER", "I-PER"], [["I-PER", "I-PER", "B-PER", "O"]])
-        'IOB1'
     """
     meanings = LabelScheme.detect([*labels, OUTSIDE]).meanings
     letters = {name[0] for name in meanings}
@@ -193,27 +159,11 @@ def scheme_of(labels: Sequence[str], sentences: Iterable[Sequence[str]] = ()) ->
 
 
 def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = None) -> list[Entity]:
-    """Finds the entities in a sentence, in order.
+    """Finds the entities in a sentence, in order; the default scheme is that of these labels and "O".
 
     Labels are read as in conlleval (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which
     repairs invalid ones: an `I-X` or `E-X` that continues no X begins an entity, and an X without an `E-X` ends before
     the first label that does not continue it.
-
-    Args:
-        labels: one per word, with a prefix such as `B-`, or without one, such as a part of speech; "O" or None for no
-            entity.
-        scheme: the scheme of all labels of the model or the data; by default, that of these labels and "O".
-
-    Raises:
-        ValueError: the labels look like those of a scheme, but fit none.
-
-    Example:
-        >>> find_entities(["O", "I-PER", "I-PER", "B-PER", "I-LOC"])
-        [Entity(label='PER', first=1, end=3), Entity(label='PER', first=3, end=4), Entity(label='LOC', first=4, end=5)]
-        >>> find_entities(["B-PER", "L-PER", "U-LOC"])
-        [Entity(label='PER', first=0, end=2), Entity(label='LOC', first=2, end=3)]
-        >>> find_entities(["DET", "NOUN", "NOUN"], LabelScheme.detect(["DET", "NOUN"]))[1:]
-        [Entity(label='NOUN', first=1, end=2), Entity(label='NOUN', first=2, end=3)]
     """
     scheme = scheme or LabelScheme.detect([*labels, OUTSIDE])
     entities: list[Entity] = []
@@ -234,22 +184,7 @@ def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = Non
 def locate_entities(
     text: str, offsets: Sequence[tuple[int, int]], words: Sequence[WordAnswer], scheme: LabelScheme | None = None
 ) -> list[EntityAnswer]:
-    """Finds the entities in a text, with their offsets.
-
-    Args:
-        text: the text of the words.
-        offsets: each word's offsets in characters; the end is exclusive.
-        words: each word's `label` and `probability`, as from `BertTokenClassifier.tag`.
-        scheme: see `find_entities`.
-
-    Returns:
-        Dicts of `label`, `start`, `end`, `text` (`text[start:end]`) and `probability`, the mean over the words.
-
-    Example:
-        >>> words = [{"label": "B-LOC", "probability": 0.5}, {"label": "I-LOC", "probability": 1.0}]
-        >>> locate_entities("New  York", [(0, 3), (5, 9)], words)
-        [{'label': 'LOC', 'start': 0, 'end': 9, 'text': 'New  York', 'probability': 0.75}]
-    """
+    """Finds the entities in a text, from its words' labels and probabilities, and their offsets in characters."""
     entities: list[EntityAnswer] = []
     for label, first, last in find_entities([word["label"] for word in words], scheme):
         start, end = offsets[first][0], offsets[last - 1][1]
@@ -261,10 +196,7 @@ def locate_entities(
 
 
 def _meanings(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]]:
-    """Splits each label into its letter in BIOES and its kind; see `LabelScheme`. The result is empty without a scheme.
-
-    Raises ValueError if the labels look like those of a scheme, but fit none.
-    """
+    """Splits each label into its letter in BIOES and its kind; empty without a scheme. Raises as `detect` does."""
     prefixed = {name: match.groups() for name in names if (match := _PREFIXED.fullmatch(name))}
     if not prefixed and _is_convincing(bare := {*names} & {*_BIOES}) and all(len(name) > 1 for name in {*names} - bare):
         prefixed = {name: (name, _NO_KIND) for name in sorted(bare)}

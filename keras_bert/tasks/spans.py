@@ -19,12 +19,7 @@ from keras_bert.text.packing import windows
 
 
 def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Checks that both are lists of str, none empty, of the same length, and returns them.
-
-    Raises:
-        TypeError: one is a single str, or an item is not a str.
-        ValueError: the lists differ in length, or a text is empty.
-    """
+    """Returns both as lists of str. Raises TypeError or ValueError if they differ in length, or a text is empty."""
     if isinstance(questions, str) or isinstance(contexts, str):
         raise TypeError("one of question and context is a str, the other is not; pass two str, or two lists")
     questions, contexts = list_of_str(questions, "question", "question"), list_of_str(contexts, "context", "context")
@@ -38,16 +33,7 @@ def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[s
 
 
 def answer_byte_span(number: int, context: str, answers: Sequence[tuple[str, int]]) -> tuple[int, int]:
-    """Finds the first answer's byte offsets in the context; the end is exclusive. -1 and -1 if there is no answer.
-
-    Args:
-        number: the index of the question, for messages.
-        context: the text that holds the answer.
-        answers: pairs (text, start in characters).
-
-    Raises:
-        ValueError: an answer is not such a pair, or the first one is not in the context at its start.
-    """
+    """Finds the first answer's byte offsets in the context, the end exclusive; -1 and -1 if there is no answer."""
     check_answers(number, answers)
     if not answers:
         return -1, -1
@@ -73,30 +59,18 @@ def _is_answer(answer: object) -> bool:
 
 
 class Contexts(NamedTuple):
-    """Questions, and the windows of their contexts.
+    """Questions, and the windows of their contexts."""
 
-    Attributes:
-        segments: three ragged int32 tensors `[windows, (tokens)]`: the question, truncated to half of a row; the
-            window; and a mask, 1 at tokens for which this window has the most context, else 0.
-        rows: int64 `[windows]`: the index of the window's question.
-        begins: int64 `[windows]`: the index of the window's first token in the context.
-        starts, ends: ragged int64 `[batch, (tokens)]`: byte offsets of the contexts' tokens.
-    """
-
+    # int32 [windows, (tokens)]: the question, at most half a row; the window; 1 where this window has the most context
     segments: tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
-    rows: tf.Tensor
-    begins: tf.Tensor
-    starts: tf.RaggedTensor
+    rows: tf.Tensor  # int64 [windows], the index of the window's question
+    begins: tf.Tensor  # int64 [windows], the index of the window's first token in the context
+    starts: tf.RaggedTensor  # int64 [batch, (tokens)], byte offsets of the contexts' tokens
     ends: tf.RaggedTensor
 
 
 def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts: tf.Tensor) -> Contexts:
-    """Tokenizes questions and contexts, and splits each context into windows that fit into a row with the question.
-
-    Args:
-        preprocessor: one with a stride.
-        questions, contexts: string `[batch]`.
-    """
+    """Tokenizes texts, string `[batch]`, and splits contexts into windows that fit into a row with their question."""
     tokenizer = preprocessor.tokenizer
     tokens, starts, ends = tokenizer.tokenize_with_offsets(contexts)
     max_tokens = preprocessor.longest - tokenizer.pair_format.special_tokens(2)
@@ -119,15 +93,7 @@ def tokens_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) ->
 
 
 def token_spans(tokenized: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the first and the last token that overlap a span of bytes in each context.
-
-    Args:
-        tokenized: the contexts.
-        starts, ends: int64 `[batch]`; the end is exclusive.
-
-    Returns:
-        int64 `[batch]` twice: first and last token. If no token overlaps the span, last < first.
-    """
+    """Finds the first and the last token, int64 `[batch]`, that overlap a span of bytes; without one, last < first."""
     token = tf.ragged.range(tokenized.starts.row_lengths()).values  # [tokens], the index in the context
     row, batch = tokenized.starts.value_rowids(), tokenized.starts.nrows()
     overlaps = (tokenized.ends.values > tf.gather(starts, row)) & (tokenized.starts.values < tf.gather(ends, row))
@@ -138,17 +104,10 @@ def token_spans(tokenized: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tupl
 def span_targets(
     preprocessor: BertPreprocessor, tokenized: Contexts, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[tf.Tensor, np.ndarray]:
-    """Finds the positions of the answers in their packed windows.
+    """Finds the positions of answers (bytes; equal without one) in packed windows, and the answers without a token.
 
-    Args:
-        preprocessor: packs the windows.
-        tokenized: the contexts.
-        starts, ends: int64 `[batch]`, in bytes; the end is exclusive. Both are equal if there is no answer.
-
-    Returns:
-        int32 `[windows, 2]`: positions of the first and last token in the row; 0 and 0, the position of `[CLS]`, if the
-        window does not hold the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
-        int64 `[lost]`: the indices of answers that no token overlaps.
+    Positions are int32 `[windows, 2]`, of the first and last token; 0 and 0, of `[CLS]`, if the window does not hold
+    the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
     """
     firsts, lasts = token_spans(tokenized, starts, ends)  # [batch]
     first, last = (tf.gather(each, tokenized.rows) - tokenized.begins for each in (firsts, lasts))  # [windows]
@@ -160,15 +119,7 @@ def span_targets(
 
 
 def byte_spans(tokenized: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Converts spans of tokens in each context to spans of bytes.
-
-    Args:
-        tokenized: the contexts.
-        firsts, lasts: int `[batch, count]`. An invalid span becomes 0 and 0.
-
-    Returns:
-        int64 `[batch, count]` twice, the end exclusive.
-    """
+    """Converts spans of tokens, int `[batch, count]`, to spans of bytes, int64; an invalid span becomes 0 and 0."""
     lengths = tokenized.starts.row_lengths()[:, None]
     firsts, lasts = tf.cast(firsts, tf.int64), tf.cast(lasts, tf.int64)
     are_tokens = (firsts >= 0) & (firsts <= lasts) & (lasts < lengths)
@@ -182,20 +133,9 @@ def byte_spans(tokenized: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tupl
 
 
 def character_spans(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Converts spans of bytes to spans of the characters (code points) that they touch.
+    """Converts spans of bytes, int64 `[batch, count]`, to spans of the characters (code points) that they touch, int32.
 
-    Args:
-        texts: string `[batch]`, UTF-8.
-        starts, ends: int64 `[batch, count]`, the end exclusive. They may lie within a character, as a BPE token may be
-            a part of one.
-
-    Returns:
-        int32 `[batch, count]` twice, the end exclusive.
-
-    Example:
-        >>> place = tf.constant([[5]], tf.int64), tf.constant([[9]], tf.int64)
-        >>> [each.numpy().tolist() for each in character_spans(["Zoë 😀"], *place)]
-        [[[4]], [[5]]]
+    Bytes may lie within a character, as a BPE token may be a part of one.
     """
     texts = tf.tile(tf.convert_to_tensor(texts)[:, None], [1, tf.shape(starts)[1]])  # [batch, count]
 
@@ -217,16 +157,7 @@ NEVER = -1e9
 class SpanLoss(keras.losses.Loss):
     """The mean of two cross-entropies over the tokens of a row: one for the start, one for the end.
 
-    Call arguments:
-        y_true: int `[batch, 2]`: positions of the answer's first and last token.
-        y_pred: float `[batch, seq_length, 2]`: logits of start and end.
-
-    Source: Devlin et al. 2018, section 4.2; run_squad.py of google-research/bert.
-
-    Example:
-        >>> logits = ops.zeros((1, 4, 2))
-        >>> round(float(SpanLoss()(ops.array([[1, 3]]), logits)), 4)  # log 4
-        1.3863
+    `y_true`: int `[batch, 2]`, positions; `y_pred`: float `[batch, seq_length, 2]` (Devlin et al. 2018, section 4.2).
     """
 
     def __init__(self, name: str = "span_loss", **kwargs: Any) -> None:
@@ -239,35 +170,15 @@ class SpanLoss(keras.losses.Loss):
 
 
 class Spans(NamedTuple):
-    """The best spans of each row, best first.
+    """The best spans of each row, best first; if there are fewer than `count`, the last scores are `NEVER` or less."""
 
-    Attributes:
-        scores: float32 `[rows, count]`: the start logit plus the end logit. If a row has fewer than `count` spans, its
-            last scores are `NEVER` or less, with meaningless starts and ends.
-        starts, ends: int `[rows, count]`: the first and the last token.
-    """
-
-    scores: tf.Tensor
-    starts: tf.Tensor
+    scores: tf.Tensor  # float32 [rows, count], the start logit plus the end logit
+    starts: tf.Tensor  # int [rows, count], the first token
     ends: tf.Tensor
 
 
 def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_length: int, count: int) -> Spans:
-    """Finds the best spans of each row.
-
-    Args:
-        logits: float32 `[rows, tokens, 2]`: the start and the end logit.
-        may_start: bool `[rows, tokens]`: True where a span may start.
-        lengths: int `[rows]`: the number of tokens of each row.
-        max_length: the most tokens in a span.
-        count: the number of spans. On a tie, the earlier start comes first, then the earlier end.
-
-    Example:
-        >>> logits = tf.constant([[[1.0, 0.0], [5.0, 0.0], [0.0, 2.0], [-3.0, 9.0]]])
-        >>> every = tf.fill([1, 4], True)
-        >>> [part.numpy().tolist() for part in best_spans(logits, every, lengths=[4], max_length=2, count=2)]
-        [[[9.0, 7.0]], [[2, 1]], [[3, 2]]]
-    """
+    """Finds the best spans of each row. On a tie, the earlier start comes first, then the earlier end."""
     rows, tokens = tf.unstack(tf.shape(logits)[:2])
     is_token = tf.sequence_mask(lengths, tokens)
     starts = tf.where(may_start & is_token, logits[..., 0], NEVER)
@@ -281,22 +192,7 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
 
 
 def best_of_windows(spans: Spans, rows: tf.Tensor, batch: tf.Tensor) -> Spans:
-    """Selects the best spans of each row from those of its windows.
-
-    Args:
-        spans: the best spans of each window, `[windows, count]`; starts and ends count tokens of the row.
-        rows: int64 `[windows]`: the row of each window, in ascending order; every row has a window.
-        batch: int: the number of rows.
-
-    Returns:
-        The best spans of each row, `[batch, count]`.
-
-    Example:
-        >>> places = tf.constant([[0, 1], [2, 3]])
-        >>> spans = Spans(tf.constant([[3.0, 1.0], [4.0, 2.0]]), starts=places, ends=places)
-        >>> best_of_windows(spans, rows=tf.constant([0, 0], tf.int64), batch=1).scores.numpy().tolist()
-        [[4.0, 3.0]]
-    """
+    """Selects the best spans of each row, `[batch, count]`, from those of its windows, which count the row's tokens."""
     count = spans.scores.shape[1]
     scores = tf.reshape(spans.scores, [-1])
     row = tf.repeat(rows, count)
@@ -311,40 +207,24 @@ def best_of_windows(spans: Spans, rows: tf.Tensor, batch: tf.Tensor) -> Spans:
 
 
 class Answers(NamedTuple):
-    """The best answers to each question, best first: `[batch, top_k]` each.
+    """The best answers to each question, best first: `[batch, top_k]` each."""
 
-    Attributes:
-        start, end: int32: offsets in the context, in characters; both 0 for "no answer".
-        score: float32: the start logit plus the end logit; for "no answer", those of `[CLS]`.
-        probability: float32, 0 to 1: a softmax over all ranked scores.
-        no_answer_score: float32: the score of "no answer" minus that of the best answer; one value per question.
-        exists: bool: False if there are fewer answers than `top_k`.
-    """
-
-    start: tf.Tensor
+    start: tf.Tensor  # int32, offset in characters; 0 for "no answer"
     end: tf.Tensor
-    score: tf.Tensor
-    probability: tf.Tensor
-    no_answer_score: tf.Tensor
-    exists: tf.Tensor
+    score: tf.Tensor  # float32, the start logit plus the end logit; for "no answer", those of [CLS]
+    probability: tf.Tensor  # float32, a softmax over all ranked scores
+    no_answer_score: tf.Tensor  # float32, the score of "no answer" minus that of the best answer; one a question
+    exists: tf.Tensor  # bool, False if there are fewer answers than top_k
 
 
 def rank_answers(
     tokenized: Contexts, contexts: tf.Tensor, window_spans: tf.Tensor, threshold: float | None, top_k: int
 ) -> Answers:
-    """Ranks the spans of all windows, together with "no answer".
+    """Ranks the spans of all windows, together with "no answer", as run_squad.py does (`write_predictions`).
 
-    Args:
-        tokenized: the tokenized contexts.
-        contexts: string `[batch]`.
-        window_spans: float32 `[windows, count, 4]`: for each of a window's best spans: its score; the indices of its
-            first and last token in the window; and the window's score of "no answer".
-        threshold: "no answer" ranks above every span whose score is lower by more than this. None: predict "no answer"
-            only if no valid span exists.
-        top_k: at most `count`.
-
-    Source: run_squad.py of google-research/bert (`write_predictions`). Like it, this function takes the lowest score of
-        "no answer" of all windows.
+    `window_spans` is float32 `[windows, count, 4]`: score, first and last token, and the window's score of "no answer".
+    Of these scores, the lowest counts. "no answer" ranks above every span whose score is lower by more than the
+    threshold; without one, only if no valid span exists.
     """
     no_answer = tf.math.segment_min(window_spans[:, 0, 3], tokenized.rows)[:, None]  # [batch, 1]
     firsts, lasts = (tokenized.begins[:, None] + tf.cast(window_spans[..., i], tf.int64) for i in (1, 2))

@@ -54,19 +54,8 @@ def write_report(
 ) -> None:
     """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over older ones.
 
-    Args:
-        directory: the model's directory.
-        settings: the settings of the training, by name.
-        history: as `fine_tune` returns it. The first key of each entry is the epoch or the step.
-        measures: the measures of the saved model.
-        confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
-            the predicted classes.
-        panels: for each panel of the learning curve, by title, the names in the history to draw. By default two: the
-            loss, and all measures.
-        details: further measures, such as those of each class, see `class_table`.
-
-    Warns:
-        UserWarning: a picture cannot be drawn. It is left out: a bad picture must not cost the trained model.
+    `panels` are those of the learning curve: title -> names in the history; by default the loss, and all measures. A
+    picture that cannot be drawn is left out, with a warning: it must not cost the trained model.
     """
     directory = Path(directory)
     draw_functions: dict[str, Callable[[], bytes]] = {}

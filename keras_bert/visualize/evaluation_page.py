@@ -33,17 +33,7 @@ _FRAME_STYLE = "body { font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem
 
 
 def plain_page(title: str, body: str, style: str = "") -> str:
-    """Makes a self-contained HTML page that needs no scripts.
-
-    Args:
-        title: any text.
-        body: HTML, in which the caller has escaped every text. The page's policy forbids `style` attributes.
-        style: CSS in addition to the frame's.
-
-    Example:
-        >>> "<h1>a &lt; b</h1>" in plain_page("a < b", "<p>It is.</p>")
-        True
-    """
+    """Makes a self-contained HTML page without scripts; its policy forbids `style` attributes. `body` is HTML."""
     style = _FRAME_STYLE + style
     return _PAGE.format(title=escape(title), body=body, style=style, hash=source_hash(style))
 
@@ -63,12 +53,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums }
 
 
 class ExampleAnswer(NamedTuple):
-    """An example and a model's answer.
-
-    Attributes:
-        texts: the inputs of the model by name, each a text or a list of words.
-        rows: label and prediction side by side, from `Kind.compared`.
-    """
+    """An example's texts by name, and a model's answer beside its label: the rows of `Kind.compared`."""
 
     texts: Mapping[str, str | list[str]]
     rows: Sequence[Mapping[str, object]]
@@ -84,20 +69,7 @@ def page(
 ) -> str:
     """Makes an HTML page: the measures, the measures of each class, the confusion matrix, and some examples.
 
-    Args:
-        title: the title of the page.
-        measures: the measures of the model.
-        details: further measures; the measures named "measure of class" make a table with a row for each class.
-        confusion: names of the classes, and int `[classes, classes]`: rows are the true classes, columns the predicted
-            classes. None if the model has no classes.
-        worst: the examples to show.
-        heading: the text above the examples.
-
-    Example:
-        >>> shown = [ExampleAnswer({"text": "<b>"}, [{"label": "good", "answer": "bad", "probability": 0.75}])]
-        >>> html = page("my-model", {"accuracy": 0.5}, {"f1 of good": 0.4}, None, shown, "1 of 1 mistakes")
-        >>> "<td>&lt;b&gt;</td><td>good</td><td>bad</td>" in html
-        True
+    Details named "measure of class" make a table with a row for each class. `heading` is the text above the examples.
     """
     parts = [_table(*measure_table({**measures, **without_classes(details)}))]
     if classes := class_table(details):
