@@ -2,5 +2,6 @@
 
 import keras_bert.optimizers  # noqa: F401  registers AdamW: a .keras file may hold a model that it trained
 from keras_bert.encoder.encoder import BertEncoder
+from keras_bert.encoder.summary import summarize
 
-__all__ = ["BertEncoder"]
+__all__ = ["BertEncoder", "summarize"]

@@ -55,12 +55,12 @@ def export_litert(
         >>> [each.output for each in export_litert(model, tempfile.mkdtemp(), sequence_length=64)]
         ['embedding']
     """
+    with needing_tensorflow_text("export_litert"):
+        from keras_bert.runtimes.export import encoder_of, write
     if sequence_length is not None:
-        positions = getattr(model, "encoder", model).config.max_positions
+        positions = encoder_of(model).config.max_positions
         if not 3 <= sequence_length <= positions:
             raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {positions}, the model's positions")
-    with needing_tensorflow_text("export_litert"):
-        from keras_bert.runtimes.export import write
     return write(LITERT, model, directory, precision, overwrite, preprocessor, sequence_length)
 
 
