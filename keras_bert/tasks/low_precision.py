@@ -48,6 +48,22 @@ def batches_of(preprocessor: BertPreprocessor | None, x: Texts, names: Sequence[
         yield inputs
 
 
+def ranges_of_weights(ranges: int8_ranges.Int8Ranges | None, encoder: BertEncoder) -> int8_ranges.Int8Ranges | None:
+    """Returns ranges if they belong to an encoder's current weights."""
+    return ranges if ranges is not None and ranges.weights == digest(encoder) else None
+
+
+def _warn_if_narrow(encoder: BertEncoder, batches: Iterator[dict[str, tf.Tensor]]) -> None:
+    """Warns if an encoder's ranges are too narrow for texts outside of the calibration."""
+    cosine = cosine_to_float32(encoder, batches)
+    if cosine < _MIN_UNSEEN_COSINE:
+        warnings.warn(
+            f"int8 was calibrated with texts that are too few, or all alike: on the built-in texts, the cosine to "
+            f"float32 is {cosine:.3f}; calibrate with some hundred typical texts, or without texts",
+            stacklevel=3,
+        )
+
+
 class LowPrecision:
     """A mixin that lets a model with an encoder and a preprocessor run in bfloat16 or int8.
 
@@ -103,33 +119,17 @@ class LowPrecision:
         """
         if precision not in LOW_PRECISIONS or not LOW_PRECISIONS[precision].has_ranges:
             set_precision(self.encoder, precision)
-        elif x is None and self._current_ranges is not None:
-            set_precision(self.encoder, precision, ranges=self._current_ranges)
+        elif x is None and (ranges := ranges_of_weights(self._ranges, self.encoder)) is not None:
+            set_precision(self.encoder, precision, ranges=ranges)
         else:
             built_in = built_in_texts(len(self.text_names))
             texts = built_in if x is None else x
             set_precision(self.encoder, precision, batches_of(self.preprocessor, texts, self.text_names))
             if x is not None:
-                self._warn_about_ranges(batches_of(self.preprocessor, built_in, self.text_names))
+                _warn_if_narrow(self.encoder, batches_of(self.preprocessor, built_in, self.text_names))
             self._ranges = dataclasses.replace(self.encoder.inference.ranges, is_built_in=x is None)
             self.encoder.inference.ranges = self._ranges
         self.reset_graphs()
-
-    def _warn_about_ranges(self, batches: Iterator[dict[str, tf.Tensor]]) -> None:
-        """Warns if the ranges are too narrow for texts outside of the calibration."""
-        cosine = cosine_to_float32(self.encoder, batches)
-        if cosine < _MIN_UNSEEN_COSINE:
-            warnings.warn(
-                f"int8 was calibrated with texts that are too few, or all alike: on the built-in texts, the cosine to "
-                f"float32 is {cosine:.3f}; calibrate with some hundred typical texts, or without texts",
-                stacklevel=3,
-            )
-
-    @property
-    def _current_ranges(self) -> int8_ranges.Int8Ranges | None:
-        """The int8 ranges that belong to the current weights."""
-        ranges = self._ranges
-        return ranges if ranges is not None and ranges.weights == digest(self.encoder) else None
 
     def quantize(self, mode: str | None = None, config: object = None, x: Texts | None = None) -> None:
         """Calls `set_precision("int8", x)`. The name is Keras's, whose own int8 is slower than float32 on a CPU.

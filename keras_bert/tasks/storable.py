@@ -21,7 +21,7 @@ from keras_bert.formats.hugging_face import default_labels
 from keras_bert.formats.saved import CRF, Saved, own_settings, read, write
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
-from keras_bert.tasks.low_precision import LowPrecision
+from keras_bert.tasks.low_precision import LowPrecision, ranges_of_weights
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.preprocessor import load_tokenizer
 
@@ -168,7 +168,7 @@ class Storable(LowPrecision, keras.Model):
             _load_weights(model, preset, saved)
             _warn_about_heads(model, preset, saved)
             model._ranges = int8_ranges.read_ranges(preset.directory)
-            if model._ranges is not None and model._current_ranges is None:
+            if model._ranges is not None and ranges_of_weights(model._ranges, model.encoder) is None:
                 path = preset.directory / int8_ranges.FILE
                 warnings.warn(f"{path} belongs to other weights, and is not used; calibrate again", stacklevel=2)
         if precision != "float32":
@@ -192,7 +192,7 @@ class Storable(LowPrecision, keras.Model):
 
     def saved(self) -> Saved:
         """Makes the value that presets hold."""
-        ranges, settings, rows = self._current_ranges, self.settings(), {}
+        ranges, settings, rows = ranges_of_weights(self._ranges, self.encoder), self.settings(), {}
         weights = _parts(self)
         for part in self.PARTS:
             weights[part.name] = {each.name: keras.ops.convert_to_numpy(each) for each in part.weights(self) or []}
