@@ -1,4 +1,13 @@
-"""keras-bert distill: trains a smaller model on the predictions of a larger one."""
+"""Distill a teacher into a model with fewer layers.
+
+The teacher is a classifier or a masked language model. The student starts with layers of the teacher: for 6 of 12,
+these are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run.
+
+\b
+Examples:
+  $ keras-bert distill classify --teacher my-model --num-layers 3 --train train.tsv --output small
+  $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
+"""
 
 from __future__ import annotations
 
@@ -12,18 +21,9 @@ from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 from keras_bert.tasks.example_files import ClassifyFiles
 
 
-@click.group()
+@click.group(help=__doc__)
 def distill() -> None:
-    """Distill a teacher into a model with fewer layers.
-
-    The teacher is a classifier or a masked language model. The student starts with layers of the teacher: for 6 of 12,
-    these are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run.
-
-    \b
-    Examples:
-      $ keras-bert distill classify --teacher my-model --num-layers 3 --train train.tsv --output small
-      $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
-    """
+    pass
 
 
 _TEACHER = "The model to learn from: a directory, or hf://org/name."

@@ -1,4 +1,25 @@
-"""keras-bert evaluate: measures a fine-tuned model on the examples in a file."""
+"""Measure a fine-tuned model on examples.
+
+MODEL is a directory that `finetune` wrote; FILE holds the examples. Writes one measure per line: its name, a tab,
+and the number. Then come macro averages, and precision, recall, F1 and support of each class (or entity type, or
+word label). Support is the number of examples with this label. --report writes a page that needs no network: the
+measures as tables, the confusion matrix, and the 100 worst answers.
+
+--errors writes a row for each wrongly answered example: its line (or row) in FILE, what the model read, the label,
+the answer and its probability, and all other columns of FILE. A column with one of these names is written as
+`given_label` and so on. For regression, it writes the examples whose error is at least rmse, the largest first.
+
+A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
+all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
+
+\b
+Examples:
+  $ keras-bert evaluate my-model dev.tsv --text-column sentence
+  accuracy	0.9151
+  $ keras-bert evaluate my-encoder sts.csv --query-column first --positive-column second --score-column score
+  spearman	0.8674
+  pearson	0.8696
+"""
 
 from __future__ import annotations
 
@@ -81,7 +102,7 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: dict
 _WORST_ANSWERS = 100  # the number of worst answers in a report
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("model", callback=find_preset)
 @click.argument("file")
 @text_options
@@ -99,28 +120,6 @@ def evaluate(
     model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, calibration: str | None,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Measure a fine-tuned model on examples.
-
-    MODEL is a directory that `finetune` wrote; FILE holds the examples. Writes one measure per line: its name, a tab,
-    and the number. Then come macro averages, and precision, recall, F1 and support of each class (or entity type, or
-    word label). Support is the number of examples with this label. --report writes a page that needs no network: the
-    measures as tables, the confusion matrix, and the 100 worst answers.
-
-    --errors writes a row for each wrongly answered example: its line (or row) in FILE, what the model read, the label,
-    the answer and its probability, and all other columns of FILE. A column with one of these names is written as
-    `given_label` and so on. For regression, it writes the examples whose error is at least rmse, the largest first.
-
-    A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
-    all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
-
-    \b
-    Examples:
-      $ keras-bert evaluate my-model dev.tsv --text-column sentence
-      accuracy	0.9151
-      $ keras-bert evaluate my-encoder sts.csv --query-column first --positive-column second --score-column score
-      spearman	0.8674
-      pearson	0.8696
-    """
     if (encoder_files := _encoder_files(options)) is not None:
         if errors or report:
             raise Misuse("--errors and --report are for models with labels, not for sentence encoders")

@@ -1,4 +1,14 @@
-"""keras-bert finetune: fine-tunes a model on examples, and writes it into a directory, with a report."""
+"""Fine-tune a model to classify, tag, answer, rank, choose or embed.
+
+Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
+measures. After an interruption, the same command resumes the run. To train a model further, start from it: --preset
+my-model --output my-model-2.
+
+\b
+Examples:
+  $ keras-bert finetune classify --train train.tsv --eval dev.tsv --text-column sentence --output my-model
+  $ keras-bert predict my-model "A lovely film"
+"""
 
 from __future__ import annotations
 
@@ -12,19 +22,9 @@ from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.example_files import AnswerFiles, ChooseFiles, ClassifyFiles, EmbedFiles, RankFiles, TagFiles
 
 
-@click.group()
+@click.group(help=__doc__)
 def finetune() -> None:
-    """Fine-tune a model to classify, tag, answer, rank, choose or embed.
-
-    Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
-    measures. After an interruption, the same command resumes the run. To train a model further, start from it: --preset
-    my-model --output my-model-2.
-
-    \b
-    Examples:
-      $ keras-bert finetune classify --train train.tsv --eval dev.tsv --text-column sentence --output my-model
-      $ keras-bert predict my-model "A lovely film"
-    """
+    pass
 
 
 @finetune.command()

@@ -1,4 +1,19 @@
-"""keras-bert predict: applies a fine-tuned model to texts, and writes JSON lines, CSV or TSV."""
+"""Apply a fine-tuned model to texts.
+
+MODEL is a directory that `finetune` wrote. Texts come from arguments, a file or a pipe. A file has one text per
+line, or is a table (CSV, TSV, JSON lines, Parquet or Excel) with the columns of `finetune`: a text, and for pairs a
+second one; questions are in `question` and `context`, or beside their choices (--choice-column). The output has a
+row for each, in the same order: the columns of the row, and `label` and `probability` (or `labels`, or `values`),
+or `entities`, or `answer`, or the `index` of a choice. An input column with such a name is written as `given_label`
+and so on. Rows are JSON lines, or by the name of --output CSV (.csv) or TSV (.tsv), with JSON in the cells of lists
+such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second text follows
+the first.
+
+\b
+Example:
+  $ keras-bert predict my-model "A lovely film"
+  {"text": "A lovely film", "label": "positive", "probability": 0.9987}
+"""
 
 from __future__ import annotations
 
@@ -30,7 +45,7 @@ from keras_bert.data.table_formats import format_of
 from keras_bert.data.tables import check_columns, text_of, text_rows
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("model", callback=find_preset)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
@@ -45,22 +60,6 @@ def predict(
     model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, calibration: str | None,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Apply a fine-tuned model to texts.
-
-    MODEL is a directory that `finetune` wrote. Texts come from arguments, a file or a pipe. A file has one text per
-    line, or is a table (CSV, TSV, JSON lines, Parquet or Excel) with the columns of `finetune`: a text, and for pairs a
-    second one; questions are in `question` and `context`, or beside their choices (--choice-column). The output has a
-    row for each, in the same order: the columns of the row, and `label` and `probability` (or `labels`, or `values`),
-    or `entities`, or `answer`, or the `index` of a choice. An input column with such a name is written as `given_label`
-    and so on. Rows are JSON lines, or by the name of --output CSV (.csv) or TSV (.tsv), with JSON in the cells of lists
-    such as `entities`. Pre-trained models of BERT predict, for a pair, the `probability` that the second text follows
-    the first.
-
-    \b
-    Example:
-      $ keras-bert predict my-model "A lovely film"
-      {"text": "A lovely film", "label": "positive", "probability": 0.9987}
-    """
     if len(text) == 1 and Path(text[0]).is_file():
         raise Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
     input_format = options["format"]
