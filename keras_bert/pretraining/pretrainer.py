@@ -18,6 +18,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
 from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.kinds.objectives import Pretraining
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import Setting
 from keras_bert.tasks.task import BertTask
@@ -119,6 +120,7 @@ class BertPretrainer(BertTask):
         ((1, 1, 30522), (1, 2))
     """
 
+    kind = Pretraining()
     SETTINGS = (Setting("pairs", bool),)
     HEADS = ((MASKED_LM, None), (NEXT_SENTENCE, "pairs"))
     ROW_LENGTH = 128
@@ -207,6 +209,3 @@ class BertPretrainer(BertTask):
             logit_term._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
             hidden_term._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
         ]
-
-    def _convert_labels(self, y: Any) -> Any:
-        return y  # a dict: output -> its targets

@@ -1,7 +1,8 @@
 """Losses for training rerankers on lists: a query with several passages, for `compile` and `fine_tune`.
 
 Called with (queries, passages, passages, ...), a `BertReranker` returns logits, float32 `[batch, passages]`. Pairs of a
-query and one passage are trained with binary cross-entropy, which also takes lists.
+query and one passage are trained with binary cross-entropy, which also takes lists. A loss is the mean of its float32
+`[batch]`.
 
 ===============  ===================================  ===========================================================
 Loss             Labels                               Learns
@@ -52,9 +53,6 @@ class ListNetLoss(keras.losses.Loss):
             distribution; labels 0 and 5 make a sharp one.
         y_pred: logits `[batch, passages]`.
 
-    Returns:
-        float32 `[batch]`; its mean when called.
-
     Raises:
         ValueError: there is only one passage per query, or the number of labels is wrong.
 
@@ -95,9 +93,6 @@ class LambdaLoss(keras.losses.Loss):
         y_true: labels `[batch, passages]`, from 0 (no answer) up; a passage gains `2^label - 1`. Negative labels gain
             0.
         y_pred: logits `[batch, passages]`.
-
-    Returns:
-        float32 `[batch]`; its mean when called.
 
     Raises:
         ValueError: `k` is below 1, there is only one passage per query, or the number of labels is wrong.

@@ -129,7 +129,10 @@ class BertSentenceEncoder(BertTask):
         self.prompts = _checked_prompts(prompts or {})
         self.include_prompt = include_prompt
         self.default_prompt = default_prompt or None
-        self.column_prompts = _checked_names(column_prompts or [])
+        column_prompts = column_prompts or []
+        if isinstance(column_prompts, str) or not isinstance(column_prompts, Sequence):
+            raise TypeError(f"column_prompts are {column_prompts!r:.60}; expected a list with a name for each column")
+        self.column_prompts = list(column_prompts)
         for name in (default_prompt, *self.column_prompts):
             self.prompt_text(name)  # raises
         self.dense = None if dense is None else _make_dense(encoder.config.hidden_size, dense)
@@ -179,17 +182,13 @@ class BertSentenceEncoder(BertTask):
         columns = self.text_columns(inputs, training)
         return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
 
-    def _add_prompt(self, column: int, texts: Inputs) -> Inputs:
-        """Puts a column's prompt before each of its texts, a string tensor; packed inputs stay as they are."""
-        return _prepend(self._column_prompt(column), texts)
-
     def text_columns(self, columns: Sequence[Inputs], training: bool | None = None) -> list[Column]:
         """Packs columns of texts, or takes packed ones, and adds to each the function that encodes it."""
         packed_columns = []
         for number, texts in enumerate(columns):
-            skipped = self._count_skipped(self._column_prompt(number))
-            vectors = functools.partial(self._encode_packed, skipped=skipped, training=training)
-            packed_columns.append(Column(self.packed(self._add_prompt(number, texts)), vectors, self.vector_size))
+            prompt = self._column_prompt(number)
+            vectors = functools.partial(self._encode_packed, skipped=self._count_skipped(prompt), training=training)
+            packed_columns.append(Column(self.packed(_prepend(prompt, texts)), vectors, self.vector_size))
         return packed_columns
 
     def _encode_column(self, number: int, texts: Sequence[str], progress: bool | None = None) -> np.ndarray:
@@ -313,7 +312,7 @@ class BertSentenceEncoder(BertTask):
         columns = self.columns(x)
         targets = self.kind.targets_of(columns, y)
         segments = tuple(
-            self.preprocessor.tokenizer.tokenize(self._add_prompt(number, as_strings(list(column))))
+            self.preprocessor.tokenizer.tokenize(_prepend(self._column_prompt(number), as_strings(list(column))))
             for number, column in enumerate(columns)
         )
         lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
@@ -386,12 +385,6 @@ def _checked_prompts(prompts: Mapping[str, str]) -> dict[str, str]:
             raise TypeError(f"prompts have {name!r:.60}: {text!r:.60}; expected a name and a text, both str")
         check_characters(text, f"the prompt {name!r}")  # raises for half a surrogate pair, which cannot be saved
     return {str(name): text for name, text in prompts.items()}
-
-
-def _checked_names(names: Sequence[str | None]) -> list[str | None]:
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise TypeError(f"column_prompts are {names!r:.60}; expected a list with a name for each column")
-    return list(names)
 
 
 def _dense_settings(dense: keras.layers.Dense | None) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 Called with several columns of texts, a `BertSentenceEncoder` returns vectors, float32 `[batch, columns, size]`. Column
 0 holds the anchors. Each loss compares the vectors within a row; some losses also compare vectors of different rows.
-The vectors may have any length.
+The vectors may have any length. A loss is the mean of its float32 `[batch]`, unless it says otherwise.
 
 ==============================  ======================================  =====================================
 Loss                            Columns of texts                        Labels
@@ -83,9 +83,6 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
             negatives. `y_true` of another shape is ignored.
         y_pred: vectors `[batch, columns, size]`, two columns or more.
 
-    Returns:
-        float32 `[batch]`; its mean when called.
-
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
         >>> round(float(MultipleNegativesRankingLoss(scale=1.0)(ops.zeros([2]), vectors)), 4)  # log(1 + 1 / e)
@@ -151,9 +148,6 @@ class CosineSimilarityLoss(keras.losses.Loss):
     Call arguments:
         y_true: the scores `[batch]`, from -1 to 1.
         y_pred: vectors `[batch, 2, size]`.
-
-    Returns:
-        float32 `[batch]`; its mean when called.
     """
 
     def __init__(self, name: str = "cosine_similarity", **kwargs: Any) -> None:
@@ -179,9 +173,6 @@ class ContrastiveLoss(keras.losses.Loss):
     Call arguments:
         y_true: `[batch]`, 1 (similar) or 0.
         y_pred: vectors `[batch, 2, size]`.
-
-    Returns:
-        float32 `[batch]`; its mean when called.
     """
 
     def __init__(self, margin: float = 0.5, name: str = "contrastive", **kwargs: Any) -> None:
@@ -214,9 +205,6 @@ class TripletLoss(keras.losses.Loss):
     Call arguments:
         y_true: ignored.
         y_pred: vectors `[batch, 3, size]`: anchor, positive, negative.
-
-    Returns:
-        float32 `[batch]`; its mean when called.
     """
 
     def __init__(self, margin: float = 1.0, name: str = "triplet", **kwargs: Any) -> None:

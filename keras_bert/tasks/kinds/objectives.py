@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,6 +21,13 @@ class MaskedTokens(Kind[Mapping[str, object]]):
 
     def fields(self, answer: Mapping[str, object]) -> Mapping[str, object]:
         return {"filled": answer["text"], "masks": answer["masks"]}
+
+
+class Pretraining(Kind[Any]):
+    """Both objectives: a dict of the labels of each output."""
+
+    def plain(self, labels: Any) -> Any:
+        return labels
 
 
 class NextSentence(Kind[float]):
