@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 _BATCHES, _PAIRS_OF_EXAMPLE = 50, 4
 
 
-def compare_pairs(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> ForwardPass:
+def compare_pairs(
+    model: BertTask, tape: tf.GradientTape, x: Inputs, y: Tensor, sample_weight: Tensor | None
+) -> ForwardPass:
     """Compares the texts of a batch by their classes, without the head's last layer: a step of training."""
     assert isinstance(model, BertClassifier)  # see `check`
     vectors = model.features(x, training=True)

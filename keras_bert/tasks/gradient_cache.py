@@ -52,9 +52,13 @@ def check(model: BertTask, size: int) -> None:
 def by_mini_batches(size: int) -> Forward:
     """Makes a step on whole batches of texts that encodes only `size` texts at a time, for `BertTask.training_with`."""
 
-    def forward(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> ForwardPass:
-        passes = _Passes(model, model.text_columns(x, training=True), size)
-        vectors = passes.vectors()  # [batch, columns, size]
+    def forward(
+        model: BertTask, tape: tf.GradientTape, x: Inputs, y: Tensor, sample_weight: Tensor | None
+    ) -> ForwardPass:
+        with tape.stop_recording():
+            passes = _Passes(model, model.text_columns(x, training=True), size)
+            vectors = passes.vectors()  # [batch, columns, size]
+        tape.watch(vectors)
         return ForwardPass(loss_terms(model, x, y, vectors, sample_weight), vectors, passes.gradients)
 
     return forward

@@ -373,7 +373,7 @@ class BertTask(Replicated, Storable):
         batch, shares = data if isinstance(data, AccumulatedBatch) else (data, None)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         with tf.GradientTape() as tape:
-            terms, y_pred, backward = self._forward(self, x, y, sample_weight)
+            terms, y_pred, backward = self._forward(self, tape, x, y, sample_weight)
             loss = self.optimizer.scale_loss(loss_to_minimize(terms, shares, self.optimizer))
         weights = self.trainable_weights
         gradients = tape.gradient(loss, weights) if backward is None else backward(tape.gradient(loss, y_pred))

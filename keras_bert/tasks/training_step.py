@@ -50,10 +50,12 @@ class ForwardPass(NamedTuple):
     backward: Callable[[Tensor], list[Tensor | None]] | None = None
 
 
-Forward: TypeAlias = "Callable[[BertTask, Inputs, Tensor, Tensor | None], ForwardPass]"
+Forward: TypeAlias = "Callable[[BertTask, tf.GradientTape, Inputs, Tensor, Tensor | None], ForwardPass]"
 
 
-def on_labels(model: BertTask, x: Inputs, y: Tensor, sample_weight: Tensor | None) -> ForwardPass:
+def on_labels(
+    model: BertTask, tape: tf.GradientTape, x: Inputs, y: Tensor, sample_weight: Tensor | None
+) -> ForwardPass:
     """Computes the loss on the labels, for the whole batch at once."""
     y_pred = model(x, training=True)
     return ForwardPass(loss_terms(model, x, y, y_pred, sample_weight), y_pred)

@@ -124,8 +124,8 @@ def distilling(teacher: BertTask, temperature: float) -> Forward:
         raise ValueError(f"temperature is {temperature}; expected a number above 0")
 
     # The teacher is not an attribute of the student, which would save and train it.
-    def forward(model: BertTask, x: Any, y: Any, sample_weight: Any) -> ForwardPass:
-        terms, y_pred, _ = on_labels(model, x, y, sample_weight)
+    def forward(model: BertTask, tape: Any, x: Any, y: Any, sample_weight: Any) -> ForwardPass:
+        terms, y_pred, _ = on_labels(model, tape, x, y, sample_weight)
         return ForwardPass(model.distillation_terms(terms, teacher, x, y, y_pred, sample_weight, temperature), y_pred)
 
     return forward
