@@ -214,7 +214,7 @@ def _begin_words(text: _Characters, pattern: SplitPattern) -> tf.Tensor:
     The last white space character before another word is a word by itself, or part of that word. An apostrophe that
     begins a word forms a word with a following s, t, re, ve, m, ll or d.
     """
-    kinds = text.kinds
+    kinds, newline = text.kinds, tf.zeros_like(text.begins_row)
     if pattern.line_ends:
         newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
         behind_signs = shifted(kinds, 1) == OTHER
