@@ -18,7 +18,7 @@ from keras_bert.tasks.example_files import ChooseFiles
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds import Kind, Score
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
-from keras_bert.tasks.storable import DROPOUT
+from keras_bert.tasks.storable import DROPOUT, warn_if_untrained
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -165,7 +165,7 @@ class BertMultipleChoice(BertTask):
         is_one, questions, lists = read_lists(question, choices, ("question", "questions", "choice", "choices"))
         if empty := [number for number, texts in enumerate(lists) if not texts]:
             raise ValueError(f"question {empty[0]} (from 0) has no choices")
-        self._warn_if_untrained()
+        warn_if_untrained(self)
         pairs = [Pair(each, text) for each, texts in zip(questions, lists, strict=True) for text in texts]
         rows = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
         logits = np.reshape(rows, -1).astype(np.float32)

@@ -28,7 +28,7 @@ from keras_bert.tasks.spans import (
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.storable import DROPOUT, Setting
+from keras_bert.tasks.storable import DROPOUT, Setting, warn_if_untrained
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -180,7 +180,7 @@ class BertQuestionAnswerer(BertTask):
         """
         check_top_k(top_k, _NUM_BEST)
         check_batch_tokens(batch_tokens)
-        self._warn_if_untrained()
+        warn_if_untrained(self)
         is_one = False
         if isinstance(question, str) and isinstance(context, str):
             is_one, question, context = True, [question], [context]

@@ -29,7 +29,7 @@ from keras_bert.tasks.example_files import ClassifyFiles
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
-from keras_bert.tasks.storable import DROPOUT, Setting, read_own_settings
+from keras_bert.tasks.storable import DROPOUT, Setting, read_own_settings, warn_if_untrained
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -146,7 +146,7 @@ class BertReranker(BertTask):
             UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         is_one, pairs = one_or_many(text, text_pair)
-        self._warn_if_untrained()
+        warn_if_untrained(self)
         logits = self._by_length(pairs, batch_tokens, progress)
         scores = self._scores(np.reshape(logits, (-1, 1)).astype(np.float32))
         return float(scores[0]) if is_one else ops.convert_to_numpy(scores)

@@ -88,7 +88,7 @@ class Storable(LowPrecision, keras.Model):
 
     head: keras.Layer  # of a task with a `HEAD`
 
-    _untrained: str | None = None  # a warning for the first answer, see `_warn_if_untrained`
+    _untrained: str | None = None  # a warning for the first answer, see `warn_if_untrained`
 
     @property
     def heads(self) -> dict[str, keras.Layer]:
@@ -175,12 +175,6 @@ class Storable(LowPrecision, keras.Model):
             model.set_precision(precision)
         return model
 
-    def _warn_if_untrained(self) -> None:
-        """Warns once, before the first answer, if the head is new, was not asked for and has not been trained."""
-        message, self._untrained = self._untrained, None
-        if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
-            warnings.warn(message, UntrainedWarning, stacklevel=3)
-
     def settings(self) -> Settings:
         """Returns the constructor's arguments except `encoder` and `preprocessor`, as JSON values."""
         settings = {}
@@ -257,6 +251,13 @@ def _parts(model: Storable) -> dict[str, dict[str, np.ndarray]]:
         "encoder": values_by_name(model.encoder),
         **{name: values_by_name(each) for name, each in model.heads.items()},
     }
+
+
+def warn_if_untrained(model: Storable) -> None:
+    """Warns once, before the first answer, if the head is new, was not asked for and has not been trained."""
+    message, model._untrained = model._untrained, None
+    if message and not np.any(model.head.logits.bias):  # training leaves no bias at exactly 0
+        warnings.warn(message, UntrainedWarning, stacklevel=3)
 
 
 def read_own_settings(task: type[Storable], preset: Preset) -> Settings:
