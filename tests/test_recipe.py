@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from collections.abc import Sequence
 
 import click
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from keras_bert import recipe, training
 from keras_bert.cli import main, options
+from keras_bert.tasks import example_files
 from keras_bert.tasks.registry import FINE_TUNING
 
 from .support.messages import error_names
@@ -210,3 +212,19 @@ def test_a_new_field_needs_nothing_else():
     assert said() == "0.0 None None\n"
     assert said("--label-smoothing", "0.5", "--epochs", "2", "--other", "x") == "0.5 2 x\n"
     assert said("--label-smoothing", "2") == "Error: --label-smoothing is 2.0; expected a share, 0 to 1\n"
+
+
+def test_a_new_column_of_a_task_is_an_option():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class New(example_files.ClassifyFiles):
+        author_columns: Sequence[str] = example_files._column((), "A column of authors", option="author_column")
+
+    @click.command()
+    @options.field_options(New)
+    def command(**settings):
+        files = New(**settings)
+        click.echo(f"{files.author_columns} {files.header} {files.text_column}")
+
+    run = CliRunner().invoke(command, ["--author-column", "a", "--author-column", "b", "--no-header"])
+    assert run.output == "('a', 'b') False text\n"
+    assert "A column of authors" in CliRunner().invoke(command, ["--help"]).output

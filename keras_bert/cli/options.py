@@ -205,7 +205,7 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, value: str | 
 # -- The recipe of a training run.
 
 
-def recipe_options(kind: type, without: Collection[str] = (), **defaults: object) -> Callable[[Callable], Callable]:
+def recipe_options(kind: type, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable], Callable]:
     """Adds an option for each field of a recipe, except `without`. Checks the values before the command starts."""
     fields = [field for field in dataclasses.fields(kind) if field.name not in without]
     options = field_options(kind, without, **defaults)
@@ -240,7 +240,7 @@ def _option(
     if field.metadata.get("least") is not None:
         settings["type"] = click.IntRange(field.metadata["least"])
     if field.default == ():
-        how = {"callback": _parse_numbers} if metavar == "N,..." else {"multiple": True}
+        how: dict[str, Any] = {"callback": _parse_numbers} if metavar == "N,..." else {"multiple": True}
         option = f"--{(field.metadata['option'] or field.name).replace('_', '-')}"
         return click.option(option, field.name, metavar=metavar, help=settings["help"], **how)
     if kind is bool and field.default is True:  # the option sets it to False

@@ -195,8 +195,8 @@ class Examples:
     @property
     def x(self) -> Any:
         """The texts as `fit` takes them: a list, or a tuple of lists."""
-        columns = tuple(self.texts.values())
-        return columns if len(columns) > 1 else columns[0]
+        first, *others = self.texts.values()
+        return (first, *others) if others else first
 
     @property
     def xy(self) -> tuple[Any, Sequence[Any] | None]:

@@ -34,7 +34,7 @@ def _setting(
     return dataclasses.field(default=default, metadata=metadata | {"least": least, "is_checked": is_checked})
 
 
-def _column(default: str | None, help: str, option: str = "") -> Any:
+def _column(default: object, help: str, option: str = "") -> Any:
     return _setting(default, help, option=option, metavar="C")
 
 

@@ -153,7 +153,8 @@ def _settings_among(kind: type[F], options: Mapping[str, Any]) -> F:
 
 def _classifier(settings: ClassifyFiles, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
     names = ("problem_type", "long_text", "sequence_length", "pooling")
-    arguments = {name: getattr(settings, name) for name in names} | {"pairs": "text_pair" in examples.texts}
+    arguments: Arguments = {name: getattr(settings, name) for name in names}
+    arguments["pairs"] = "text_pair" in examples.texts
     return tasks.BertClassifier.from_preset(preset, labels=examples.label_names, **arguments), {}
 
 
@@ -259,10 +260,8 @@ class Job:
                 is_mean = False
             poolings = table_of(opened.config).choices.get("pooling", {}).values()
         pooling = next((each for each in ("unit_mean", "mean") if is_mean and each in poolings), None)
-        before, self.settings = (
-            self.settings,
-            dataclasses.replace(self.settings, pooling=self.settings.pooling or pooling),
-        )
+        before = self.settings
+        self.settings = dataclasses.replace(before, pooling=before.pooling or pooling)
         return self.settings != before
 
     def load_model(self, preset: str | Path, examples: Examples) -> tuple[BertTask, Arguments]:
