@@ -99,8 +99,8 @@ def train_epochs(
             assert first.params is not None  # `fit` has set them
             first.params["steps"] = run.batches - run.step  # all callbacks share the dict
             run.restore_loss()  # Keras has just reset the loss, but a run may be resumed within an epoch
-            described = {"desc": f"epoch {epoch + 1} of {len(epochs)}", "unit": " batches"}
-            bar = tqdm(**described, total=run.batches, initial=run.step, disable=hidden)
+            name = f"epoch {epoch + 1} of {len(epochs)}"
+            bar = tqdm(desc=name, unit=" batches", total=run.batches, initial=run.step, disable=hidden)
 
         def end_batch(batch: int, logs: dict[str, float]) -> None:
             log.end_batch(logs["loss"])

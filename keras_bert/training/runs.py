@@ -168,7 +168,7 @@ def fine_tune_job(
         training_examples.check_can_be_learned(train)
         has_default_epochs = recipe.epochs is None
         per_class = None if recipe.batch_tokens or teaching else job.texts_per_class(preset, training_examples)
-        validation_examples = examples_to_measure and examples_to_measure.xy
+        validation_examples = None if examples_to_measure is None else examples_to_measure.xy
         examples, validation_examples, chosen = split(training_examples.xy, validation_examples, recipe, per_class)
         notices = [few_shot.notice(per_class)] if chosen.few_shot and recipe.few_shot is None else []
         if chosen.few_shot and job.pool_as_encoder(preset):
