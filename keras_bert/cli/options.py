@@ -208,7 +208,7 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, value: str | 
 def recipe_options(kind: type, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable], Callable]:
     """Adds an option for each field of a recipe, except `without`. Checks the values before the command starts."""
     fields = [field for field in dataclasses.fields(kind) if field.name not in without]
-    options = field_options(kind, without, **defaults)
+    options = field_options(kind, without, (), **defaults)
 
     def add_to(command: Callable) -> Callable:
         @functools.wraps(command)
@@ -244,7 +244,7 @@ def _option(
         option = f"--{(field.metadata['option'] or field.name).replace('_', '-')}"
         return click.option(option, field.name, metavar=metavar, help=settings["help"], **how)
     if kind is bool and field.default is True:  # the option sets it to False
-        off = {"is_flag": True, "callback": lambda ctx, _, is_off: not is_off, "help": settings["help"]}
+        off: dict[str, Any] = {"is_flag": True, "callback": lambda ctx, _, is_off: not is_off, "help": settings["help"]}
         return click.option(f"--no-{field.name}", field.name, **off)
     if kind is bool:
         settings = {"is_flag": True, "help": field.metadata["help"]}
