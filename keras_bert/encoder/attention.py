@@ -23,25 +23,14 @@ Scores = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def attend(
-    query: Tensor,
-    key: Tensor,
+    query: Tensor,  # float [batch, heads, queries, size], as the result; in local attention, chunks are the batch
+    key: Tensor,  # float [batch, heads, keys, size], as the value
     value: Tensor,
     scores: Scores,
-    mask: Tensor | None,
-    dropout: Callable[[Tensor], Tensor] | None = None,
+    mask: Tensor | None,  # see `AttentionMask.additive`
+    dropout: Callable[[Tensor], Tensor] | None = None,  # of the attention weights, in training
 ) -> Tensor:
-    """Computes `softmax(scores(Q, K) + mask) V` in each head.
-
-    Args:
-        query: float `[batch, heads, queries, size]`; in local attention, chunks of tokens take the place of texts.
-        key, value: float `[batch, heads, keys, size]`.
-        scores: scaled dot products, with what else the model adds to them.
-        mask: see `AttentionMask.additive`.
-        dropout: of the attention weights, in training.
-
-    Returns:
-        float `[batch, heads, queries, size]`.
-    """
+    """Computes `softmax(scores(Q, K) + mask) V` in each head."""
     weights = ops.cast(ops.softmax(scores(query, key, mask), axis=-1), value.dtype)
     return ops.matmul(weights if dropout is None else dropout(weights), value)
 

@@ -18,33 +18,21 @@ _SCALES_KEY = "divisors"  # the end of their names in the file
 
 
 class InputRange(NamedTuple):
-    """The conversion of a dense layer's input to int8.
+    """The conversion of a dense layer's input to int8 (Xiao et al. 2022, "SmoothQuant", equation 3)."""
 
-    Attributes:
-        limit: the value that becomes 127, after the division by `smoothing_scales`. Larger values are clipped.
-        smoothing_scales: float32 `[inputs]`, SmoothQuant's per-channel scales. Each input is divided by its scale, and
-            its row of the kernel multiplied by the scale, so that large inputs lose less (Xiao et al. 2022,
-            "SmoothQuant", equation 3). None: the input is already int8.
-    """
-
-    limit: float
+    limit: float  # becomes 127, after the division by the scales; larger values are clipped
+    # float32 [inputs]: each input is divided by its scale, and its weights multiplied by it, so that large inputs lose
+    # less. None: the input is already int8.
     smoothing_scales: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Int8Ranges:
-    """The result of a calibration.
+    """The result of a calibration."""
 
-    Attributes:
-        blocks: for each block of the encoder, the ranges of its dense layers' inputs. None: the block is left out of
-            int8.
-        weights: the digest of the weights that the ranges belong to.
-        is_built_in: whether the ranges come from the built-in sentences, `SAMPLE_TEXTS`.
-    """
-
-    blocks: tuple[Mapping[str, InputRange] | None, ...]
-    weights: str
-    is_built_in: bool
+    blocks: tuple[Mapping[str, InputRange] | None, ...]  # of dense layers; None: the block is left out of int8
+    weights: str  # the digest of the weights that the ranges belong to
+    is_built_in: bool  # whether the texts were `SAMPLE_TEXTS`
 
     @property
     def float_blocks(self) -> list[int]:

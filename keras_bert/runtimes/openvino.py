@@ -46,13 +46,6 @@ def export_openvino(
 
     Raises:
         See `export_onnx`.
-
-    Example:
-        >>> import tempfile
-        >>> from keras_bert import BertSentenceEncoder
-        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
-        >>> [each.output for each in export_openvino(model, tempfile.mkdtemp())]  # doctest: +SKIP
-        ['embedding', 'sequence_output']
     """
     with needing_tensorflow_text("export_openvino"):
         from keras_bert.runtimes.export import write
