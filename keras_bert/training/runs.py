@@ -339,7 +339,9 @@ def pretrain_files(
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
         all_rows = [_Rows(run.directory, preprocessor, rows, recipe.seed, recipe.steps, recipe.batch_size)]
-        if second.then_steps is not None:  # checks its length before any work
+        if second.then_steps is not None:
+            if second.then_length > config.max_positions:
+                raise ValueError(f"then_length is {second.then_length}; the model has {config.max_positions} positions")
             longer = BertPreprocessor(
                 preprocessor.tokenizer, second.then_length, max_sequence_length=config.max_positions
             )

@@ -180,7 +180,7 @@ def test_byte_pairs(run, corpus):
         ({"--vocab": "empty"}, "{folder}/empty has no "),
         ({"--size": "other.json"}, "{folder}/other.json: the vocabulary has {tokens} tokens, but the model's emb"),
         ({"--size": "padded.json"}, "{folder}/padded.json: pad_token_id is 3, but it is 0 in the vocabulary"),
-        ({"--then-steps": "2", "--then-length": "40"}, "sequence_length is 40; expected 3 ([CLS] a [SEP]) to 24"),
+        ({"--then-steps": "2", "--then-length": "40"}, "--then-length is 40; the model has 24 positions"),
         ({"--size": "roberta.json"}, "roberta has no head for pairs; choose the objective 'sentences'"),
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),

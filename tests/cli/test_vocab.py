@@ -90,7 +90,7 @@ def test_misuse(fails, corpus, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     for text, size, words in (
         (tmp_path / "none", 40, (tmp_path / "none", "has no .txt files")),
-        (tmp_path / "latin.txt", 40, (tmp_path / "latin.txt", "UTF-8", "0xe9 at offset 3", "iconv")),
+        (tmp_path / "latin.txt", 40, (tmp_path / "latin.txt", "UTF-8", "0xe9 at byte 3", "iconv")),
         (corpus, 9, ("size is 9", "at least 32", "--character-coverage")),
     ):
         assert_names(fails("vocab", text, "--size", size, "--output", tmp_path / "new.txt"), *words)

@@ -154,7 +154,7 @@ def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, m
     assert index(sentences[:30])[0] == {"texts": 30, "encoded": 30, "truncated": 0}
     assert index(sentences) == ({"texts": count, "encoded": count - 30, "truncated": 0}, sentences)
     assert index(sentences[::-1]) == ({"texts": count, "encoded": 0, "truncated": 0}, sentences)
-    with warning_names(directory, corpus, count - 20, "--add"):
+    with warning_names(directory, corpus, count - 20, "add=True"):
         counts, found = index(sentences[:20])
     assert counts == {"texts": 20, "encoded": 0, "truncated": 0}
     assert found[:20] == sentences[:20]
