@@ -18,6 +18,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
 from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.kinds.objectives import Pretraining
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import Setting
@@ -85,6 +86,36 @@ MASKED_TOKENS, PAIRS, TOKENS = UNITS = range(3)
 _LABEL_WEIGHT, _LOGIT_WEIGHT, _HIDDEN_WEIGHT = 2 / 8, 5 / 8, 1 / 8
 
 
+@dataclasses.dataclass(frozen=True)
+class Objectives(Pretraining):
+    """The objectives of pre-training; labels are a dict of targets, by output."""
+
+    hidden_size: int
+
+    def check_teacher(self, teacher: Kind[Any]) -> None:
+        assert isinstance(teacher, Objectives)
+        if teacher.hidden_size != self.hidden_size:
+            raise ValueError(
+                f"the teacher's hidden_size is {teacher.hidden_size}, the student's {self.hidden_size}; make both equal"
+            )
+
+    def distillation_terms(
+        self, terms: list[LossTerm], inputs: Any, targets: Any, outputs: tuple[Any, Any], sample_weight: Any, loss: Any,
+        temperature: float,
+    ) -> list[LossTerm]:  # fmt: skip
+        """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
+        divergences = divergence(*(each[MASKED_LM] for each in outputs), temperature)  # [batch, predictions]
+        unit_vectors = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in outputs]
+        cosine = ops.sum(unit_vectors[0] * unit_vectors[1], axis=-1)  # [batch, seq_length]
+        logit_term = weighted_mean(divergences, sample_weight[MASKED_LM])
+        hidden_term = weighted_mean(1.0 - cosine, inputs["input_mask"])
+        return [
+            *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in terms),
+            logit_term._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
+            hidden_term._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
+        ]
+
+
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPretrainer(BertTask):
     """An encoder with a masked language modeling head and, for pairs, a head for next sentence or sentence order.
@@ -120,7 +151,6 @@ class BertPretrainer(BertTask):
         ((1, 1, 30522), (1, 2))
     """
 
-    kind = Pretraining()
     SETTINGS = (Setting("pairs", bool),)
     HEADS = ((MASKED_LM, None), (NEXT_SENTENCE, "pairs"))
     ROW_LENGTH = 128
@@ -188,24 +218,6 @@ class BertPretrainer(BertTask):
         heads = {MASKED_LM: self.masked_lm.head, NEXT_SENTENCE: self.next_sentence}
         return {name: heads[name] for name in self._objectives}
 
-    def check_teacher(self, teacher: Any) -> None:
-        super().check_teacher(teacher)
-        widths = [model.encoder.config.hidden_size for model in (teacher, self)]
-        if widths[0] != widths[1]:
-            raise ValueError(f"the teacher's hidden_size is {widths[0]}, the student's {widths[1]}; make both equal")
-
-    def distillation_terms(
-        self, terms: list[LossTerm], teacher: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any, temperature: float
-    ) -> list[LossTerm]:
-        """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
-        teacher_outputs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
-        divergences = divergence(teacher_outputs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
-        unit_vectors = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (teacher_outputs, y_pred)]
-        cosine = ops.sum(unit_vectors[0] * unit_vectors[1], axis=-1)  # [batch, seq_length]
-        logit_term = weighted_mean(divergences, sample_weight[MASKED_LM])
-        hidden_term = weighted_mean(1.0 - cosine, x["input_mask"])
-        return [
-            *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in terms),
-            logit_term._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
-            hidden_term._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
-        ]
+    @property
+    def kind(self) -> Objectives:
+        return Objectives(self.encoder.config.hidden_size)

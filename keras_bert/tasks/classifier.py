@@ -26,13 +26,12 @@ from keras_bert.tasks.example_files import ClassifyFiles
 from keras_bert.tasks.kinds.classes import (
     PROBLEM_TYPES,
     OfTexts,
-    ScaledMeanSquaredError,
     TextAnswer,
 )
 from keras_bert.tasks.long_text import classify_texts, text_features
 from keras_bert.tasks.storable import DROPOUT, Setting
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.training_step import LossTerm, averaged, weighted_mean
+from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 
@@ -262,32 +261,4 @@ class BertClassifier(BertTask):
             y, y_pred = ops.expand_dims(y, -1), ops.expand_dims(y_pred, -1)  # a weight for each label of a text
         return super().label_terms(x, y, y_pred, sample_weight)
 
-    # -- Learning from a teacher
-
-    def distillation_terms(
-        self,
-        terms: list[LossTerm],
-        teacher: BertTask,
-        x: Inputs,
-        y: Tensor,
-        y_pred: Tensor,
-        sample_weight: Tensor | None,
-        temperature: float,
-    ) -> list[LossTerm]:
-        """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
-        (label_term,) = terms
-        teacher_logits = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
-        loss = getattr(self.loss, "loss", self.loss)  # on replicas, that of a `GlobalMean`
-        units = loss.deviations if isinstance(loss, ScaledMeanSquaredError) else 1.0
-        distances = self.kind.distance(teacher_logits / units, y_pred / units, temperature)
-        if sample_weight is not None:
-            distances = distances * ops.cast(_weights_of_texts(sample_weight), distances.dtype)
-        teacher_term = weighted_mean(distances, ops.ones_like(distances))
-        return [averaged(label_term, teacher_term)]
-
     # -- Files
-
-
-def _weights_of_texts(sample_weight: Tensor) -> Tensor:
-    """Averages the weights of a text's labels, `[batch, labels]` -> `[batch]`; weights of texts stay as they are."""
-    return ops.mean(sample_weight, axis=-1) if len(sample_weight.shape) == 2 else sample_weight

@@ -300,38 +300,6 @@ class BertTask(Replicated, Storable):
         """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""
         return self._pack(segments), targets
 
-    def check_teacher(self, teacher: BertTask) -> None:
-        """Raises ValueError if this model cannot learn from this teacher."""
-        if type(self).distillation_terms is BertTask.distillation_terms:
-            raise ValueError(f"a {type(self).__name__} cannot learn from a teacher; classifiers and pre-trainers can")
-        if type(teacher) is not type(self):
-            raise ValueError(
-                f"a {type(self).__name__} cannot learn from a {type(teacher).__name__}: they differ in class"
-            )
-        assert teacher.preprocessor is not None  # such classes have one
-        assert self.preprocessor is not None
-        if teacher.preprocessor.tokenizer.vocabulary != self.preprocessor.tokenizer.vocabulary:
-            raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
-        for name in self.EQUAL_IN_TEACHER:
-            teacher_value, student_value = (getattr(model, name) for model in (teacher, self))
-            if teacher_value != student_value:
-                raise ValueError(
-                    f"{name} of the teacher: {teacher_value}, of the student: {student_value}; they must be the same"
-                )
-
-    def distillation_terms(
-        self,
-        terms: list[LossTerm],
-        teacher: BertTask,
-        x: Inputs,
-        y: Tensor,
-        y_pred: Tensor,
-        sample_weight: Tensor | None,
-        temperature: float,
-    ) -> list[LossTerm]:
-        """Combines the loss on the labels with a loss on a teacher's predictions; see `learning_from`."""
-        raise NotImplementedError
-
     # -- A step of training
 
     @contextlib.contextmanager

@@ -21,7 +21,7 @@ from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
 from keras_bert.tasks.long_text import sequence_output, token_mask
 from keras_bert.tasks.storable import DROPOUT, Part, Setting
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
+from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many, list_of_str
@@ -295,45 +295,6 @@ class BertTokenClassifier(BertTask):
     def label_terms(self, x: Inputs | None, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None) -> list[LossTerm]:
         sample_weight = sample_weight if self.crf is not None else _weights_of_words(sample_weight, y)
         return super().label_terms(x, y, y_pred, sample_weight)
-
-    def check_teacher(self, teacher: BertTask) -> None:
-        super().check_teacher(teacher)
-        assert isinstance(teacher, BertTokenClassifier)
-        if teacher.crf is None:
-            return
-        if self.crf is None:
-            raise ValueError(
-                "the teacher has a CRF, but the student has none; the teacher's emissions are no answers without its "
-                "transition scores; make the student with crf=True"
-            )
-        if teacher.crf.scheme != self.crf.scheme:
-            raise ValueError(
-                f"the scheme of the teacher's CRF: {teacher.crf.scheme}, of the student's: {self.crf.scheme}; they "
-                "must be the same"
-            )
-
-    def distillation_terms(
-        self,
-        terms: list[LossTerm],
-        teacher: BertTask,
-        x: Inputs,
-        y: Tensor,
-        y_pred: Tensor,
-        sample_weight: Tensor | None,
-        temperature: float,
-    ) -> list[LossTerm]:
-        """Averages the loss on the labels and the divergence from the teacher, a mean over words as well.
-
-        With a CRF, the logits are the emissions. The teacher's transition scores are not compared.
-        """
-        (label_term,) = terms
-        teacher_logits = ops.stop_gradient(teacher(x, training=False))
-        divergences = divergence(teacher_logits, y_pred, temperature)  # the shape of y
-        if sample_weight is not None:
-            weights = ops.cast(sample_weight, divergences.dtype)
-            axes = len(divergences.shape) - len(weights.shape)  # of sentences, or of words
-            divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
-        return [averaged(label_term, weighted_mean(divergences, ops.not_equal(y, IGNORED)))]
 
     def batch(
         self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import Forward, ForwardPass, on_labels
 from keras_bert.training import run
@@ -113,9 +115,30 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     if teacher is None:
         yield
         return
-    student.check_teacher(teacher)
+    check_teacher(student, teacher)
     with student.training_with(distilling(teacher, temperature)):
         yield
+
+
+def check_teacher(student: BertTask, teacher: BertTask) -> None:
+    """Raises ValueError if a student cannot learn from a teacher."""
+    if type(student.kind).distillation_terms is Kind.distillation_terms:
+        raise ValueError(f"a {type(student).__name__} cannot learn from a teacher; classifiers and pre-trainers can")
+    if type(teacher) is not type(student):
+        raise ValueError(
+            f"a {type(student).__name__} cannot learn from a {type(teacher).__name__}: they differ in class"
+        )
+    assert teacher.preprocessor is not None  # such classes have one
+    assert student.preprocessor is not None
+    if teacher.preprocessor.tokenizer.vocabulary != student.preprocessor.tokenizer.vocabulary:
+        raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
+    for name in student.EQUAL_IN_TEACHER:
+        teacher_value, student_value = (getattr(model, name) for model in (teacher, student))
+        if teacher_value != student_value:
+            raise ValueError(
+                f"{name} of the teacher: {teacher_value}, of the student: {student_value}; they must be the same"
+            )
+    student.kind.check_teacher(teacher.kind)
 
 
 def distilling(teacher: BertTask, temperature: float) -> Forward:
@@ -126,7 +149,11 @@ def distilling(teacher: BertTask, temperature: float) -> Forward:
     # The teacher is not an attribute of the student, which would save and train it.
     def forward(model: BertTask, tape: Any, x: Any, y: Any, sample_weight: Any) -> ForwardPass:
         terms, y_pred, _ = on_labels(model, tape, x, y, sample_weight)
-        return ForwardPass(model.distillation_terms(terms, teacher, x, y, y_pred, sample_weight, temperature), y_pred)
+        teacher_outputs = keras.tree.map_structure(ops.stop_gradient, teacher(x, training=False))
+        loss = getattr(model.loss, "loss", model.loss)  # on replicas, that of a `GlobalMean`
+        outputs = (teacher_outputs, y_pred)
+        terms = model.kind.distillation_terms(terms, x, y, outputs, sample_weight, loss, temperature)
+        return ForwardPass(terms, y_pred)
 
     return forward
 

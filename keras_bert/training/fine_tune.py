@@ -25,7 +25,7 @@ from keras_bert.text.strings import as_strings
 from keras_bert.training import distribution, report
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out
-from keras_bert.training.distillation import distilling, teacher_settings
+from keras_bert.training.distillation import check_teacher, distilling, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
 
@@ -181,7 +181,7 @@ def train_on(
         gradient_cache.check(model, mini_batch_size)
         forward = gradient_cache.by_mini_batches(mini_batch_size)
     if teacher is not None:
-        model.check_teacher(teacher)
+        check_teacher(model, teacher)
         forward = distilling(teacher, recipe.temperature)
     compiled_loss = loss or model.kind.loss_for(examples.targets, len(examples.segments))
     if recipe.few_shot:

@@ -35,7 +35,7 @@ from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 from keras_bert.training import distribution, report
-from keras_bert.training.distillation import student_of
+from keras_bert.training.distillation import check_teacher, student_of
 from keras_bert.training.distribution import choose
 from keras_bert.training.fine_tune import checked_examples, split, train_on
 from keras_bert.training.pretrain import Phase, train_on_records
@@ -231,7 +231,7 @@ def _log_label_counts(counts: Mapping[str, int], train: str | Path, log: Log) ->
 def _load_teacher(handle: str | Path, sequence_length: int | None) -> BertTask:
     teacher = load_task(handle, sequence_length=sequence_length)
     try:
-        teacher.check_teacher(teacher)
+        check_teacher(teacher, teacher)
     except ValueError as error:
         raise ValueError(f"teacher: {error}") from error
     if teacher.FILES is not ClassifyFiles:

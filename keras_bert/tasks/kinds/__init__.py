@@ -11,7 +11,8 @@ import keras
 import numpy as np
 
 from keras_bert.tasks.class_weights import ClassWeight
-from keras_bert.tasks.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.columns import Inputs, Labels, Targets, plain_labels
+from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -133,6 +134,24 @@ class Kind(Generic[A]):
 
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
         """Computes the weights of a batch's targets in the loss, float32, from those of classes."""
+        raise NotImplementedError
+
+    # -- Learning from a teacher of the same kind
+
+    def check_teacher(self, teacher: Kind[A]) -> None:
+        """Raises ValueError if a model of this kind cannot learn from such a teacher."""
+
+    def distillation_terms(
+        self,
+        terms: list[LossTerm],
+        inputs: Inputs,
+        targets: Tensor,
+        outputs: tuple[Any, Any],
+        sample_weight: Tensor | None,
+        loss: Any,
+        temperature: float,
+    ) -> list[LossTerm]:
+        """Combines the terms on the labels with a loss on the `outputs` of teacher and student."""
         raise NotImplementedError
 
     # -- Answers

@@ -14,6 +14,7 @@ from keras_bert.extras import import_extra
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import (
+    Inputs,
     Labels,
     Targets,
     as_float32,
@@ -23,7 +24,7 @@ from keras_bert.tasks.columns import (
 )
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import A, Kind, Score
-from keras_bert.tasks.training_step import divergence
+from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -97,6 +98,25 @@ class OfTexts(Kind[A]):
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         """Computes the distance of a student's logits from a teacher's, float32 `[batch]`."""
         raise NotImplementedError
+
+    def distillation_terms(
+        self,
+        terms: list[LossTerm],
+        inputs: Inputs,
+        targets: Tensor,
+        outputs: tuple[Tensor, Tensor],
+        sample_weight: Tensor | None,
+        loss: keras.losses.Loss,
+        temperature: float,
+    ) -> list[LossTerm]:
+        """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
+        (label_term,) = terms
+        units = loss.deviations if isinstance(loss, ScaledMeanSquaredError) else 1.0
+        distances = self.distance(outputs[0] / units, outputs[1] / units, temperature)
+        if sample_weight is not None:  # of texts; or of their labels, of which the mean counts
+            weights = ops.mean(sample_weight, axis=-1) if len(sample_weight.shape) == 2 else sample_weight
+            distances = distances * ops.cast(weights, distances.dtype)
+        return [averaged(label_term, weighted_mean(distances, ops.ones_like(distances)))]
 
     def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-values, kind="stable")

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.columns import Labels, Targets, label_index, plain, rare_label_warnings
+from keras_bert.tasks.columns import Inputs, Labels, Targets, label_index, plain, rare_label_warnings
 from keras_bert.tasks.entities import LabelScheme, WordAnswer
 from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 from keras_bert.text.arguments import check_many
 
@@ -90,6 +92,43 @@ class WordLabels(Kind[list[WordAnswer]]):
         """Computes a weight for each token, float32 of the shape of the targets; 0 where they are ignored."""
         weights = tf.gather(class_weights, tf.maximum(targets, 0))
         return tf.where(targets == IGNORED, 0.0, weights)
+
+    def check_teacher(self, teacher: Kind[list[WordAnswer]]) -> None:
+        assert isinstance(teacher, WordLabels)
+        if teacher.crf is None:
+            return
+        if self.crf is None:
+            raise ValueError(
+                "the teacher has a CRF, but the student has none; the teacher's emissions are no answers without its "
+                "transition scores; make the student with crf=True"
+            )
+        if teacher.crf.scheme != self.crf.scheme:
+            raise ValueError(
+                f"the scheme of the teacher's CRF: {teacher.crf.scheme}, of the student's: {self.crf.scheme}; they "
+                "must be the same"
+            )
+
+    def distillation_terms(
+        self,
+        terms: list[LossTerm],
+        inputs: Inputs,
+        targets: Tensor,
+        outputs: tuple[Tensor, Tensor],
+        sample_weight: Tensor | None,
+        loss: keras.losses.Loss,
+        temperature: float,
+    ) -> list[LossTerm]:
+        """Averages the loss on the labels and the divergence from the teacher, a mean over words as well.
+
+        With a CRF, the logits are the emissions. The teacher's transition scores are not compared.
+        """
+        (label_term,) = terms
+        divergences = divergence(*outputs, temperature)  # the shape of the targets
+        if sample_weight is not None:
+            weights = ops.cast(sample_weight, divergences.dtype)
+            axes = len(divergences.shape) - len(weights.shape)  # of sentences, or of words
+            divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
+        return [averaged(label_term, weighted_mean(divergences, ops.not_equal(targets, IGNORED)))]
 
     def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
         super().check(columns, labels)
