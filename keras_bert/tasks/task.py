@@ -131,14 +131,15 @@ class BertTask(Replicated, Storable):
         if dropout is not None and not (isinstance(dropout, Real) and 0 <= dropout < 1):
             raise ValueError(f"dropout is {dropout!r:.60}; expected a probability, at least 0 and below 1")
         assert self.HEAD is not None  # a task with a classifier head reads texts
-        assert self.preprocessor is not None
+        preprocessor = self.preprocessor
+        assert preprocessor is not None
         self.dropout_rate = dropout
         config, dtype = self.encoder.config, self.encoder.dtype_policy
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
         self._by_length = ByLength(
-            self.preprocessor, lambda texts: self(self._pack(texts), training=False), self._graphs
+            preprocessor, lambda texts: self(preprocessor.pack(texts), training=False), self._graphs
         )
 
     def __call__(self, inputs: Texts | Inputs, **kwargs: Any) -> Tensor:
@@ -159,11 +160,6 @@ class BertTask(Replicated, Storable):
             return inputs
         assert self.preprocessor is not None  # else it reads packed inputs only
         return self.preprocessor(inputs)
-
-    def _pack(self, segments: tuple[tf.RaggedTensor, ...]) -> dict[str, tf.Tensor]:
-        """Packs tokens into the encoder's inputs."""
-        assert self.preprocessor is not None  # else there is no tokenizer
-        return self.preprocessor.pack(segments)
 
     @property
     def reads_pooler(self) -> bool:
@@ -298,7 +294,8 @@ class BertTask(Replicated, Storable):
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: tf.Tensor) -> tuple[Inputs, tf.Tensor]:
         """Packs a batch of `examples` into the `(x, y)` of a training step, in a `tf.data` pipeline."""
-        return self._pack(segments), targets
+        assert self.preprocessor is not None  # else there is no tokenizer
+        return self.preprocessor.pack(segments), targets
 
     # -- A step of training
 
