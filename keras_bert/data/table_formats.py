@@ -185,10 +185,14 @@ def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
 
 def _read_parquet_names(path: str | Path) -> list[str]:
     with open_parquet(path) as file:
-        names = file.schema_arrow.names
-    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
-    if times > 1:
-        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
+        return check_unique(path, file.schema_arrow.names)
+
+
+def check_unique(path: str | Path, names: list[str]) -> list[str]:
+    """Checks that the names of columns differ, and returns them."""
+    for name, times in Counter(names).most_common(1):
+        if times > 1:
+            raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
     return names
 
 

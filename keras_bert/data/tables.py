@@ -17,6 +17,7 @@ from keras_bert.data.table_formats import (
     FORMATS,
     SAMPLED_ROWS,
     Row,
+    check_unique,
     drop_last_blanks,
     format_of,
     known_format,
@@ -242,23 +243,17 @@ def text_rows(
     table = Table(path, format, header, delimiter)
     names = table.names
     if names is None and table.has_cells:
-        names = [
-            str(number)
-            for number in range(1, 1 + _count_usual_cells(row for _, row in itertools.islice(table, SAMPLED_ROWS)))
-        ]
-    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
-    if times > 1:
-        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
-    names = names or []  # unknown for JSON lines
+        width = _count_usual_cells(row for _, row in itertools.islice(table, SAMPLED_ROWS))
+        names = [str(number) for number in range(1, 1 + width)]
+    names = check_unique(path, names or [])  # JSON lines have none
     for column in columns if names else ():
         if column not in names:
             raise missing_column_error(path, column, names, table.has_header)
     problems, number_of_rows = Problems(path, "rows"), 0
     for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
         try:
+            cells = _check_width(cells, len(names)) if isinstance(cells, list) else cells
             if isinstance(cells, str):
-                raise ValueError(cells)
-            if isinstance(cells, list) and isinstance(cells := _check_width(cells, len(names)), str):
                 raise ValueError(cells)
             row = cells if isinstance(cells, dict) else dict(zip(names, cells, strict=True))
             for column in columns:
