@@ -39,8 +39,8 @@ class Dialect:
     """Functions that translate a family's unusual files to the form that its table describes, and back."""
 
     # Values of a configuration file -> values that the table reads. Raises ValueError if the table cannot express them.
-    read: Callable[[dict[str, object]], dict[str, object]] = _unchanged
-    write: Callable[[dict[str, object]], dict[str, object]] = _unchanged  # entries of the table -> entries of a file
+    read: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
+    write: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged  # entries of the table -> entries of a file
     name: Callable[[str], str] = _unchanged  # name of a weight in older files -> name in the table
 
 

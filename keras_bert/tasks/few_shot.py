@@ -40,10 +40,9 @@ _BATCHES, _PAIRS_OF_EXAMPLE = 50, 4
 
 
 def compare_pairs(
-    model: BertTask, tape: tf.GradientTape, x: Inputs, y: Tensor, sample_weight: Tensor | None
+    model: BertClassifier, tape: tf.GradientTape, x: Inputs, y: Tensor, sample_weight: Tensor | None
 ) -> ForwardPass:
     """Compares the texts of a batch by their classes, without the head's last layer: a step of training."""
-    assert isinstance(model, BertClassifier)  # see `check`
     vectors = model.features(x, training=True)
     compared = pair_losses(all_gather(vectors), model.kind.similarities(all_gather(y)))  # of the global batch
     term = weighted_mean(*(local_rows(each, ops.shape(vectors)[0]) for each in compared))
