@@ -83,7 +83,7 @@ def correlation(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     def mean_over_columns(correlate: Callable[..., tuple[float, float]]) -> float:
         return float(np.mean([correlate(*each)[0] if np.ptp(each, axis=1).all() else 0.0 for each in columns]))
 
-    return {"pearson": mean_over_columns(stats.pearsonr), "spearman": mean_over_columns(stats.spearmanr)}
+    return {"spearman": mean_over_columns(stats.spearmanr), "pearson": mean_over_columns(stats.pearsonr)}
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> dict[str, float]:
@@ -101,7 +101,7 @@ def entity_f1(labels: Iterable[Iterable[str]], predictions: Iterable[Iterable[st
     """
     columns = _to_bioes(labels, predictions)
     seqeval = import_extra("seqeval.metrics", "seqeval")
-    measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
+    measures = {"f1": seqeval.f1_score, "precision": seqeval.precision_score, "recall": seqeval.recall_score}
     return {name: float(measure(*columns, zero_division=0)) for name, measure in measures.items()}
 
 

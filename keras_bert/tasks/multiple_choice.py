@@ -39,10 +39,7 @@ class Choices(Kind[ChoiceAnswer]):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def targets(self, labels: Labels | None) -> Targets:
-        labels = self.plain(labels)
-        if labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset):
-            return labels
+    def _targets(self, labels: Any) -> np.ndarray:
         numbers = as_float32(labels, "labels, the numbers of the right choices,")
         is_number = (numbers >= 0) & (numbers == np.round(numbers))
         if numbers.ndim != 1 or not is_number.all():
@@ -68,9 +65,6 @@ class Choices(Kind[ChoiceAnswer]):
 
     def columns(self, answer: ChoiceAnswer) -> dict[str, object]:
         return {"answer": answer["index"], "probability": answer["probability"]}
-
-    def compared(self, answer: ChoiceAnswer, label: Any) -> list[dict[str, object]]:
-        return [{"label": label, **self.columns(answer)}]
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

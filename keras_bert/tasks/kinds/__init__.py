@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import Inputs, Labels, Targets, plain_labels
@@ -102,7 +103,13 @@ class Kind(Generic[A]):
 
     def targets(self, labels: Labels | None) -> Targets:
         """Converts labels to targets; tensors, datasets and arrays of targets stay as they are."""
-        return self.plain(labels)
+        labels = self.plain(labels)
+        is_done = labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset)
+        return labels if is_done else self._targets(labels)
+
+    def _targets(self, labels: Any) -> Targets:
+        """Converts labels, as `plain` returns them, to targets."""
+        return labels
 
     def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
         """Converts the labels of examples, whose columns of texts are given, to targets."""
@@ -181,4 +188,4 @@ class Kind(Generic[A]):
 
     def compared(self, answer: A, label: Any) -> list[dict[str, object]]:
         """Puts a label and an answer side by side, in a table for people: one row, or several, by column."""
-        return [{"label": label, "answer": answer}]
+        return [{"label": label, **self.columns(answer)}]

@@ -65,14 +65,6 @@ class OfTexts(Kind[A]):
     def __init__(self, labels: list[str]) -> None:
         self.labels = self.label_columns = labels
 
-    def targets(self, labels: Labels | None) -> Targets:
-        labels = self.plain(labels)
-        is_done = labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset)
-        return labels if is_done else self._targets(labels)
-
-    def _targets(self, labels: Labels) -> np.ndarray:
-        raise NotImplementedError
-
     def similarities(self, targets: Tensor) -> Tensor:
         """Computes the similarity of every two texts by their classes, 0 to 1: float32 `[texts, texts]`."""
         raise ValueError(f"few_shot is for classes; the problem_type of this model is {self.PROBLEM_TYPE}")
@@ -217,9 +209,6 @@ class Classes(OfTexts[LabelAnswer]):
     def columns(self, answer: LabelAnswer) -> dict[str, object]:
         return {"answer": answer["label"], "probability": answer["probability"]}
 
-    def compared(self, answer: LabelAnswer, label: str | int) -> list[dict[str, object]]:
-        return [{"label": label, **self.columns(answer)}]
-
 
 class Several(OfTexts[list[LabelAnswer]]):
     """Any number of classes per text."""
@@ -309,9 +298,8 @@ class Several(OfTexts[list[LabelAnswer]]):
         predicted = self.targets([[each["label"] for each in answer] for answer in answers])
         reference = np.asarray(self.targets(labels))
         columns = reference.astype(int), predicted.astype(int)
-        scores = metrics.f1(*columns, "micro")
         return Score(
-            {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)},
+            {**metrics.f1(*columns, "micro"), **metrics.accuracy(reference, predicted)},
             np.count_nonzero(reference != predicted, axis=1).astype(float),
             compute_details=lambda: metrics.by_class(*columns, self.labels),
         )
@@ -401,9 +389,8 @@ class Numbers(OfTexts[dict[str, float]]):
         reference, predictions = self.targets(labels), np.array([list(answer.values()) for answer in answers])
         deviation = np.std(reference, axis=0)  # the RMSE of always predicting the mean of the labels
         exact = np.reshape(np.asarray(labels, np.float64), (len(answers), -1))
-        by_name = metrics.correlation(exact, predictions)
-        measures = {"spearman": by_name["spearman"], "pearson": by_name["pearson"]}
-        measures |= {**metrics.errors(exact, predictions), "rmse_baseline": float(deviation.mean())}
+        measures = {**metrics.correlation(exact, predictions), **metrics.errors(exact, predictions)}
+        measures["rmse_baseline"] = float(deviation.mean())
         errors = np.abs(predictions - reference)
         root = np.sqrt(np.square(errors).mean(axis=0))
         errors = np.divide(errors, root, out=np.zeros_like(errors), where=root > 0).max(axis=1)

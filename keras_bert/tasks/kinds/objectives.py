@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.columns import Labels, Targets
 from keras_bert.tasks.kinds import Kind, Score
 
 
@@ -38,8 +38,7 @@ class NextSentence(Kind[float]):
     def loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def targets(self, labels: Labels | None) -> Targets:
-        labels = plain_labels(labels)
+    def _targets(self, labels: Any) -> Targets:
         if not isinstance(labels, list | tuple | np.ndarray):
             return labels
         if bad := [row for row, label in enumerate(labels) if label not in (0, 1)]:

@@ -38,10 +38,9 @@ class Ranking(Kind["float | list[float]"]):
             return self.loss()
         return MarginMSELoss() if are_scores(np.asarray(targets), columns - 1) else ranking_losses.LambdaLoss()
 
-    def targets(self, labels: Labels | None) -> Targets:
+    def _targets(self, labels: Any) -> Targets:
         """Converts the labels of pairs to float32 `[examples, 1]`."""
-        labels = plain_labels(labels)
-        if labels is None or not isinstance(labels, list | tuple | np.ndarray):
+        if not isinstance(labels, list | tuple | np.ndarray):
             return labels
         targets = as_float32(labels, "labels, from 0 (no answer) to 1 (an answer),")
         if targets.size != len(labels):

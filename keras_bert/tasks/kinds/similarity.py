@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import Labels, Targets, plain_labels
+from keras_bert.tasks.columns import Labels, Targets
 from keras_bert.tasks.kinds import Kind, Score
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
@@ -63,11 +62,9 @@ class Similarity(Kind[TextVectors]):
             return VectorMSELoss()
         return CoSENTLoss() if columns == 2 else MarginMSELoss()
 
-    def targets(self, labels: Labels | None) -> Targets:
+    def _targets(self, labels: Any) -> np.ndarray:
         """Converts scores of pairs, several scores a row, or vectors to float32."""
-        labels = plain_labels(labels)
-        is_done = labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset)
-        return labels if is_done else scores_of(labels)
+        return scores_of(labels)
 
     def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
         """Makes the targets of rows of texts; without labels, they are those of `text_numbers`."""
@@ -100,7 +97,7 @@ class Similarity(Kind[TextVectors]):
         if len(columns) > 2:
             return Score(correlations_of_margins(references, np.sum(columns[0] * columns[1:], axis=-1).T))
         pair_similarities = similarities(columns[0], columns[1], self.similarity)
-        measure = pair_classification if set(references.tolist()) == {0.0, 1.0} else correlations
+        measure = pair_classification if set(references.tolist()) == {0.0, 1.0} else metrics.correlation
         return Score(measure(references, pair_similarities))
 
     def _measure_search(self, answers: Sequence[TextVectors], columns: np.ndarray) -> dict[str, float]:
@@ -130,12 +127,6 @@ class Similarity(Kind[TextVectors]):
         return {"embedding": answer.tolist()}
 
 
-def correlations(labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Computes `spearman`, to choose models by, and `pearson`."""
-    found = metrics.correlation(labels, predictions)
-    return {"spearman": found["spearman"], "pearson": found["pearson"]}
-
-
 def correlations_of_margins(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """Correlates the margins of scores, `[rows, 1 + negatives]`, with a better model's scores or margins."""
-    return correlations(*(np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores)))
+    return metrics.correlation(*(np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores)))

@@ -146,8 +146,7 @@ class WordLabels(Kind[list[WordAnswer]]):
         scheme = self.scheme(references)
         if scheme.meanings:
             columns = [[*map(scheme.bioes, each)] for each in (references, predictions)]
-            scores = metrics.entity_f1(*columns)
-            measures = {"f1": scores.pop("f1"), **scores}
+            measures = metrics.entity_f1(*columns)
             return Score(measures, errors, compute_details=lambda: metrics.entities_by_kind(*columns))
         words = [(label, str(answer)) for sentence in pairs for label, answer in sentence]  # "None": truncated
         columns = tuple(label for label, _ in words), tuple(answer for _, answer in words)
