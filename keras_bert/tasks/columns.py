@@ -84,11 +84,6 @@ def columns_of(x: Texts, max_columns: int | None = 2) -> tuple[Sequence[str], ..
     return tuple(plain(column) for column in columns)
 
 
-def count_examples(x: Texts) -> int:
-    """Counts the examples: the length of their first column."""
-    return len(columns_of(x, None)[0])
-
-
 def check_inputs(x: Texts | Inputs) -> None:
     """Raises TypeError or ValueError if Keras's `fit`, `evaluate` and `predict` could not read these inputs."""
     if hasattr(x, "element_spec"):  # a dataset; its batches may hold anything
@@ -158,7 +153,7 @@ def plain_labels(y: Any, names: Sequence[str] = ()) -> Any:
         check_many(y, "labels", "label")
     if not isinstance(y, Sized):
         raise TypeError(f"labels is a {type(y).__name__}, whose length is unknown; pass a list")
-    return plain(y)
+    return plain(list(y) if isinstance(y, tuple) else y)  # a tuple of labels is no tuple of columns
 
 
 def as_tensors(inputs: Texts | Inputs) -> Inputs:

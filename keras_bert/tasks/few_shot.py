@@ -26,7 +26,6 @@ from keras import ops
 
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.classifier import BertClassifier
-from keras_bert.tasks.columns import columns_of
 from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tasks.training_step import ForwardPass, weighted_mean
 from keras_bert.tensors import Tensor
@@ -80,7 +79,7 @@ def learning_pairs(model: BertClassifier) -> Iterator[Callable[[tf.data.Dataset]
 
 def texts_per_class(model: BertTask, x: Texts, y: Labels | None) -> float | None:
     """Computes the mean number of texts per class; None if `few_shot` is impossible or the head is trained."""
-    if not _can_learn(model) or len(columns_of(x)) > 1 or not model.head.is_new:
+    if not _can_learn(model) or isinstance(x, tuple) or not model.head.is_new:
         return None
     if y is None or importlib.util.find_spec("sklearn") is None:
         return None
@@ -105,7 +104,7 @@ def check(model: BertTask, x: Texts, **others: object) -> None:
     """Raises ValueError if a model cannot learn by `few_shot`, or one of the other arguments of `fine_tune` is set."""
     if not _can_learn(model):
         raise ValueError("few_shot is for a BertClassifier of classes or several labels; leave it out")
-    if len(columns_of(x)) > 1:
+    if isinstance(x, tuple):
         raise ValueError("few_shot compares single texts; leave it out for pairs")
     if model.encoder.pooler is None and model.encoder.config.pooling == "late":
         raise ValueError("few_shot needs a vector for each text; load the model with pooling='mean'")

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tasks.columns import columns_of, plain, plain_labels
-
 if TYPE_CHECKING:
     from keras_bert.tasks.columns import Labels, Texts
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 # order of an epoch is still random.
 _BATCHES_PER_GROUP = 50
 
-Labelled: TypeAlias = "tuple[Texts, Labels | None]"  # examples and their labels, as `fine_tune` takes them
+Labelled: TypeAlias = "tuple[Texts, Labels | None]"  # examples and their labels, as `checked_examples` returns them
 
 
 def batches_of_epoch(
@@ -41,14 +39,18 @@ def batches_of_epoch(
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
+def columns_in(x: Texts) -> tuple[Any, ...]:
+    """Lists the columns of texts of `Labelled`."""
+    return x if isinstance(x, tuple) else (x,)
+
+
 # -- Holds out a share of the training examples for validation.
 
 
 def hold_out(examples: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
     """Splits examples at random into those to train on and a share that is held out, both in their original order."""
-    x, y = plain(examples[0]), plain_labels(examples[1])
-    columns = [*columns_of(x, None), *([] if y is None else [y])]
-    counts = {len(column) for column in columns}
+    x, y = examples
+    counts = {len(column) for column in (*columns_in(x), y) if column is not None}
     if len(counts) > 1:
         raise ValueError(
             f"the examples and their labels differ in number: {' and '.join(f'{each:,}' for each in sorted(counts))}"

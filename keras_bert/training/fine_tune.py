@@ -17,14 +17,14 @@ import tensorflow as tf
 from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks import few_shot, gradient_cache
-from keras_bert.tasks.columns import columns_of, count_examples, plain
+from keras_bert.tasks.columns import columns_of
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import AccumulatedBatch, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
 from keras_bert.text.strings import as_strings
 from keras_bert.training import distribution, report
 from keras_bert.training.adapting import adapting
-from keras_bert.training.batches import Labelled, batches_of_epoch, hold_out
+from keras_bert.training.batches import Labelled, batches_of_epoch, columns_in, hold_out
 from keras_bert.training.distillation import check_teacher, distilling, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, monitors_loss, train_epochs
 from keras_bert.training.run import EXAMPLES, VALIDATION, Run, digest, digest_of_examples, digests_of_model
@@ -135,7 +135,7 @@ def split(
         if validation is not None:
             raise ValueError("validation and validation_split exclude each other; pass only one")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
-    return train, validation, recipe.for_examples(count_examples(train[0]), texts_per_class)
+    return train, validation, recipe.for_examples(len(columns_in(train[0])[0]), texts_per_class)
 
 
 def train_on(
@@ -154,8 +154,9 @@ def train_on(
 ) -> list[dict[str, float]]:
     """Trains a model as `fine_tune` does, on the examples and with the recipe that `split` returns."""
     if validation is not None:
-        model.kind.check(model.columns(validation[0]), validation[1])
-        for column in columns_of(validation[0], None):
+        columns = model.columns(validation[0])
+        model.kind.check(columns, validation[1])
+        for column in columns:
             if isinstance(column[0], str):  # words were checked
                 as_strings(column)  # raises if an item is no text
     examples = model.examples(*train)
@@ -256,8 +257,8 @@ def checked_examples(name: str, examples: object, model: BertTask) -> Labelled:
             "for the model's fit"
         )
     x, y = examples
-    columns_of(x, None)  # raises TypeError or ValueError
-    return plain(x), model.kind.plain(y)
+    columns = columns_of(x, None)
+    return columns if isinstance(x, tuple) else columns[0], model.kind.plain(y)
 
 
 def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:

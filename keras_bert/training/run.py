@@ -19,8 +19,8 @@ import tensorflow as tf
 from keras_bert import files
 from keras_bert.formats import hugging_face, model_files
 from keras_bert.formats.weight_files import read_checked, write_checked
-from keras_bert.tasks.columns import columns_of, plain
 from keras_bert.training import distribution, report
+from keras_bert.training.batches import columns_in
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.records import Records
@@ -362,7 +362,7 @@ def digests_of_model(model: BertTask) -> dict[str, str | None]:
 
 def digest_of_examples(x: Texts, y: Labels | None) -> str:
     """Computes a digest of examples and, if there are any, their labels."""
-    columns = (*columns_of(x, None), plain(() if y is None else y))
+    columns = (*columns_in(x), () if y is None else y)
     return digest(part for column in columns for part in (*map(_to_bytes, column), b"\0"))
 
 

@@ -27,7 +27,6 @@ from keras_bert.recipe import (
     split_by_kind,
 )
 from keras_bert.tasks import few_shot
-from keras_bert.tasks.columns import count_examples
 from keras_bert.tasks.example_files import ClassifyFiles
 from keras_bert.tasks.kinds import Score
 from keras_bert.tasks.registry import Job, load_task
@@ -35,9 +34,10 @@ from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 from keras_bert.training import distribution, report
+from keras_bert.training.batches import columns_in
 from keras_bert.training.distillation import check_teacher, student_of
 from keras_bert.training.distribution import choose
-from keras_bert.training.fine_tune import checked_examples, split, train_on
+from keras_bert.training.fine_tune import split, train_on
 from keras_bert.training.pretrain import Phase, train_on_records
 from keras_bert.training.run import Position, Run
 
@@ -190,7 +190,7 @@ def fine_tune_job(
         line = f"{len(training_examples):,} examples from {train}"
         if validation_examples is not None:
             held_out, origin = (" of them held out", "") if validation is None else ("", f" from {validation}")
-            line += f", {count_examples(validation_examples[0]):,}{held_out} to measure with{origin}"
+            line += f", {len(columns_in(validation_examples[0])[0]):,}{held_out} to measure with{origin}"
         log(line)
         _log_label_counts(training_examples.label_counts, train, log)
         for notice in notices:
@@ -199,7 +199,6 @@ def fine_tune_job(
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
         with distribution.chief_first(devices):
             run.clear()
-        examples = checked_examples("train", examples, model)
         history = train_on(model, examples, validation_examples, run, recipe, **arguments)
         if run.is_chief and run.measures is None:
             model.save_preset(output, overwrite=True)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert.training import fine_tune, report
 from keras_bert.training.batches import hold_out
+from keras_bert.training.fine_tune import checked_examples
 from keras_bert.training.run import RunError
 
 from ..support.messages import error_names
@@ -30,8 +31,11 @@ def test_pairs_arrays_and_columns():
     train, held = hold_out(((list(frame.a), list(frame.b)), rows), 0.5, seed=0)
     for (firsts, seconds), labels in (train, held):
         assert (firsts, seconds) == ([f"a{i}" for i in labels], [f"b{i}" for i in labels])
-    ((firsts, _), labels), _ = hold_out(((frame.a, frame.b), pd.Series(rows, index=frame.index)), 0.5, seed=0)
-    assert (firsts, list(labels)) == (train[0][0], list(train[1]))
+    model = classifier(pairs=True)
+    for given in (pd.Series(rows, index=frame.index), tuple(rows)):
+        examples = checked_examples("train", ((frame.a, frame.b), given), model)
+        ((firsts, _), labels), _ = hold_out(examples, 0.5, seed=0)
+        assert (firsts, list(labels)) == (train[0][0], list(train[1]))
     (texts, labels), _ = hold_out((tf.constant(frame.a), tf.constant(rows)), 0.5, seed=0)
     assert ([text.decode() for text in texts.numpy()], list(labels.numpy())) == (train[0][0], list(train[1]))
 
