@@ -44,6 +44,7 @@ ORDER = [
     "presets",
     "formats",
     "text",
+    "convert",
     "optimizers",
     "encoder",
     "inference",

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_bert.cli.options import find_preset, tokenizer_of
+from keras_bert.cli.options import find_preset
 from keras_bert.cli.terminal import echo, misuse, one_line, quiet_imports
 
 if TYPE_CHECKING:
@@ -58,11 +58,15 @@ def inspect(source: Path) -> None:
 
 def _vocabulary(source: Path) -> str:
     """Describes the vocabulary. If it cannot be read, returns the reason: the weights may be of use without it."""
+    from keras_bert.text import load_tokenizer
+
     try:
-        tokenizer = tokenizer_of(source)
+        tokenizer = load_tokenizer(source)
+    except FileNotFoundError:
+        return "none"
     except (ValueError, OSError) as error:
         return f"cannot be read: {one_line(error)}"
-    return f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
+    return f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}"
 
 
 def _size(config: BertConfig) -> str:

@@ -19,9 +19,7 @@ from keras_bert.data import table_formats, tables
 from keras_bert.tasks.example_files import ChooseFiles, ClassifyFiles, TableFiles
 
 if TYPE_CHECKING:
-    from keras_bert.formats import Preset
     from keras_bert.tasks.task import BertTask
-    from keras_bert.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound="BertTask")
@@ -72,16 +70,6 @@ def load_model(load: Callable[[], T]) -> T:
     import_tensorflow()
     with misuse(OSError):
         return load()
-
-
-def tokenizer_of(preset: Path | Preset) -> Tokenizer | None:
-    """Loads a checkpoint's tokenizer; returns None if it has no vocabulary."""
-    from keras_bert.text import load_tokenizer
-
-    try:
-        return load_tokenizer(preset)
-    except FileNotFoundError:
-        return None
 
 
 # -- Options.

@@ -26,6 +26,7 @@ TOKENIZER = (
     "assets/tokenizer/vocabulary.*",  # KerasHub's
     "assets/tokenizer/merges.txt",
 )
+OWN = ("int8_ranges.safetensors", "crf.safetensors")  # of this package only
 # Files that a task adds to weights and configuration: sentence-transformers' and this package's.
 SETTINGS = (
     "modules.json",
@@ -38,8 +39,7 @@ SETTINGS = (
     "query_0_SparseStaticEmbedding/*",
     "document_1_SpladePooling/config.json",
     "document_0_*Transformer/*",
-    "int8_ranges.safetensors",
-    "crf.safetensors",
+    *OWN,
 )
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
 _SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")

@@ -167,7 +167,13 @@ def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
     weights = {part: saved.read(part, {}) for part in saved.weights if part not in _OWN_FILES}
     written = [*hugging_face.FILES, *saved.extra]
     with model_files.replacing(directory, (*model_files.MODEL, *model_files.SETTINGS), written, overwrite):
-        hugging_face.write(directory, saved.config, weights, _entries(saved), _note(saved))
+        hugging_face.write(
+            directory,
+            saved.config,
+            weights,
+            _entries(saved),
+            note(saved.config, saved.settings, "crf" in saved.weights),
+        )
         if saved.tokenizer is not None:
             saved.tokenizer.save_preset(directory, overwrite)
         for name, (arrays, texts) in saved.extra.items():
@@ -204,12 +210,11 @@ def _library_settings(saved: Saved) -> dict[str, Any]:
     return {each.name: saved.settings[each.name] for each in fields if each.name in saved.settings}
 
 
-def _note(saved: Saved) -> str:
+def note(config: BertConfig, settings: Mapping[str, Any], has_crf: bool) -> str:
     """Writes a paragraph for the model card on what `transformers` does not compute; "" if it computes everything."""
-    if "crf" in saved.weights:
+    if has_crf:
         return _CRF_NOTE
-    config = saved.config
-    if "problem_type" not in saved.settings or config.pooler or not table_of(config).pools_unusually(config):
+    if "problem_type" not in settings or config.pooler or not table_of(config).pools_unusually(config):
         return ""
     scaled = " scaled to length 1" * (config.pooling == "unit_mean")
     return _POOLING_NOTE.format(pooling=config.pooling, scaled=scaled)

@@ -1,13 +1,24 @@
 """keras-bert inspect and convert: what they say of a checkpoint, what they write, and what they refuse."""
 
 import json
+import shutil
 import signal
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertReranker, BertSentenceEncoder, formats
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertReranker,
+    BertSentenceEncoder,
+    BertTokenClassifier,
+    formats,
+)
+from keras_bert.convert import convert
+from keras_bert.inference.ranges import InputRange, Int8Ranges, write_ranges
 from keras_bert.tasks import BertSparseEncoder
 from keras_bert.tasks.registry import load_task
 
@@ -75,24 +86,57 @@ def test_convert_there_and_back(run, preset, tmp_path):
     assert (tmp_path / "b/vocab.txt").read_bytes() == (preset / "vocab.txt").read_bytes()
 
 
+def files_in(directory) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), similarity="dot"),
         lambda: BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor(), "sum", "log1p_relu"),
-        lambda: small.task(BertClassifier, ["good", "bad"], problem_type="multi_label_classification"),
+        lambda: BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor(), query_table=True),
         lambda: small.task(BertReranker, activation="identity", config={"num_layers": 1}),
+        lambda: small.task(BertTokenClassifier, ["O", "B-A", "I-A"], crf=True),
+        lambda: small.task(BertClassifier, ["good", "bad"], config={"pooling": "mean", "pooler": False}),
+        lambda: small.task(BertClassifier, ["good", "bad"], problem_type="multi_label_classification"),
     ],
 )
-def test_a_task_keeps_its_kind_its_settings_and_its_length(run, tmp_path, make):
+def test_all_files_of_a_task_are_the_same_after_convert(run, tmp_path, make):
+    """Weights, labels, settings, lengths, a CRF's transitions, int8 ranges, the model card."""
     model = make()
     model.save_preset(tmp_path / "old")
     run("convert", tmp_path / "old", tmp_path / "new")
-    read = BertSentenceEncoder.from_preset if isinstance(model, BertSentenceEncoder) else load_task
-    again = read(tmp_path / "new")
-    assert (type(again), again.settings()) == (type(model), model.settings())
-    assert again.preprocessor.max_sequence_length == 24
-    assert small.same(again.encoder, model.encoder)
+    assert files_in(tmp_path / "new") == files_in(tmp_path / "old")
+    again = type(model).from_preset(tmp_path / "new")
+    assert again.settings() == model.settings()
+
+
+def test_convert_keeps_the_ranges_of_int8(tmp_path):
+    small.encoder().save_preset(tmp_path / "old")
+    write_ranges(tmp_path / "old", Int8Ranges((None, {"output": InputRange(2.0)}), "digest", is_built_in=False))
+    convert(tmp_path / "old", tmp_path / "new")
+    assert files_in(tmp_path / "new") == files_in(tmp_path / "old")
+
+
+def test_convert_in_python_says_what_has_no_place(run, tmp_path):
+    small.task(BertTokenClassifier, ["O", "B-A", "I-A"], crf=True).save_preset(tmp_path / "old")
+    with pytest.raises(FileExistsError, match="old exists; choose another name"):
+        convert(tmp_path / "new", tmp_path / "old")
+    with pytest.raises(ValueError, match="'onnx'"):
+        convert(tmp_path / "old", tmp_path / "new", "onnx")
+    damaged = tmp_path / "damaged"
+    shutil.copytree(tmp_path / "old", damaged)
+    (damaged / "crf.safetensors").write_bytes((damaged / "crf.safetensors").read_bytes()[:-1])
+    with pytest.raises(ValueError, match="crf.safetensors is damaged"):
+        convert(damaged, tmp_path / "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "damaged"}
+    BertSentenceEncoder(small.encoder(), small.preprocessor()).save_preset(tmp_path / "sentence")
+    done = convert(tmp_path / "sentence", tmp_path / "new", "tf1", progress=False)
+    assert (done.config.family, done.source_format, done.heads, done.unexpected) == ("bert", "hugging_face", [], [])
+    assert {"modules.json", "1_Pooling/config.json", "config.json: keras_bert"} <= {*done.left_out}
+    warning = run("convert", tmp_path / "sentence", tmp_path / "newer", "--to", "garden").stderr
+    assert "garden has no place for modules.json, " in warning
 
 
 def test_a_classifier_in_a_file_of_torch_keeps_its_labels(run, tmp_path):

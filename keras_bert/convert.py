@@ -1,0 +1,153 @@
+"""Convert a model's files to another format."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tqdm import tqdm
+
+from keras_bert import files, formats
+from keras_bert.config import BertConfig
+from keras_bert.formats import Preset, cross_encoder, hugging_face, model_files, sentence_transformers, sparse_encoder
+from keras_bert.formats.checkpoint import LazyWeights
+from keras_bert.formats.saved import CRF, note
+from keras_bert.formats.weight_files import read_checked
+from keras_bert.progress import progress_bar
+
+if TYPE_CHECKING:
+    from keras_bert.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What `convert` read, and what it left out."""
+
+    config: BertConfig
+    source_format: str  # "hugging_face", "tf1", ...
+    heads: list[str]
+    has_vocabulary: bool
+    unexpected: list[str]  # names of weights that the family does not have, which are left out
+    left_out: list[str]  # files, and entries of `config.json`, for which the new format has no place
+
+
+def convert(
+    source: str | Path, destination: str | Path, format: str = "hugging_face", progress: bool | None = None
+) -> Converted:
+    """Writes a model in another format: the encoder, all heads, the tokenizer, and what else the format holds.
+
+    Use it to give a model to another program, or to have Hugging Face's files of a model in another format. Weights are
+    copied one by one, without building a model. Hugging Face's format also holds labels and the task's settings,
+    sentence-transformers' files, the transitions of a CRF, and int8 ranges.
+
+    Args:
+        source: the name of a preset, `hf://org/name`, or a directory in a format that `formats.open_checkpoint` reads.
+        destination: a new directory. After an error, there is none.
+        format: one of `formats.FORMATS`.
+        progress: whether to show a progress bar; by default, on a terminal only.
+
+    Raises:
+        FileExistsError: `destination` exists.
+        FileNotFoundError: there is no such preset, or it lacks a file.
+        ValueError: a file is damaged, or the format is unknown, or cannot express the configuration or a head.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     done = convert("all-MiniLM-L6-v2", f"{directory}/google", "tf1")
+        >>> done.source_format, done.heads, done.left_out[0]
+        ('hugging_face', [], 'modules.json')
+    """
+    check(destination, format)
+    with ExitStack() as stack:
+        preset = stack.enter_context(Preset.open(source))
+        checkpoint = preset.checkpoint
+        heads = sorted(checkpoint.heads)
+        parts = {part: checkpoint.weights(part) for part in ("encoder", *heads)}
+        bar = stack.enter_context(progress_bar(sum(map(len, parts.values())), "weights", progress))
+        unfinished = stack.enter_context(files.directory_written_whole(Path(destination), "", overwrite=False))
+        counted = {part: _CountedWeights(weights, bar) for part, weights in parts.items()}
+        tokenizer, left_out = _tokenizer_of(preset), []
+        if format == "hugging_face":
+            _write_hugging_face(unfinished, preset, counted, tokenizer)
+        else:
+            formats.write(unfinished, checkpoint.config, counted, format)
+            if tokenizer is not None:
+                tokenizer.save_preset(unfinished)
+            entries = [f"{hugging_face.CONFIG}: {key}" for key in hugging_face.task_settings(preset)]
+            left_out = [*model_files.present(preset.home, model_files.SETTINGS), *entries]
+    return Converted(
+        checkpoint.config, checkpoint.format, heads, tokenizer is not None, checkpoint.unexpected, left_out
+    )
+
+
+def check(destination: str | Path, format: str) -> None:
+    """Raises FileExistsError, OSError or ValueError if `convert` cannot write this directory or format."""
+    path = Path(destination)
+    if path.exists() and not files.is_empty_directory(path):
+        raise FileExistsError(f"{destination} exists; choose another name")
+    files.check_writable(destination)
+    formats.check_format(format)
+
+
+def _tokenizer_of(preset: Preset) -> Tokenizer | None:
+    from keras_bert.text import load_tokenizer  # imports TensorFlow
+
+    try:
+        return load_tokenizer(preset)
+    except FileNotFoundError:
+        return None
+
+
+def _write_hugging_face(
+    directory: Path, preset: Preset, weights: Mapping[str, Mapping[str, np.ndarray]], tokenizer: Tokenizer | None
+) -> None:
+    config, settings = preset.checkpoint.config, hugging_face.task_settings(preset)
+    scores, sparse = preset.once(cross_encoder.read), preset.once(sparse_encoder.read)
+    if scores.is_declared:
+        settings = {**cross_encoder.entries(scores.activation), **settings}
+    own = model_files.present(preset.directory, model_files.OWN)
+    formats.write(directory, config, weights, settings=settings, note=note(config, settings, has_crf=CRF in own))
+    for name in own:
+        read_checked(preset.directory / name)
+        shutil.copyfile(preset.directory / name, directory / name)
+    if tokenizer is not None:
+        tokenizer.save_preset(directory)
+    if scores.is_declared:
+        if tokenizer is not None and scores.max_length:
+            cross_encoder.write_length(directory, scores.max_length)
+    elif sparse.is_declared:
+        table = None
+        if sparse.query_table and tokenizer is not None:
+            table = sparse_encoder.read_query_weights(preset, tokenizer.vocabulary_size)
+            tokenizer.save_preset(directory / sparse_encoder.QUERIES)
+            if sparse.max_length:
+                cross_encoder.write_length(directory / sparse_encoder.QUERIES, sparse.max_length)
+        sparse_encoder.write(directory, sparse, table)
+    elif (preset.home / sentence_transformers.MODULES).is_file():
+        dense = preset.once(sentence_transformers.read_dense_weights)
+        sentence_transformers.write(directory, config.hidden_size, preset.sentence_settings, dense)
+
+
+class _CountedWeights(Mapping):
+    """Weights that update a progress bar when they are read."""
+
+    def __init__(self, weights: LazyWeights, bar: tqdm) -> None:
+        self.shapes = weights.shapes
+        self._weights = weights
+        self._bar = bar
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self._bar.update()
+        return self._weights[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
