@@ -21,18 +21,7 @@ KerasLoss: TypeAlias = "keras.losses.Loss | str | Callable[[Tensor, Tensor], Ten
 if TYPE_CHECKING:
     from keras_bert.tasks.columns import Inputs
 
-    class _Model(undocumented.BuiltFromOneReplica):
-        """The part of a `keras.Model` that the mixin uses."""
-
-        built: bool
-        distribute_strategy: tf.distribute.Strategy
-        optimizer: keras.optimizers.Optimizer
-        trainable_variables: list[keras.Variable]
-
-        def compile(self, optimizer: Any, loss: Any, *args: Any, **kwargs: Any) -> None: ...
-        def make_train_function(self, force: bool) -> Callable[..., dict[str, Tensor]]: ...
-        def train_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]: ...
-        def test_step(self, data: tuple[Inputs, ...]) -> dict[str, Tensor]: ...
+    _Model = keras.Model  # which a class with the mixin is, too
 else:
     _Model = undocumented.BuiltFromOneReplica
 
