@@ -40,10 +40,6 @@ def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, 
 
     Public way: `assign` after the scope. Every weight is then randomly initialized first, which takes longer than
     loading.
-
-    Args:
-        variable: a variable without a value.
-        initializer: computes the first value from a shape and a dtype.
     """
     variable._initializer = initializer
 
@@ -109,14 +105,6 @@ def merge_lora(dense: keras.layers.Dense) -> None:
     """Adds LoRA's change to the kernel, and removes LoRA from the layer; the kernel stays frozen.
 
     Public way: a new layer whose kernel is the sum, in a new model.
-
-    Example:
-        >>> dense = keras.layers.Dense(3)
-        >>> dense.build((None, 2))
-        >>> dense.enable_lora(rank=1)
-        >>> merge_lora(dense)
-        >>> [variable.name for variable in dense.variables]
-        ['kernel', 'bias']
     """
     change = lora_change(dense)
     dense.lora_kernel_b.assign(keras.ops.zeros_like(dense.lora_kernel_b))  # graphs traced before still add it
@@ -257,12 +245,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
     """
 
     def _apply_on_replicas(self, gradients: list[Tensor], variables: list[tf.Variable]) -> bool:
-        """Updates variables with the sum of the replicas' gradients. On one replica, does nothing and returns False.
-
-        Args:
-            gradients: the gradients of this replica.
-            variables: the variable of each gradient.
-        """
+        """Updates variables with the sum of the replicas' gradients. On one replica, does nothing and returns False."""
         raise NotImplementedError
 
     def _backend_apply_gradients(self, grads: list[Tensor], trainable_variables: list[tf.Variable]) -> None:
@@ -335,23 +318,17 @@ def is_in_xla() -> bool:
 
 
 def add_private_operation(
-    name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: _Attribute
+    name: str, inputs: Sequence[tf.Tensor], output_dtypes: Sequence[tf.DType], **attributes: _Attribute
 ) -> list[tf.Tensor]:
     """Adds an operation that `tf.raw_ops` lacks, such as a fused one of oneDNN, to the graph that is being traced.
 
     Public way: none; `tf.raw_ops` has no operation whose name begins with an underscore.
-
-    Args:
-        name: the operation's name, which begins with an underscore.
-        inputs: the operation's inputs.
-        dtypes: the types of its outputs.
-        **attributes: its attributes, each a bool, int, float, str or dtype, or a list of strings or dtypes.
     """
     import tensorflow as tf
 
     attrs = {key: _attribute(value) for key, value in attributes.items()}
     graph = tf.compat.v1.get_default_graph()
-    return graph.create_op(name, list(inputs), list(dtypes), attrs=attrs, name=name.strip("_")).outputs
+    return graph.create_op(name, list(inputs), list(output_dtypes), attrs=attrs, name=name.strip("_")).outputs
 
 
 def _attribute(value: Any) -> tf.compat.v1.AttrValue:
@@ -373,13 +350,9 @@ def _attribute(value: Any) -> tf.compat.v1.AttrValue:
 
 
 def load_with_variables(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
-    """Loads a SavedModel with existing variables in place of its own, as tf_keras does.
+    """Loads a SavedModel with existing variables, by paths in it such as `root.variables.0`, in place of its own.
 
     Public way: `tf.saved_model.load`, which makes new variables that the model and its optimizer do not hold.
-
-    Args:
-        directory: the SavedModel's directory.
-        variables: the existing variables, by path inside the SavedModel, such as `root.variables.0`.
     """
     import tensorflow as tf
 
