@@ -137,9 +137,8 @@ class AdamW(undocumented.ReplicaOptimizer):
         """Computes the factor of a weight's learning rate by `layer_decay`, from the path of the weight."""
         if self.layer_decay == 1.0 or self.num_layers is None:  # with a decay, `num_layers` is set
             return 1.0
-        parts = path.split("/")
         depth = self.num_layers + 1  # the head and the pooler
-        for part in parts:
+        for part in path.split("/"):
             if part == "embeddings":
                 depth = 0
             elif part.startswith("block_"):
@@ -164,12 +163,9 @@ class AdamW(undocumented.ReplicaOptimizer):
     def _apply_on_replicas(self, gradients: list[Tensor], variables: list[keras.Variable]) -> bool:
         if keras.backend.backend() != "tensorflow":
             return False
-        from keras_bert.optimizers.all_reduce import apply_on_replicas, on_replicas
+        from keras_bert.optimizers.all_reduce import apply_on_replicas
 
-        if on_replicas():
-            apply_on_replicas(self, gradients, variables)
-            return True
-        return False
+        return apply_on_replicas(self, gradients, variables)
 
     def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index = undocumented.variable_index(self, variable)

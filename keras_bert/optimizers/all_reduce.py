@@ -8,15 +8,12 @@ import tensorflow as tf
 from keras_bert import undocumented
 
 
-def on_replicas() -> bool:
-    """Checks whether this code runs in one of several replicas."""
-    return tf.distribute.get_strategy().num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context()
-
-
 def apply_on_replicas(
     optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], variables: list[keras.Variable]
-) -> None:
+) -> bool:
     """Updates variables with the sum of the replicas' gradients, clipped after the sum, or accumulates it."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1 or tf.distribute.in_cross_replica_context():
+        return False  # there is one gradient, which Keras can handle
     # Keras would clip each replica's gradients by their own norm, and cannot accumulate gradients on replicas.
     replica = tf.distribute.get_replica_context()
     sums = [tf.convert_to_tensor(each) for each in replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)]
@@ -48,3 +45,4 @@ def apply_on_replicas(
             )
 
     replica.merge_call(update, args=(means, sums))
+    return True
