@@ -20,9 +20,7 @@ Labelled: TypeAlias = "tuple[Texts, Labels | None]"  # examples and their labels
 def batches_of_epoch(
     lengths: np.ndarray, seed: int, epoch: int, batch_size: int | None = None, batch_tokens: int | None = None
 ) -> list[np.ndarray]:
-    """Divides examples of these lengths, in tokens, into the batches of an epoch: the row numbers of each."""
-    if (batch_size is None) == (batch_tokens is None):
-        raise ValueError(f"batch_size is {batch_size} and batch_tokens is {batch_tokens}; pass exactly one of them")
+    """Divides examples of these lengths, in tokens, into batches of one of the two sizes: the row numbers of each."""
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
     tokens = batch_tokens or 0

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert import BertClassifier, BertSentenceEncoder
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.training import adapting, evaluate, fine_tune
-from keras_bert.training.batches import batches_of_epoch, hold_out
+from keras_bert.training.batches import hold_out
 
 from ..support.messages import error_names
 from ..support.reviews import LABELS, SETTINGS, classifier, examples
@@ -60,14 +60,6 @@ REFUSED = {
     ),
     "batches have two limits": (
         tuned(batch_size=2, batch_tokens=64), ValueError, "batch_size", "batch_tokens", "only one",
-    ),
-    "an epoch has two limits": (
-        lambda _: batches_of_epoch(np.array([3]), 0, 0, batch_size=2, batch_tokens=7),
-        ValueError, "batch_size is 2", "batch_tokens is 7", "exactly one",
-    ),
-    "an epoch has no limit": (
-        lambda _: batches_of_epoch(np.array([3]), 0, 0),
-        ValueError, "batch_size is None", "batch_tokens is None", "exactly one",
     ),
     "no example is held out": (
         lambda _: hold_out(columns(4, 4), 0.1, seed=0), ValueError, "validation_split", 0.1, "0 of 4", "leaves 4",
