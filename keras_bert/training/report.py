@@ -31,7 +31,7 @@ CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
 # Suffix of a measure's baseline: the same measure for predicting the most frequent label, or the mean, for all texts.
 BASELINE = "_baseline"
-_NOT_MEASURED = "There were no examples to measure the model with: `--eval`, `--validation-split`."
+_NOT_MEASURED = "There were no examples to measure the model with; pass `validation` or `validation_split`."
 _MAX_INCHES = 40.0  # inches: the side of a confusion matrix
 _MAX_CHARACTERS = 40  # characters: longer labels are truncated in a picture
 _MAX_CLASSES_WITH_ZEROS = 30  # classes: a larger matrix is drawn without its zeros
