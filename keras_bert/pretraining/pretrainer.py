@@ -104,7 +104,8 @@ class Objectives(Pretraining):
         temperature: float,
     ) -> list[LossTerm]:  # fmt: skip
         """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
-        divergences = divergence(*(each[MASKED_LM] for each in outputs), temperature)  # [batch, predictions]
+        teacher_logits, student_logits = (each[MASKED_LM] for each in outputs)
+        divergences = divergence(teacher_logits, student_logits, temperature)  # [batch, predictions]
         unit_vectors = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in outputs]
         cosine = ops.sum(unit_vectors[0] * unit_vectors[1], axis=-1)  # [batch, seq_length]
         logit_term = weighted_mean(divergences, sample_weight[MASKED_LM])
