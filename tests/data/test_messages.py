@@ -13,6 +13,7 @@ from keras_bert.data import (
     read_table,
 )
 from keras_bert.data.texts import parse_label
+from keras_bert.tasks.example_files import AnswerFiles, ClassifyFiles, TagFiles
 
 from ..support.messages import error_names, warning_names
 
@@ -298,3 +299,17 @@ def test_columns_of_texts_that_cannot_be_chosen(write, columns, words):
     path = write("a.tsv", "q\tp\tscore\nwho?\tAda\t1\n")
     with error_names(ValueError, *words):
         read_columns(path, text_columns=columns)
+
+
+@pytest.mark.parametrize(("kind", "name", "content", "problem"), [
+    (ClassifyFiles, "a.csv", "text,label\nx,good\ny,\n", "line 3"),
+    (TagFiles, "a.conll", "Ada B\nsang O\n\nBo\n", "line 4"),
+    (AnswerFiles, "a.json", squad("Ada", {"id": "1", "question": "?"}, {"id": "2", "question": " "}), "question 2"),
+])  # fmt: skip
+def test_the_settings_of_a_task_leave_bad_examples_out(write, kind, name, content, problem):
+    path = write(name, content)
+    with error_names(ValueError, problem):
+        kind().open(path)(kind())
+    settings = kind(skip_bad=True)
+    with warning_names(problem):
+        assert len(settings.open(path)(settings)) == 1

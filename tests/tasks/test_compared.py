@@ -2,6 +2,7 @@
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
 from keras_bert.data import Answer
+from keras_bert.tasks.multiple_choice import Choices
 
 from ..support import small
 
@@ -33,10 +34,18 @@ def test_numbers():
     model, answers = classifier(["size"], NUMBERS), [{"size": 1.0}, {"size": 5.0}, {"size": 2.5}]
     assert model.kind.score(answers, [1.0, 2.0, 3.0]).worst == [1, 2, 0]
     assert model.kind.compared(answers[1], 2.0) == [{"number": "size", "label": 2.0, "answer": 5.0}]
+    answers = [{"size": 1.0}, {"size": 5.5}, {"size": 9.1}]
+    assert model.kind.score(answers, [1.0, 5.0, 9.0]).mistakes == [1]  # the rmse is 0.29, the labels' deviation 3.27
     two = classifier(["size", "price"], NUMBERS)
     assert two.kind.score(
         [{"size": 1.0, "price": 9.0}, {"size": 3.0, "price": 8.0}], [[1.0, 2.0], [1.0, 8.0]]
     ).worst == [0, 1]
+
+
+def test_choices():
+    answers = [{"index": index, "probability": probability} for index, probability in ((0, 0.6), (0, 0.9), (1, 0.7))]
+    found = Choices().score(answers, [1, 1, 1])
+    assert (found.worst, found.mistakes) == ([1, 0], [0, 1])  # the surest first
 
 
 def test_words():

@@ -120,6 +120,8 @@ def test_a_search_has_all_texts_once_and_all_positives_of_an_anchor():
     assert found["accuracy@1"] == 0.5  # "a" finds "n" first
     assert found["mrr@10"] == 0.75
     assert found["triplet_accuracy"] == pytest.approx(1 / 3)
+    found = Similarity().score(rows(("a", "p", "b", "n"), ("b", "r", "a", "q"), vectors=vectors), None).measures
+    assert found["triplet_accuracy"] == 0.75  # only "n" is closer to its anchor than the positive is
 
 
 def test_scores():
