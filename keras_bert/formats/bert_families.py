@@ -96,6 +96,7 @@ BERT = FamilyTable(
         **_OTHER_HEADS,
     },
 )
+WITHOUT_POSITIONS = {path: name for path, name in BERT.embeddings.items() if path != "embeddings/position"}
 KEYS_WITHOUT_TYPES = {field: key for field, key in BERT.config.items() if field != "type_vocab_size"}
 # RoBERTa: positions count from pad_token_id + 1 and skip padding.
 ROBERTA = replace(
@@ -243,10 +244,7 @@ MPNET = replace(
     ROBERTA,
     classes="MPNet",
     prefix="mpnet.",
-    config={
-        **KEYS_WITHOUT_TYPES,
-        "relative_buckets": _BUCKETS,
-    },
+    config={**KEYS_WITHOUT_TYPES, "relative_buckets": _BUCKETS},
     values={**ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},
     fixed_values={**FIXED_VALUES, _BUCKETS: 32},
     dialect=Dialect(_read_buckets),
@@ -303,9 +301,7 @@ DEBERTA = replace(
     },
     dialect=Dialect(name=_deberta_name),
     embeddings={
-        "embeddings/word": "embeddings.word_embeddings",
-        "embeddings/type": "embeddings.token_type_embeddings",
-        "embeddings/norm": "embeddings.LayerNorm",
+        **WITHOUT_POSITIONS,
         "embeddings/distances": "encoder.rel_embeddings",
         "embeddings/distances_norm": "encoder.LayerNorm",
     },

@@ -89,10 +89,10 @@ class Checkpoint:
         self._copies = copies or {}
         self._parts = table.parts(dataclasses.replace(config, pooler=True))
         pooler = {name: self._parts["encoder"].pop(name, []) for name in ("pooler/kernel", "pooler/bias")}
-        has_pooler = not self._spellings.keys().isdisjoint(_all_file_names(pooler))
+        has_pooler = not self._spellings.keys().isdisjoint(all_file_names(pooler))
         self._parts["encoder"] |= pooler if has_pooler else {}
         self.config = dataclasses.replace(config, pooler=has_pooler)
-        heads = {part: _all_file_names(names) for part, names in self._parts.items()}
+        heads = {part: all_file_names(names) for part, names in self._parts.items()}
         encoder = heads.pop("encoder")
         self.heads = frozenset(_heads_in(heads, self._spellings.keys(), preferred))
         expected = encoder.union(*(heads[head] for head in self.heads))
@@ -180,11 +180,7 @@ class Checkpoint:
     def _check(self, names: Names, expected: Mapping[str, Shape]) -> None:
         problems = []
         for weight_name, file_names in names.items():
-            stored = (
-                self._storage.stored_shapes(weight_name, expected[weight_name], len(file_names), self.config)
-                if file_names
-                else []
-            )
+            stored = self._storage.stored_shapes(weight_name, expected[weight_name], len(file_names), self.config)
             for name, shape in zip(file_names, stored, strict=True):
                 if name not in self._file.names:
                     problems.append(f"{name} is missing")
@@ -250,7 +246,7 @@ class LazyWeights(Mapping[str, np.ndarray]):
         return len(self._names)
 
 
-def _all_file_names(names: Names) -> set[str]:
+def all_file_names(names: Names) -> set[str]:
     return {name for file_names in names.values() for name in file_names}
 
 
@@ -408,7 +404,7 @@ class Tensors:
         for part, weight_name, file_names in self._rows:
             shapes_of_part = getattr(weights[part], "shapes", None)  # lazy weights know them without reading the values
             shape = tuple(weights[part][weight_name].shape) if shapes_of_part is None else shapes_of_part[weight_name]
-            stored = table.storage.stored_shapes(weight_name, shape, len(file_names), config) if file_names else []
+            stored = table.storage.stored_shapes(weight_name, shape, len(file_names), config)
             for name, stored_shape in zip(file_names, stored, strict=True):
                 if name in self.shapes:
                     raise ValueError(f"two heads of {', '.join(weights)} are both stored as {name}")

@@ -15,6 +15,7 @@ from keras_bert.formats.bert_families import (
     KEYS_WITHOUT_TYPES,
     NO_DECODER,
     ROBERTA,
+    WITHOUT_POSITIONS,
 )
 from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
@@ -118,6 +119,7 @@ MODERNBERT = FamilyTable(
         **dict.fromkeys(("sequence", "tokens", "spans", "choices"), _MODERNBERT_CLASSIFIER),
     },
 )
+_CLASSIFIERS = {"sequence": {"logits": "classifier"}, "tokens": {"logits": "classifier"}}
 _GPT2_KEYS = {
     "n_embd": "hidden_size",
     "n_layer": "num_hidden_layers",
@@ -171,8 +173,7 @@ NOMIC_BERT = replace(
     },
     heads={
         "masked_lm": {**BERT.heads["masked_lm"], "norm": "cls.predictions.transform.layer_norm"},
-        "sequence": {"logits": "classifier"},
-        "tokens": {"logits": "classifier"},
+        **_CLASSIFIERS,
     },
 )
 # GTE: rotary embeddings, and gates with the activation on the second half (Zhang et al. 2024, mGTE).
@@ -187,7 +188,7 @@ GTE = replace(
     without_effect=without_effect.EVERYWHERE,
     fixed_values={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     storage=replace(BERT.storage, orders={"intermediate": gate_last}),
-    embeddings={path: file_name for path, file_name in BERT.embeddings.items() if path != "embeddings/position"},
+    embeddings=WITHOUT_POSITIONS,
     block={
         "attention/qkv": "encoder.layer.{i}.attention.qkv_proj",
         "attention/output": "encoder.layer.{i}.attention.o_proj",
@@ -198,8 +199,7 @@ GTE = replace(
     },
     heads={
         "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.norm", "bias": "lm_head.decoder.bias"},
-        "sequence": {"logits": "classifier"},
-        "tokens": {"logits": "classifier"},
+        **_CLASSIFIERS,
     },
 )
 
@@ -345,11 +345,7 @@ JINA = replace(
     values={**defaults_of(sizes.JINA), **HEADS["jina_embeddings_v3"]},
     written_if_changed={**BERT.written_if_changed, **_HEAD_DIM},
     fixed_values={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
-    embeddings={
-        "embeddings/word": "embeddings.word_embeddings",
-        "embeddings/type": "embeddings.token_type_embeddings",
-        "embeddings/norm": "emb_ln",
-    },
+    embeddings=NOMIC_BERT.embeddings,
     block={
         "attention/qkv": f"{_JINA_LAYER}.mixer.Wqkv",
         "attention/output": f"{_JINA_LAYER}.mixer.out_proj",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
-from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.checkpoint import Checkpoint, all_file_names
 from keras_bert.formats.families import table_of
 from keras_bert.formats.family_table import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
@@ -97,8 +97,8 @@ def read_graphs(path: Path) -> SavedModel:
 
 def _find_activation(path: Path, names: Names) -> str:
     """Finds the activation in the functions that compute the encoder, given the names of its variables."""
-    encoder = {name for file_names in names.values() for name in file_names}
-    kernels = {name for key, file_names in names.items() if key.endswith("/intermediate/kernel") for name in file_names}
+    encoder = all_file_names(names)
+    kernels = all_file_names({key: names[key] for key in names if key.endswith("/intermediate/kernel")})
     operations: set[str] = set()
     for graph in read_graphs(path).meta_graphs:
         alone, with_more = [], []  # functions that read the encoder's variables, and those that read others, too

@@ -39,6 +39,8 @@ class Storage:
 
     def stored_shapes(self, weight_name: str, shape: Shape, parts: int, config: BertConfig) -> list[Shape]:
         """Computes the file's shapes of the `parts` arrays that a weight concatenates on its last axis."""
+        if parts == 0:  # the format has no such weight
+            return []
         if self.lacks_padding_positions and weight_name == _POSITIONS:
             return [(config.max_positions, shape[-1])]
         heads = (config.num_heads, config.head_size)

@@ -35,11 +35,9 @@ _HEADS = """
     classifier_dropout classifier_dropout_prob cls_dropout pooler_dropout qa_dropout seq_classif_dropout
     summary_first_dropout summary_last_dropout
 """
-# A head for multiple choice, which no task of this package has.
+# How heads for multiple choice summarize a text. Only the defaults, those of ELECTRA, are computed here.
 _SUMMARIES = "summary_activation summary_proj_to_labels summary_type summary_use_proj"
-EVERYWHERE = frozenset(
-    " ".join([_FILE, _CALLS, _GENERATION, _TOKENS, _TASKS, _HEADS, _SUMMARIES]).split()
-)  # fmt: skip
+EVERYWHERE = frozenset(" ".join([_FILE, _CALLS, _GENERATION, _TOKENS, _TASKS, _HEADS, _SUMMARIES]).split())
 
 # Google's multilingual and Chinese models have sizes of poolers that Google's code does not build.
 BERT = EVERYWHERE | {
