@@ -84,9 +84,19 @@ def columns_of(x: Texts, max_columns: int | None = 2) -> tuple[Sequence[str], ..
     return tuple(plain(column) for column in columns)
 
 
-def check_inputs(x: Texts | Inputs) -> None:
+def as_list(many: Iterable[Any], name: str, item: str) -> list[Any]:
+    """Checks that an argument holds many, as `check_many` does, and returns them as a list."""
+    check_many(many, name, item)
+    return list(plain(many))
+
+
+def check_inputs(x: Texts | Inputs, has_labels: bool = True) -> None:
     """Raises TypeError or ValueError if Keras's `fit`, `evaluate` and `predict` could not read these inputs."""
-    if hasattr(x, "element_spec"):  # a dataset; its batches may hold anything
+    if (spec := getattr(x, "element_spec", None)) is not None:  # a dataset; its batches may hold any inputs
+        if has_labels and isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
+            raise ValueError(
+                "the labels in this dataset are strings; make it with the numbers from model.targets(names)"
+            )
         return
     for number, column in enumerate(x if isinstance(x, tuple) else (x,)):
         name = f"x[{number}]" if isinstance(x, tuple) else "x"
@@ -183,13 +193,6 @@ def as_arrays(x: Texts | Inputs) -> Inputs:
         return tuple(as_arrays(each) for each in x)
     are_texts = isinstance(x, np.ndarray) and x.dtype.kind in "OSTU"
     return as_strings(x) if are_texts or isinstance(x, list) else x
-
-
-def check_dataset(x: Any) -> None:
-    """Raises ValueError if the labels in a dataset are names, which `fit` cannot turn into targets."""
-    spec = x.element_spec if isinstance(x, tf.data.Dataset) else None
-    if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
-        raise ValueError("the labels in this dataset are strings; make it with the numbers from model.targets(names)")
 
 
 def check_top_k(top_k: int, maximum: int | None = None, suffix: str = "") -> None:

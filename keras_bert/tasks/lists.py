@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,13 +10,12 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Targets, plain
+from keras_bert.tasks.columns import Targets, as_list
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.tasks.task import TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.arguments import check_many
 
 
 def read_lists(
@@ -29,13 +27,9 @@ def read_lists(
     """
     one, many, item, items = names
 
-    def to_list(texts: Any, name: str, item: str) -> list[Any]:
-        check_many(texts, name, item)
-        return list(plain(texts))
-
     is_one = isinstance(query, str)
-    queries, lists = ([query], [passages]) if is_one else (to_list(query, one, one), to_list(passages, items, item))
-    lists = [to_list(texts, items if is_one else f"{items}[{number}]", item) for number, texts in enumerate(lists)]
+    queries, lists = ([query], [passages]) if is_one else (as_list(query, one, one), as_list(passages, items, item))
+    lists = [as_list(texts, items if is_one else f"{items}[{number}]", item) for number, texts in enumerate(lists)]
     if len(queries) != len(lists):
         raise ValueError(f"there are {len(queries):,} {many}, but {len(lists):,} lists of {items}")
     return is_one, queries, lists

@@ -28,7 +28,6 @@ from keras_bert.tasks.columns import (
     as_tensors,
     as_weights,
     check_counts,
-    check_dataset,
     check_inputs,
     columns_of,
     plain,
@@ -241,7 +240,6 @@ class BertTask(Replicated, Storable):
         self, purpose: str, x: Texts | Inputs | None, y: Labels | None = None, sample_weight: Any = None
     ) -> tuple[Inputs, Targets | None, Any]:
         """Converts examples, labels and weights to arrays. Raises TypeError or ValueError if Keras cannot read them."""
-        check_dataset(x)
         check_inputs(x)
         inputs, targets = self.arrays(plain(x), self.kind.plain(y))
         count = check_counts(inputs, targets)
@@ -253,7 +251,7 @@ class BertTask(Replicated, Storable):
 
     def predict(self, x: Texts | Inputs, *args: Any, **kwargs: Any) -> Any:
         """Computes outputs as Keras's `predict` does; `x` may also be a list of str or a tuple of two lists."""
-        check_inputs(x)
+        check_inputs(x, has_labels=False)
         inputs = self.arrays(plain(x), None)[0]
         if check_counts(inputs, None) == 0:  # Keras's `predict` fails without examples
             return keras.tree.map_structure(ops.convert_to_numpy, self(inputs, training=False))

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, checked_labels, one_or_many, plain
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
 from keras_bert.tasks.crf import CRF
 from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
 from keras_bert.tasks.example_files import TagFiles
@@ -24,7 +24,7 @@ from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.arguments import check_many, list_of_str
+from keras_bert.text.arguments import list_of_str
 from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
@@ -146,8 +146,7 @@ class BertTokenClassifier(BertTask):
         """
         if isinstance(words, str | bytes):
             raise TypeError(f"words is a single {type(words).__name__}; pass a list of words, or see entities")
-        check_many(words, "words", "word")
-        words = list(plain(words))
+        words = as_list(words, "words", "word")
         is_one = bool(words) and all(isinstance(word, str) for word in words)
         sentences = check_sentences([words] if is_one else words)
         results, _ = self._by_length.counted(sentences, batch_tokens, progress)

@@ -12,12 +12,11 @@ from keras import ops
 
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.columns import Inputs, Labels, Targets, label_index, plain, rare_label_warnings
+from keras_bert.tasks.columns import Inputs, Labels, Targets, as_list, label_index, rare_label_warnings
 from keras_bert.tasks.entities import LabelScheme, WordAnswer
 from keras_bert.tasks.kinds import Kind, Score
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
-from keras_bert.text.arguments import check_many
 
 if TYPE_CHECKING:
     from keras_bert.tasks.crf import CRF
@@ -171,10 +170,9 @@ class WordLabels(Kind[list[WordAnswer]]):
         return [[each if isinstance(each, str) else names[label_index(each, names)] for each in row] for row in labels]
 
 
-def check_sentences(sentences: object) -> list[Sequence[str]]:
+def check_sentences(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
     """Returns sentences as a list. Raises TypeError unless each is a list of words."""
-    check_many(sentences, "sentences", "sentence")
-    checked: list[Sequence[str]] = list(plain(sentences))
+    checked = as_list(sentences, "sentences", "sentence")
     for number, words in enumerate(checked):
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
