@@ -54,9 +54,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
 
 
-_COLUMNS = (
-    *("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt"),
-)
+_COLUMNS = ("query_column", "positive_column", "negative_columns", "score_columns", "query_prompt", "positive_prompt")
 _encoder_options = together(
     field_options(EmbedFiles, only=_COLUMNS, query_column=None, positive_column=None),
     click.option("--corpus", metavar="FILE", help="Search the texts of FILE, too, in the column --text-column."),
@@ -164,14 +162,7 @@ def _print_measures(measures: dict[str, float]) -> None:
         echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
 
 
-def _page(
-    title: str,
-    task: BertTask,
-    x: Sequence[Any],
-    y: Sequence[Any],
-    answers: Sequence[Any],
-    score: Score,
-) -> str:
+def _page(title: str, task: BertTask, x: Sequence[Any], y: Sequence[Any], answers: Sequence[Any], score: Score) -> str:
     from keras_bert.visualize import evaluation_page
 
     caption = f"{min(_WORST_ANSWERS, len(score.worst)):,} of {len(score.worst):,}, the worst first."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ def read_conll(
         raise ValueError(f"{path}: column {word_index + 1} of {width} cannot be both the word and the label")
     sentences = _remove_comments(sentences, width, width - 1 if label_index is None else label_index)
     if _are_numbered(sentences):
-        sentences = _remove_ranges(sentences)
+        sentences = _keep_lines(sentences, lambda line: bool(_NUMBER.fullmatch(line.cells[0])))
         if word_index == 0 and any(len(sentence) > 1 for sentence in sentences):
             raise ValueError(
                 f"{path}: column 1 has the numbers of the words, as in CoNLL-U, not the words; pass word_column=2, or "
@@ -110,8 +111,7 @@ def _remove_comments(sentences: list[list[_Line]], width: int, label_index: int)
         # With all columns, #NFL is a word.
         return line.cells[0].partition(" ")[0] == "#" and line.cells[label_index] not in known_labels
 
-    kept = ([line for line in sentence if not is_comment(line)] for sentence in sentences)
-    return [sentence for sentence in kept if sentence]
+    return _keep_lines(sentences, lambda line: not is_comment(line))
 
 
 def _are_numbered(sentences: list[list[_Line]]) -> bool:
@@ -123,9 +123,9 @@ def _are_numbered(sentences: list[list[_Line]]) -> bool:
     return True
 
 
-def _remove_ranges(sentences: list[list[_Line]]) -> list[list[_Line]]:
-    kept = ([line for line in sentence if _NUMBER.fullmatch(line.cells[0])] for sentence in sentences)
-    return [sentence for sentence in kept if sentence]
+def _keep_lines(sentences: list[list[_Line]], is_kept: Callable[[_Line], bool]) -> list[list[_Line]]:
+    """Leaves out other lines, and the sentences that have no lines left."""
+    return [kept for sentence in sentences if (kept := [line for line in sentence if is_kept(line)])]
 
 
 def _find_fault(cells: list[str], width: int, word_index: int, label_index: int | None) -> str | None:

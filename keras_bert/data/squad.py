@@ -40,8 +40,8 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
         [(Answer(text='Ada', start=0),)]
     """
     try:
-        is_table = _is_table(path)
-        question_rows = list(_read_rows(path) if is_table else _list_questions(_read_content(path)))
+        table = _open_table(path)
+        question_rows = list(_list_questions(_read_content(path)) if table is None else _read_rows(table))
     except (LookupError, TypeError) as error:
         raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
     if not question_rows:
@@ -67,9 +67,9 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
     problems.settle(len(question_rows), skip_bad)
     questions, contexts, labels, lines, cells = (list(column) for column in zip(*examples.values(), strict=True))
     rows = Rows(path, {"id": list(examples)})
-    if is_table:
+    if table is not None:
         used = ("id", "question", "context", "answers")
-        rows = Rows(path, {"line": lines, "id": list(examples)}, _open_table(path).unit, cells, used=used)
+        rows = Rows(path, {"line": lines, "id": list(examples)}, table.unit, cells, used=used)
     return Examples({"question": questions, "context": contexts}, labels if has_answers else None, rows)
 
 
@@ -92,21 +92,18 @@ def _list_questions(content: Any) -> Iterator[tuple[str, dict[str, Any], int, di
                 yield context, question, 0, {}
 
 
-def _is_table(path: str | Path) -> bool:
-    """Checks whether a file has a question in each row, even if it is named .json, as `datasets` names JSON lines."""
-    if format_of(path) is not None or Path(path).suffix.lower() != ".json":
-        return format_of(path) in ("jsonl", "parquet")
+def _open_table(path: str | Path) -> Table | None:
+    """Opens a file with a question in each row, even if it is named .json, as `datasets` names JSON lines."""
+    if (known := format_of(path)) is not None or Path(path).suffix.lower() != ".json":
+        return Table(path) if known in ("jsonl", "parquet") else None
     first = next(read_lines(path), "").strip()
-    return first.startswith("{") and first.endswith("}") and '"question"' in first and '"paragraphs"' not in first
+    are_rows = first.startswith("{") and first.endswith("}") and '"question"' in first and '"paragraphs"' not in first
+    return Table(path, "jsonl") if are_rows else None
 
 
-def _open_table(path: str | Path) -> Table:
-    return Table(path, "jsonl" if Path(path).suffix.lower() == ".json" else None)
-
-
-def _read_rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any], int, dict[str, Any]]]:
+def _read_rows(table: Table) -> Iterator[tuple[Any, dict[str, Any], int, dict[str, Any]]]:
     """Yields the context, the question (of a bad row, its `fault`), the number and the cells of each row."""
-    for number, row in _open_table(path):
+    for number, row in table:
         if not isinstance(row, dict):
             yield None, {"fault": f"line {number}: {row}"}, number, {}
             continue

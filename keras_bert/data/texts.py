@@ -139,15 +139,15 @@ def examples_of(
     labels = [labels] if is_one_label else list(labels or [])
     path, columns = rows.table.path, [*texts.values(), *labels]
     problems, keys = Problems(path, "rows"), list(zip(rows.find_all(columns), columns, strict=True))
+    names = [column if isinstance(column, str) else f"column {column}" for column in texts.values()]
+    parsers = [*(functools.partial(text_in, name=name) for name in names), *[parse] * len(labels)]
     found: list[list[Any]] = [[] for _ in columns]
     numbers, kept = [], []
     for number, row in rows.rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            cells = [
-                _read_text(row, *key) if i < len(texts) else parse(read_cell(row, *key)) for i, key in enumerate(keys)
-            ]
+            cells = [parse_cell(read_cell(row, *key)) for parse_cell, key in zip(parsers, keys, strict=True)]
         except ValueError as error:
             problems.add(f"{rows.table.unit} {number}", str(error))
             continue
@@ -202,10 +202,6 @@ def names_of_columns(columns: Sequence[Column]) -> dict[str, Column]:
     """Names columns of texts to compare as `Examples` does."""
     names = ["query", "positive", *(f"negative_{number}" for number in range(1, len(columns) - 1))]
     return dict(zip(names, columns, strict=True))
-
-
-def _read_text(row: list[str] | dict[str, Any], key: Column | None, column: Column) -> str:
-    return text_in(read_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
 
 
 def read_folders(path: str | Path, *, skip_bad: bool = False) -> Examples:

@@ -42,16 +42,7 @@ def _found_tasks() -> tuple[type[BertTask], ...]:
 
 
 def task_of(handle: str | Path | Preset) -> type[BertTask]:
-    """Finds the task that a preset was fine-tuned for, by its head; without a head, the sentence encoder.
-
-    Raises:
-        FileNotFoundError: the directory lacks a file.
-        ValueError: the preset has heads of several tasks.
-
-    Example:
-        >>> task_of("all-MiniLM-L6-v2").__name__
-        'BertSentenceEncoder'
-    """
+    """Finds the task that a preset was fine-tuned for, by its head; without a head, the sentence encoder."""
     with Preset.open(handle) as preset:
         fitting = {task.HEAD: task for task in reversed(_found_tasks()) if task.is_in(preset)}
     if len(fitting) > 1:
@@ -60,17 +51,9 @@ def task_of(handle: str | Path | Preset) -> type[BertTask]:
 
 
 def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
-    """Loads the fine-tuned model of a preset; or, if the preset was only pre-trained, its next-sentence prediction.
+    """Loads the fine-tuned model of a preset, or its next-sentence prediction, by `from_preset`.
 
-    Sentence encoders are refused.
-
-    Args:
-        handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
-        **arguments: arguments of the model's `from_preset`.
-
-    Raises:
-        FileNotFoundError: there is no such preset, or it lacks a file.
-        ValueError: a file is damaged, or the preset has no such head, or several.
+    Raises ValueError for sentence encoders, and if the preset has heads of several tasks.
     """
     with Preset.open(handle) as preset:
         task = task_of(preset)
@@ -87,15 +70,7 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
 def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker:
     """Loads a model as a reranker, whatever task saved it.
 
-    The preset's head must have one trained score for a pair, or two labels, "no answer" first and "answer" second.
-
-    Args:
-        handle: as for `load_task`.
-        **arguments: as for `load_task`.
-
-    Raises:
-        FileNotFoundError: there is no such preset, or it lacks a file.
-        ValueError: a file is damaged, or the preset has no such head.
+    Its head must have one trained score for a pair, or two labels, "no answer" first and "answer" second.
     """
     from keras_bert.tasks.storable import read_own_settings
 
@@ -212,12 +187,7 @@ FINE_TUNING = {
 
 
 class Job:
-    """A fine-tuning on files: its settings, checked once, and its files, opened once, both without TensorFlow.
-
-    Raises:
-        TypeError: there is no such setting.
-        ValueError: a setting is bad.
-    """
+    """A fine-tuning on files: its settings, checked once, and its files, opened once, both without TensorFlow."""
 
     def __init__(self, task: str, train: str | Path, validation: str | Path | None, settings: Mapping[str, Any]):
         if task not in FINE_TUNING:
