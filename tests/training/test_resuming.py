@@ -159,6 +159,14 @@ def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
     assert run.digests_of_model(first) == run.digests_of_model(second) | {run.WEIGHTS: digest(first)}
 
 
+def test_how_texts_become_rows_is_part_of_the_configuration():
+    rows = [{}, {"truncation": "head_tail"}, {"sequence_length": 24}, {"max_sequence_length": 16}, {"stride": 8}]
+    rows += [{"stride": 4}, {"pad_to_multiple_of": 8}, {"tokenizer": small.tokenizer(special_tokens_in_text=True)}]
+    encoder = small.encoder(num_layers=1)
+    models = [BertClassifier(encoder, small.preprocessor(**each), ["a", "b"]) for each in rows]
+    assert len({run.digests_of_model(model)[run.CONFIGURATION] for model in models}) == len(rows)
+
+
 def test_two_runs_at_once_are_refused(begun, another):
     """They would mix: the report of one, the weights of the other."""
     with files.only_writer(begun), error_names(BlockingIOError, begun, "another process"):
