@@ -136,6 +136,11 @@ class MaskedLMMasking:
         return {"masked_lm_positions": positions, "masked_lm_ids": original_ids, "masked_lm_weights": weights}
 
 
+def default_predictions(length: int) -> int:
+    """Counts the most masked tokens in a row by default: 15% of its length."""
+    return max(1, round(0.15 * length))
+
+
 def unmasked(masked: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Undoes `MaskedLMMasking`, so that records can be masked anew: restores the tokens, drops the added entries."""
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")

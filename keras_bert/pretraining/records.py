@@ -22,7 +22,7 @@ from keras_bert.output_files import OutputFiles, check_processes
 from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.pretraining.corpus import CorpusPart, check_documents, documents, parts_of
 from keras_bert.pretraining.examples import PretrainingExamples, group_into_sequences, join_rows, make_examples
-from keras_bert.pretraining.masking import MaskedLMMasking
+from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
 from keras_bert.progress import progress_bar
 from keras_bert.text import BertPreprocessor
 
@@ -197,15 +197,11 @@ def _read_features(path: str) -> dict[str, tf.io.FixedLenFeature]:
 
 def _parse(serialized: tf.Tensor, features: dict[str, tf.io.FixedLenFeature]) -> dict[str, tf.Tensor]:
     examples = tf.io.parse_example(serialized, features)
-    values = {
-        feature_name: examples.get(feature_name, examples.get(google_name))
-        for feature_name, google_name in GOOGLE_NAMES.items()
-    }
-    batch = {
-        name: value if value.dtype == tf.float32 else tf.cast(value, tf.int32)
-        for name, value in values.items()
-        if value is not None
-    }
+    batch = {}
+    for feature_name, google_name in GOOGLE_NAMES.items():
+        value = examples.get(feature_name, examples.get(google_name))
+        if value is not None:
+            batch[feature_name] = value if value.dtype == tf.float32 else tf.cast(value, tf.int32)
     if LABELS in batch:
         batch[LABELS] = batch[LABELS][:, 0]
     return batch
@@ -393,7 +389,7 @@ def write_records(
             f"pack is True, but the objective is {objective!r}; only 'sentences' packs documents into rows"
         )
     if predictions is None:
-        predictions = max(1, round(0.15 * preprocessor.sequence_length))
+        predictions = default_predictions(preprocessor.sequence_length)
     texts, directory = [Path(path) for path in corpus], Path(directory)
     if pipeline_options is not None:  # workers may have another working directory
         texts, directory = [path.absolute() for path in texts], directory.absolute()

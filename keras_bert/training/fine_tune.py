@@ -122,9 +122,8 @@ def fine_tune(
     train, validation, resolved = split(train, validation, chosen, texts_per_class)
     if resolved.few_shot and chosen.few_shot is None:
         warnings.warn(few_shot.notice(texts_per_class), stacklevel=2)
-    chosen = resolved
     arguments |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
-    return train_on(model, train, validation, Run(directory), chosen, **arguments)
+    return train_on(model, train, validation, Run(directory), resolved, **arguments)
 
 
 def split(

@@ -83,13 +83,13 @@ def train_epochs(
         if run.measures is not None:
             return
         log, saved_at = TensorBoardLog(model, run), time.monotonic()
-        rate = 0.0  # the learning rate at the last save
+        rate, noticed = 0.0, 0  # the learning rate, and the number of the signal noticed, at the last save
         bar = tqdm(disable=True)  # of the epoch, on standard error
         hidden = not run.is_chief or (None if progress is None else not progress)  # None: unless on a terminal
 
         def save() -> None:
-            nonlocal saved_at, rate
-            run.signal = first_signal()
+            nonlocal saved_at, rate, noticed
+            noticed = first_signal()
             run.save()
             saved_at, rate = time.monotonic(), float(model.optimizer.learning_rate)
 
@@ -142,8 +142,8 @@ def train_epochs(
         # After the user's callbacks, which may have set `stop_training`.
 
         def end_if_signalled() -> None:
-            if run.signal:
-                raise Interrupted(run.position, run.signal, run.place)
+            if noticed:
+                raise Interrupted(run.position, noticed, run.place)
 
         def stop_after_batch(batch: int, logs: Mapping[str, float]) -> None:
             end_if_signalled()

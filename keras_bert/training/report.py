@@ -47,10 +47,8 @@ def write_report(
     directory: str | Path,
     settings: Mapping[str, object],
     history: Sequence[Mapping[str, float]],
-    measures: Mapping[str, float],
-    confusion: tuple[Sequence[str], np.ndarray] | None = None,
+    score: Score,
     panels: Mapping[str, Sequence[str]] | None = None,
-    details: Mapping[str, float] | None = None,
 ) -> None:
     """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over older ones.
 
@@ -61,7 +59,7 @@ def write_report(
     draw_functions: dict[str, Callable[[], bytes]] = {}
     if importlib.util.find_spec("matplotlib"):
         draw_functions[CURVE] = lambda: _draw_curve(history, panels or _default_panels(history))
-        if confusion is not None:
+        if (confusion := score.confusion) is not None:
             draw_functions[CONFUSION] = lambda: _draw_confusion(*confusion)
     pictures = []
     for name, draw_picture in draw_functions.items():
@@ -74,11 +72,11 @@ def write_report(
         with files.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
         pictures.append(name)
-    names = _collect_names(history)
+    names, measures = _collect_names(history), {**score.measures, **without_classes(score.details)}
     parts = [
         "# Training report",
-        _format_table(*measure_table({**measures, **without_classes(details or {})})) if measures else _NOT_MEASURED,
-        *(["## Classes", _format_table(*classes)] if (classes := class_table(details or {})) else []),
+        _format_table(*measure_table(measures)) if score.measures else _NOT_MEASURED,
+        *(["## Classes", _format_table(*classes)] if (classes := class_table(score.details)) else []),
         f"## {next(iter(history[0])).capitalize()}s",
         _table(names, [[_format_number(each.get(name)) for name in names] for each in history]),
         *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),

@@ -73,7 +73,6 @@ class Run:
         self.is_chief = True  # whether this process shows progress, and writes
         self.epoch = self.step = self.batches = 0  # as in `Position`
         self.stopped = False
-        self.signal = 0  # the number of the signal noticed at the last save of the state
         self.history: list[dict[str, float]] = []  # of each finished epoch
         self.measures: dict[str, float] | None = None  # of the model in `output`; None until the run is sealed
         self._advice = "choose another directory, or delete this one to start again"

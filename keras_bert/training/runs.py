@@ -17,15 +17,9 @@ from keras_bert.data.examples import lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
-from keras_bert.pretraining.masking import MaskedLMMasking
+from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
 from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, read_vocabulary
-from keras_bert.recipe import (
-    EPOCHS,
-    PretrainingWithTeacher,
-    RowsRecipe,
-    SecondPhase,
-    split_by_kind,
-)
+from keras_bert.recipe import EPOCHS, PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.example_files import ClassifyFiles
 from keras_bert.tasks.kinds import Score
@@ -140,10 +134,10 @@ def fine_tune_job(
     preset: str | Path = "all-MiniLM-L6-v2",
     teacher: str | Path | None = None,
     num_layers: int | None = None,
-    overwrite: bool = False,
-    dtype: str = "float32",
-    strategy: str = "auto",
-    log: Log = print,
+    overwrite: bool,
+    dtype: str,
+    strategy: str,
+    log: Log,
 ) -> dict[str, float]:
     """Fine-tunes a model as `fine_tune_files` does, by checked settings, on files that may be opened already."""
     recipe, train, validation = job.recipe, job.train, job.validation
@@ -208,9 +202,7 @@ def fine_tune_job(
             report_settings = {"train": train, "eval": validation, "preset": start}
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
             report_settings |= {**vars(job.settings), **run_settings, "dtype": dtype}
-            report.write_report(
-                output, report_settings, history, score.measures, score.confusion, details=score.details
-            )
+            report.write_report(output, report_settings, history, score)
             run.seal(score.measures)
     return run.measures or {}
 
@@ -327,7 +319,7 @@ def pretrain_files(
         validation_paths = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with devices.scope():
-            learned_from = None if teacher is None else _load_masked_lm(teacher, rows)
+            learned_from = None if teacher is None else _load_masked_lm(teacher, rows.sequence_length, pairs)
             if learned_from is None:
                 tokenizer = read_vocabulary(str(vocab))
                 config, length = config_of(str(size), tokenizer, pairs), rows.sequence_length
@@ -375,7 +367,7 @@ def pretrain_files(
                 report_settings |= vars(second)
             report_settings |= {"dtype": dtype, **counts[0]}
             measures = _measures_of(history[-1])
-            report.write_report(output, report_settings, by_step, measures, panels=_PANELS)
+            report.write_report(output, report_settings, by_step, Score(measures), _PANELS)
             run.seal(measures)
     return run.measures or {}
 
@@ -386,12 +378,11 @@ def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
     return {"loss": entry["loss"], **{name: value for name, value in measures.items() if name != "loss"}}
 
 
-def _load_masked_lm(handle: str | Path, rows: RowsRecipe) -> BertPretrainer:
+def _load_masked_lm(handle: str | Path, sequence_length: int, pairs: bool) -> BertPretrainer:
     with formats.open_checkpoint(handle) as checkpoint:
         if "masked_lm" not in checkpoint.heads:
             raise ValueError(f"teacher: {handle} has no masked language modeling head to learn from")
-    pairs = rows.objective != "sentences"
-    return BertPretrainer.from_preset(handle, sequence_length=rows.sequence_length, pairs=pairs)
+    return BertPretrainer.from_preset(handle, sequence_length=sequence_length, pairs=pairs)
 
 
 class _Rows(NamedTuple):
@@ -407,7 +398,7 @@ class _Rows(NamedTuple):
     def write(self, training_paths: list[Path], validation_paths: list[Path], log: Log) -> tuple[Phase, dict[str, int]]:
         """Writes records of text files. Returns the phase that trains on them, and the counts of `write_records`."""
         recipe, length = self.recipe, self.preprocessor.sequence_length
-        predictions = max(1, round(0.15 * length))
+        predictions = default_predictions(length)
         names = ("objective", "layout", "masked_unit", "pack", "processes")
         settings = {name: getattr(recipe, name) for name in names}
         settings |= {"seed": self.seed, "predictions": predictions}
