@@ -60,15 +60,12 @@ def _choice(choices: Sequence[str], help: str) -> Any:
 class _Checked:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = _plain(getattr(self, field.name))
+            value = getattr(self, field.name)
+            if getattr(value, "shape", None) == () and hasattr(value, "item"):  # NumPy's number, also in an array
+                value = value.item()
             object.__setattr__(self, field.name, value)
             kind = types_of(type(self))[field.name]
             _check(field.name, value, kind, field.metadata["limits"], field.metadata["choices"])
-
-
-def _plain(value: Any) -> Any:
-    """Converts a NumPy number, also one in an array without dimensions, to Python's."""
-    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
 
 
 R = TypeVar("R", bound="Recipe")
@@ -170,11 +167,6 @@ class FineTuningRecipe(Recipe):
         return dataclasses.replace(self, epochs=min(max(epochs, EPOCHS), _MOST_EPOCHS))
 
 
-def _with_default(name: str, default: object) -> Any:
-    """Copies a field of `Recipe`, with another default."""
-    return dataclasses.field(default=default, metadata=Recipe.__dataclass_fields__[name].metadata)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PretrainingRecipe(Recipe):
     """The hyper-parameters of `pretrain`; see Devlin et al. 2018, appendix A.2."""
@@ -185,7 +177,7 @@ class PretrainingRecipe(Recipe):
     learning_rate: float | None = _field(
         None, "a number above 0", "The highest learning rate, by default by the size of the model, 1e-3 to 1e-4"
     )
-    warmup: float = _with_default("warmup", 0.05)
+    warmup: float = dataclasses.field(default=0.05, metadata=Recipe.__dataclass_fields__["warmup"].metadata)
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
 
     def for_width(self: P, hidden_size: int, trained: bool = False) -> P:

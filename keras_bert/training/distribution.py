@@ -146,18 +146,11 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return strategy.extended.should_checkpoint
 
 
-def are_several(strategy: tf.distribute.Strategy) -> bool:
-    """Checks whether several processes train the model."""
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and strategy.num_replicas_in_sync > len(
-        strategy.extended.worker_devices
-    )
-
-
 def true_in_any_process(strategy: tf.distribute.Strategy, condition: bool) -> bool:
     """Checks whether `condition` is true in any process. Waits for all processes."""
-    if not are_several(strategy):
-        return condition
-
+    is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    if not is_multi_worker or strategy.num_replicas_in_sync == len(strategy.extended.worker_devices):
+        return condition  # there is one process
     return float(_make_all_reduce_sum(strategy)(tf.constant(float(condition)))) > 0
 
 
