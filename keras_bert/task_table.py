@@ -6,23 +6,15 @@ from typing import NamedTuple
 
 
 class Task(NamedTuple):
-    """A task.
+    """A task."""
 
-    Attributes:
-        model: its class in `keras_bert`.
-        module: the file in `keras_bert/tasks/` that has the class.
-        kind: what its labels and answers are: a class in `keras_bert/tasks/`, with its file.
-        head: its head in checkpoints, a key of `HEADS`; None: it has none.
-        command: the subcommand of `finetune` that trains it; None if there is none.
-        is_found: whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the first one that
-            recognizes the preset wins.
-    """
-
-    model: str
-    module: str
-    kind: str
-    head: str | None
-    command: str | None = None
+    model: str  # its class in `keras_bert`
+    module: str  # the file in `keras_bert/tasks/` that has the class
+    kind: str  # what its labels and answers are: a class in `keras_bert/tasks/`, with its file
+    head: str | None  # its head in checkpoints, a key of `HEADS`; None: it has none
+    command: str | None = None  # the subcommand of `finetune` that trains it; None: there is none
+    # Whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the first one that recognizes the
+    # preset wins.
     is_found: bool = True
 
 
@@ -40,19 +32,12 @@ TASKS = (
 
 
 class Head(NamedTuple):
-    """A head.
+    """A head."""
 
-    Attributes:
-        transformers: the suffix of the class of `transformers` that has it.
-        purpose: what a model card says of it.
-        learns: what a fine-tuned head predicts for, as messages say; None for heads of pre-training.
-        has_labels: whether its outputs are named in `id2label` of `config.json`.
-    """
-
-    transformers: str
-    purpose: str
-    learns: str | None = None
-    has_labels: bool = False
+    transformers: str  # the suffix of the class of `transformers` that has it
+    purpose: str  # what a model card says of it
+    learns: str | None = None  # what a fine-tuned head predicts for, as messages say; None for heads of pre-training
+    has_labels: bool = False  # whether its outputs are named in `id2label` of `config.json`
 
 
 # In the order of the classes in a file's `architectures`.

@@ -45,19 +45,12 @@ def read_vocabulary(path: str | Path) -> Tokenizer:
 
 
 def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
-    """Makes the configuration of a size ("tiny", "albert-base") or of a `config.json`, for a tokenizer.
-
-    A size has initial weights that suit its width. A model as narrow as BERT-Tiny has no dropout, because it is too
-    small to overfit. For the figures, see "Rates" in docs/benchmarks.md.
-
-    Raises:
-        FileNotFoundError, ValueError: there is no such size or file, the configuration does not fit the tokenizer, or
-            `pairs` is True and the family has no head for pairs.
-    """
+    """Makes the configuration of a size ("tiny", "albert-base") or of a `config.json`, for a tokenizer."""
     tokens, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
     if name := published_size(size):
         named = BertConfig.named(name, vocab_size=tokens, pad_token_id=padding)
-        # A layer's output has the variance hidden_size * range^2. This range gives every size that of BERT-Base.
+        # A layer's output has the variance hidden_size * range^2. This range gives every size that of BERT-Base. A
+        # model as narrow as BERT-Tiny is too small to overfit. For the figures, see "Rates" in docs/benchmarks.md.
         changes: dict[str, Any] = {"initializer_range": round(0.02 * (768 / named.hidden_size) ** 0.5, 2)}
         if named.hidden_size <= 128:
             changes |= {"hidden_dropout": 0.0, "attention_dropout": 0.0}

@@ -23,11 +23,7 @@ Specs: TypeAlias = Any  # a nest of tf.TypeSpec
 
 
 class ReusableSavedModel:
-    """A SavedModel with TF Hub's interface, or a callable part of one (tensorflow/hub docs, `reusable_saved_models`).
-
-    Raises FileNotFoundError if a part of it is missing, ValueError if it is damaged, does not follow the interface, has
-    no such endpoint, or cannot run on this processor.
-    """
+    """A SavedModel with TF Hub's interface, or a callable part of one (its docs, `reusable_saved_models`)."""
 
     def __init__(
         self,
@@ -60,11 +56,9 @@ class ReusableSavedModel:
         return self._function(inputs, **arguments)
 
     def with_dense_gradients(self, inputs: Nest, **arguments: Any) -> Nest:
-        """Calls the endpoint so that embedding tables get dense gradients, not `tf.IndexedSlices`.
-
-        `tf.IndexedSlices` hold a row for each occurrence of a token in the batch. Keras 3's optimizers treat these as
-        different rows: Adam adds the squares of their gradients instead of squaring the sum.
-        """
+        """Calls the endpoint so that embedding tables get dense gradients, not `tf.IndexedSlices`."""
+        # `tf.IndexedSlices` hold a row for each occurrence of a token in the batch. Keras 3's optimizers treat these as
+        # different rows: Adam adds the squares of their gradients instead of squaring the sum.
         if self._tables is None:
             self._tables = self._find_sparse(inputs, arguments)
         outputs = self._function(inputs, **arguments)
@@ -102,11 +96,7 @@ class ReusableSavedModel:
         tf.train.Checkpoint(root=self.root).write(str(Path(directory) / _VARIABLES / "variables"))
 
     def convert(self, inputs: object) -> Nest:
-        """Converts a call's inputs to tensors for the endpoint; Keras's symbolic tensors stay as they are.
-
-        Raises:
-            TypeError, ValueError: a key is missing or unknown, or a dtype or shape is wrong.
-        """
+        """Converts a call's inputs to tensors for the endpoint; Keras's symbolic tensors stay as they are."""
         errors = []
         for specs in self._input_specs:
             try:
@@ -120,12 +110,7 @@ class ReusableSavedModel:
 
 
 def resolve(handle: str) -> str:
-    """Finds the directory of a handle: the handle itself, or tensorflow_hub's cached download.
-
-    Raises:
-        FileNotFoundError: there is no such directory.
-        ImportError: the handle is a URL, and tensorflow_hub is not installed.
-    """
+    """Finds the directory of a handle: the handle itself, or tensorflow_hub's cached download."""
     if tf.io.gfile.isdir(handle):
         return handle
     if "://" not in handle:

@@ -34,10 +34,7 @@ def write_card(directory: Path, precision: str) -> None:
 
 
 def callable_object(function: Callable[..., object], **attributes: object) -> tf.train.Checkpoint:
-    """Makes an object that can be called after loading, with attributes: the building block of TF Hub's interface.
-
-    `function` must be a tf.function that has been traced for every kind of input.
-    """
+    """Makes an object to call after loading, from a tf.function that has been traced for every kind of input."""
     return tf.train.Checkpoint(**attributes, __call__=function)
 
 
