@@ -118,8 +118,8 @@ _DEBERTA = {
 }
 
 _ROBERTA_HEADS = {"masked_lm_activation": "gelu", "sequence_activation": "tanh"}
-# Family -> the fields of its heads that differ from BERT's. Here, because `BertConfig` reads them and no room imports
-# from a later one; all else about a family's files is in `formats`.
+# Family -> the fields of its heads that differ from BERT's. Here, because `BertConfig` reads them and no folder
+# imports from a later one; all else about a family's files is in `formats`.
 HEADS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert", "mpnet", "jina_embeddings_v3"), _ROBERTA_HEADS),
     "distilbert": {"sequence_activation": "relu"},

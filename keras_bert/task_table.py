@@ -26,8 +26,8 @@ TASKS = (
     Task("BertMultipleChoice", "multiple_choice", "multiple_choice.Choices", "choices", "choose"),
     Task("BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm"),
     Task("BertSentenceEncoder", "sentence", "kinds.similarity.Similarity", None, "embed", is_found=False),
-    Task("BertMaskedLM", "masked_lm", "kinds.objectives.MaskedTokens", "masked_lm", is_found=False),
-    Task("BertNextSentence", "next_sentence", "kinds.objectives.NextSentence", "next_sentence", is_found=False),
+    Task("BertMaskedLM", "masked_lm", "kinds.pretraining.MaskedTokens", "masked_lm", is_found=False),
+    Task("BertNextSentence", "next_sentence", "kinds.pretraining.NextSentence", "next_sentence", is_found=False),
 )
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from keras_bert import recipe, training
 from keras_bert.cli import main, options
-from keras_bert.tasks import example_files
+from keras_bert.tasks import file_settings
 from keras_bert.tasks.registry import FINE_TUNING
 
 from .support.messages import error_names
@@ -216,8 +216,8 @@ def test_a_new_field_needs_nothing_else():
 
 def test_a_new_column_of_a_task_is_an_option():
     @dataclasses.dataclass(frozen=True, kw_only=True)
-    class New(example_files.ClassifyFiles):
-        author_columns: Sequence[str] = example_files._column((), "A column of authors", option="author_column")
+    class New(file_settings.ClassifyFiles):
+        author_columns: Sequence[str] = file_settings._column((), "A column of authors", option="author_column")
 
     @click.command()
     @options.field_options(New)

@@ -18,7 +18,7 @@ import click
 from keras_bert.cli import pretrain, runs
 from keras_bert.cli.options import find_preset, together
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
-from keras_bert.tasks.example_files import ClassifyFiles
+from keras_bert.tasks.file_settings import ClassifyFiles
 
 
 @click.group(help=__doc__)

@@ -46,7 +46,7 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.data.tables import read_corpus
-from keras_bert.tasks.example_files import ClassifyFiles, EmbedFiles
+from keras_bert.tasks.file_settings import ClassifyFiles, EmbedFiles
 
 if TYPE_CHECKING:
     from keras_bert.data import Examples

@@ -1,4 +1,4 @@
-"""Fine-tune a model to classify, tag, answer, rank, choose or embed.
+"""Fine-tune a model for one of six tasks.
 
 Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
 measures. After an interruption, the same command resumes the run. To train a model further, start from it: --preset
@@ -19,7 +19,7 @@ import click
 from keras_bert.cli import runs
 from keras_bert.cli.options import preset_option
 from keras_bert.recipe import FineTuningRecipe
-from keras_bert.tasks.example_files import AnswerFiles, ChooseFiles, ClassifyFiles, EmbedFiles, RankFiles, TagFiles
+from keras_bert.tasks.file_settings import AnswerFiles, ChooseFiles, ClassifyFiles, EmbedFiles, RankFiles, TagFiles
 
 
 @click.group(help=__doc__)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from keras_bert.data.examples import parse_json_object
-from keras_bert.data.workbooks import read_workbook
+from keras_bert.data.workbook_process import read_workbook
 from keras_bert.extras import import_extra
 from keras_bert.files import open_bytes, read_lines
 

@@ -19,7 +19,8 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_files, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import FAMILIES, check_storable
-from keras_bert.formats.preset import READERS, Preset, parse_config
+from keras_bert.formats.preset import Preset, parse_config
+from keras_bert.formats.readers import READERS
 
 __all__ = [
     "FAMILIES",

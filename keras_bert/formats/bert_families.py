@@ -9,7 +9,7 @@ from typing import Any
 from keras_bert.choices import POOLINGS
 from keras_bert.config import check_field
 from keras_bert.formats import without_effect
-from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
+from keras_bert.formats.family import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import Storage
 from keras_bert.sizes import HEADS
 
@@ -201,6 +201,8 @@ def without_equal_sizes(embedding: str, hidden: str, default: int | None = None)
     return read
 
 
+# Of the layer that ELECTRA's head for multiple choice reads.
+_SUMMARY = {"summary_type": "first", "summary_activation": "gelu", "summary_use_proj": True}
 # ELECTRA: narrow embeddings in some sizes; no pooler. The discriminator predicts whether each token was replaced.
 ELECTRA = replace(
     BERT,
@@ -208,6 +210,8 @@ ELECTRA = replace(
     prefix="electra.",
     config={**BERT.config, "embedding_size": "embedding_size"},
     values=HEADS["electra"],
+    fixed_values={**FIXED_VALUES, **_SUMMARY},
+    without_effect=BERT.without_effect - _SUMMARY.keys(),
     dialect=Dialect(read=without_equal_sizes("embedding_size", "hidden_size", default=128)),
     embeddings={**BERT.embeddings, "embeddings/projection": "embeddings_project"},
     pooler={},

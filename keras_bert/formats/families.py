@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from keras_bert.config import BertConfig
 from keras_bert.formats.bert_families import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MPNET, ROBERTA
-from keras_bert.formats.family_table import FamilyTable
+from keras_bert.formats.family import FamilyTable
 from keras_bert.formats.rotary_families import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT
 
 # By the `model_type` in config.json.

@@ -12,7 +12,7 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
-from keras_bert.formats.family_table import FamilyTable
+from keras_bert.formats.family import FamilyTable
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles
 from keras_bert.task_table import HEADS

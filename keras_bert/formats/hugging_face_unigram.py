@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
-from keras_bert.formats.family_table import check_fixed_values
+from keras_bert.formats.family import check_fixed_values
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,

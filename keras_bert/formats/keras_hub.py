@@ -14,7 +14,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import without_effect
 from keras_bert.formats.bert_families import without_equal_sizes
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.family_table import Dialect, FamilyTable, check_fixed_values
+from keras_bert.formats.family import Dialect, FamilyTable, check_fixed_values
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.weight_files import H5File
 from keras_bert.presets import PresetFiles

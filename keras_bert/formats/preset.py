@@ -9,20 +9,12 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import garden, hugging_face, keras_hub, saved_model, sentence_transformers, tf1
+from keras_bert.formats import hugging_face, keras_hub, saved_model, sentence_transformers, tf1
 from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.readers import READERS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.presets import PresetFiles
 
-# The module of each format has `recognizes(preset)` and `open_checkpoint(preset)`. Those of formats that can be written
-# also have `write` and `files_of(config)`. The first that recognizes a preset reads it.
-READERS = {
-    "hugging_face": hugging_face,
-    "saved_model": saved_model,
-    "keras_hub": keras_hub,
-    "tf1": tf1,
-    "garden": garden,
-}
 CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
 
 

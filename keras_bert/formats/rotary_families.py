@@ -17,7 +17,7 @@ from keras_bert.formats.bert_families import (
     ROBERTA,
     WITHOUT_POSITIONS,
 )
-from keras_bert.formats.family_table import Dialect, FamilyTable, newer_keys
+from keras_bert.formats.family import Dialect, FamilyTable, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
 from keras_bert.sizes import HEADS
 

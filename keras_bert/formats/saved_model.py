@@ -21,7 +21,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint, all_file_names
 from keras_bert.formats.families import table_of
-from keras_bert.formats.family_table import FamilyTable, Layers, Names
+from keras_bert.formats.family import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import TensorFlowFile, open_by_variable

@@ -20,7 +20,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import POOLINGS
-from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.family import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, VOCABULARY
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.sentence_transformers import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
-from keras_bert.formats.family_table import check_fixed_values, warn_of_unknown
+from keras_bert.formats.family import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,

@@ -35,7 +35,7 @@ _HEADS = """
     classifier_dropout classifier_dropout_prob cls_dropout pooler_dropout qa_dropout seq_classif_dropout
     summary_first_dropout summary_last_dropout
 """
-# How heads for multiple choice summarize a text. Only the defaults, those of ELECTRA, are computed here.
+# Of heads for multiple choice that only ELECTRA has, whose table checks them.
 _SUMMARIES = "summary_activation summary_proj_to_labels summary_type summary_use_proj"
 EVERYWHERE = frozenset(" ".join([_FILE, _CALLS, _GENERATION, _TOKENS, _TASKS, _HEADS, _SUMMARIES]).split())
 

@@ -19,7 +19,7 @@ from keras_bert.formats import FAMILIES, read_config
 from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import Kind
-from keras_bert.tasks.kinds.objectives import Pretraining
+from keras_bert.tasks.kinds.pretraining import Pretraining
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import Setting
 from keras_bert.tasks.task import BertTask

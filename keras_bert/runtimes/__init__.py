@@ -9,16 +9,15 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from keras_bert.runtimes.litert import LITERT, export_litert
-from keras_bert.runtimes.onnx import ONNX, export_onnx
-from keras_bert.runtimes.openvino import OPENVINO, export_openvino
+from keras_bert.runtimes.litert import export_litert
+from keras_bert.runtimes.onnx import export_onnx
+from keras_bert.runtimes.openvino import export_openvino
+from keras_bert.runtimes.runtime_table import RUNTIMES
 
 if TYPE_CHECKING:
     from keras_bert.runtimes.loading import RuntimeModel, load
 
 __all__ = ["RUNTIMES", "RuntimeModel", "export_litert", "export_onnx", "export_openvino", "load"]
-
-RUNTIMES = {"onnx": ONNX, "openvino": OPENVINO, "litert": LITERT}
 
 
 def __getattr__(name: str) -> object:

@@ -22,7 +22,7 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
-from keras_bert.tasks.example_files import ClassifyFiles
+from keras_bert.tasks.file_settings import ClassifyFiles
 from keras_bert.tasks.kinds.classes import (
     PROBLEM_TYPES,
     OfTexts,

@@ -15,7 +15,7 @@ from keras_bert.encoder.encoder import NAMES, check_range
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.kinds.objectives import MaskedTokens
+from keras_bert.tasks.kinds.pretraining import MaskedTokens
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
 from keras_bert.text import (

@@ -14,7 +14,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Labels, Pair, Targets, Texts, as_float32, columns_of
-from keras_bert.tasks.example_files import ChooseFiles
+from keras_bert.tasks.file_settings import ChooseFiles
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds import Kind, Score
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists

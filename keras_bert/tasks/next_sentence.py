@@ -13,8 +13,8 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Texts, columns_of, one_or_many
-from keras_bert.tasks.example_files import ClassifyFiles
-from keras_bert.tasks.kinds.objectives import NextSentence
+from keras_bert.tasks.file_settings import ClassifyFiles
+from keras_bert.tasks.kinds.pretraining import NextSentence
 from keras_bert.tasks.storable import DROPOUT
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k
-from keras_bert.tasks.example_files import AnswerFiles
+from keras_bert.tasks.file_settings import AnswerFiles
 from keras_bert.tasks.kinds.spans import SpanAnswer, Spans
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.spans import (

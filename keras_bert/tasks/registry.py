@@ -15,7 +15,7 @@ from keras_bert.formats.families import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
 from keras_bert.task_table import TASKS
 from keras_bert.tasks.entities import scheme_of
-from keras_bert.tasks.example_files import (
+from keras_bert.tasks.file_settings import (
     AnswerFiles,
     ChooseFiles,
     ClassifyFiles,

@@ -25,7 +25,7 @@ from keras_bert.tasks.columns import (
     columns_of,
     one_or_many,
 )
-from keras_bert.tasks.example_files import ClassifyFiles
+from keras_bert.tasks.file_settings import ClassifyFiles
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists

@@ -32,7 +32,7 @@ from keras_bert.tasks.columns import (
     columns_of,
     plain,
 )
-from keras_bert.tasks.example_files import ExampleFiles
+from keras_bert.tasks.file_settings import ExampleFiles
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.replicas import Replicated, run_update, with_batch_axis

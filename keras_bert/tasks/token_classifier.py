@@ -16,7 +16,7 @@ from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
 from keras_bert.tasks.crf import CRF
 from keras_bert.tasks.entities import EntityAnswer, WordAnswer, locate_entities, scheme_of
-from keras_bert.tasks.example_files import TagFiles
+from keras_bert.tasks.file_settings import TagFiles
 from keras_bert.tasks.kinds.words import IGNORED, WordLabels, check_sentences
 from keras_bert.tasks.long_text import sequence_output, token_mask
 from keras_bert.tasks.storable import DROPOUT, Part, Setting

@@ -21,7 +21,7 @@ from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
 from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, read_vocabulary
 from keras_bert.recipe import EPOCHS, PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind
 from keras_bert.tasks import few_shot
-from keras_bert.tasks.example_files import ClassifyFiles
+from keras_bert.tasks.file_settings import ClassifyFiles
 from keras_bert.tasks.kinds import Score
 from keras_bert.tasks.registry import Job, load_task
 from keras_bert.tasks.storable import UntrainedWarning
@@ -85,7 +85,7 @@ def fine_tune_files(
         log: gets each line of progress: the files that are read, the position of a resumed run, and the measures of
             each epoch, unless a progress bar shows them on a terminal.
         **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and the fields of the task's class in
-            `keras_bert.tasks.example_files`, for reading the files and making the model:
+            `keras_bert.tasks.file_settings`, for reading the files and making the model:
 
             - all tasks: `sequence_length`, `skip_bad`;
             - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `delimiter`,

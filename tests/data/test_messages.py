@@ -13,7 +13,7 @@ from keras_bert.data import (
     read_table,
 )
 from keras_bert.data.texts import parse_label
-from keras_bert.tasks.example_files import AnswerFiles, ClassifyFiles, TagFiles
+from keras_bert.tasks.file_settings import AnswerFiles, ClassifyFiles, TagFiles
 
 from ..support.messages import error_names, warning_names
 

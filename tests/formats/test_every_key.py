@@ -124,7 +124,14 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
             **{"net_structure_type": (0, 1), "num_memory_blocks": (0, 1)},
         },
     ),
-    "electra": ({**BERT_OBEYED, "embedding_size": 7}, BERT_ONLY),
+    "electra": (
+        {**BERT_OBEYED, "embedding_size": 7},
+        {
+            **BERT_ONLY,
+            **{"summary_type": ("first", "last"), "summary_activation": ("gelu", "tanh")},
+            "summary_use_proj": (True, False),
+        },
+    ),
     "modernbert": (
         {
             **{key: BERT_OBEYED[key] for key in ("vocab_size", "hidden_size", "num_attention_heads", "pad_token_id")},

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy.special import log_softmax
 
 from keras_bert import (
@@ -14,7 +15,9 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.pretraining import BertPretrainer
+from keras_bert.tasks.training_step import on_labels, weighted_sum
 from keras_bert.training import fine_tune, learning_from, student_of
+from keras_bert.training.distillation import distilling
 from keras_bert.training.run import RunError
 
 from ..support import small
@@ -97,12 +100,10 @@ def divergence(teacher, student, temperature):
 
 def losses(student, teacher, inputs, targets, temperature, weights=None):
     """A student's own loss, and the one with the teacher, as a step of training has them."""
-    found = []
-    for each in (None, teacher):
-        with learning_from(each, student, temperature):
-            student.compile("sgd", student.training_loss())
-            found.append(student.compute_loss(inputs, targets, student(inputs, training=True), weights))
-    return [np.float64(each) for each in found]
+    student.compile("sgd", student.training_loss())
+    steps = (on_labels, distilling(teacher, temperature))
+    passes = [step(student, tf.GradientTape(), inputs, targets, weights) for step in steps]
+    return [np.float64(weighted_sum(each.terms)) for each in passes]
 
 
 @pytest.mark.parametrize("problem_type", ["single_label_classification", "multi_label_classification", "regression"])

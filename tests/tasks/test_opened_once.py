@@ -19,7 +19,7 @@ from keras_bert import (
     formats,
     presets,
 )
-from keras_bert.formats.preset import READERS
+from keras_bert.formats.readers import READERS
 from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.registry import load_reranker, load_task
 

@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_bert.extras import import_extra
 from keras_bert.tasks import metrics
+from keras_bert.tasks.class_losses import ScaledMeanSquaredError
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import (
     Inputs,
@@ -28,7 +29,7 @@ from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weigh
 from keras_bert.tensors import Tensor
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    pass
 
 
 class LabelAnswer(TypedDict):
@@ -310,30 +311,6 @@ class Several(OfTexts[list[LabelAnswer]]):
     def compared(self, answer: list[LabelAnswer], label: Sequence[str]) -> list[dict[str, object]]:
         predicted = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
         return [{"label": ", ".join(label), "answer": predicted}]
-
-
-@keras.saving.register_keras_serializable(package="keras_bert")
-class ScaledMeanSquaredError(keras.losses.Loss):
-    """The mean squared error of numbers in units of their standard deviation: labels of any scale have the same loss.
-
-    `fine_tune` takes it for regression. A model that always predicts the mean of the labels has a loss of about 1.
-
-    Args:
-        deviations: the standard deviation of each number, `[labels]`.
-
-    Call arguments:
-        y_true, y_pred: float `[batch, labels]`, in the user's unit.
-    """
-
-    def __init__(self, deviations: ArrayLike, name: str = "scaled_mean_squared_error", **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
-        self.deviations = np.asarray(deviations, np.float32)
-
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        return ops.mean(ops.square((y_pred - ops.cast(y_true, y_pred.dtype)) / self.deviations), axis=-1)
-
-    def get_config(self) -> dict[str, object]:
-        return {**super().get_config(), "deviations": self.deviations.tolist()}
 
 
 class Numbers(OfTexts[dict[str, float]]):
