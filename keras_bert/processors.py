@@ -37,10 +37,7 @@ def has_bfloat16() -> bool:
 
 
 def check_graph(graph: GraphDef, title: str) -> None:
-    """Raises ValueError if this processor cannot run a SavedModel's graph, before TensorFlow ends the process.
-
-    The operations of a graph say what it needs: those of oneDNN in bfloat16 need `has_bfloat16`.
-    """
+    """Raises ValueError if this processor cannot run a SavedModel's graph, before TensorFlow ends the process."""
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     fused = (node for node in nodes if node.op.startswith("_"))  # as all operations of `inference.onednn`
     types = {attribute.type for node in fused for attribute in node.attr.values()}

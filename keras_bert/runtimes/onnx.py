@@ -145,10 +145,7 @@ def _name_axes_and_outputs(model: onnx.ModelProto, packed: PackedModel) -> None:
 
 
 def _quantize(path: Path) -> None:
-    """Quantizes weights to 7 bits, with a scale per column: with 8, sums overflow in processors without VNNI.
-
-    ONNX Runtime quantizes the inputs of products when the model runs.
-    """
+    """Quantizes weights to 7 bits, with a scale per column: with 8, sums overflow in processors without VNNI."""
     quantization = import_extra("onnxruntime.quantization", "onnxruntime", "runtimes")
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         prepared = Path(directory) / "prepared.onnx"
