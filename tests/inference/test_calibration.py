@@ -59,6 +59,8 @@ def test_a_preset_keeps_the_ranges(kept):
 
 def test_ranges_of_other_weights_are_not_used(copied):
     model, ranges = BertSentenceEncoder.from_preset(copied), read_ranges(copied)
+    model.save_preset(copied, overwrite=True)
+    assert (copied / FILE).exists()  # the weights are still those of the ranges
     kernel = model.encoder.blocks[0].intermediate.kernel
     kernel.assign(kernel * 1.5)
     with error_names(ValueError, "int8 ranges", "other weights", "calibrate again"):
