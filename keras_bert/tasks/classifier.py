@@ -260,5 +260,3 @@ class BertClassifier(BertTask):
         if sample_weight is not None and len(sample_weight.shape) == 2 and sample_weight.shape[1] > 1:
             y, y_pred = ops.expand_dims(y, -1), ops.expand_dims(y_pred, -1)  # a weight for each label of a text
         return super().label_terms(x, y, y_pred, sample_weight)
-
-    # -- Files

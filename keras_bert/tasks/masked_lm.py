@@ -227,8 +227,7 @@ class BertMaskedLM(BertTask):
         Args:
             text: a str, or many, each with at least one mask token: `[MASK]` or `<mask>`, depending on the tokenizer.
             top_k: the number of candidates for each mask.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            batch_tokens, progress: see `BertClassifier.classify`.
 
         Returns:
             A dict, or for many texts a list of dicts, with two keys. `text` is the text with its masks filled. `masks`

@@ -83,9 +83,6 @@ class BertMultipleChoice(BertTask):
     Returns:
         float32 `[batch, choices]`: logits.
 
-    Raises:
-        ValueError: an argument is bad, or the family has no such head.
-
     Example:
         >>> from keras_bert import BertConfig
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
@@ -142,8 +139,7 @@ class BertMultipleChoice(BertTask):
         Args:
             question: a str, or many.
             choices: a list of str; for many questions, one such list for each. They may differ in length.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            batch_tokens, progress: see `BertClassifier.classify`.
 
         Returns:
             A dict of `index`, the place of the best choice in `choices`; `text`, the choice; `probability`, 0 to 1; and

@@ -38,9 +38,6 @@ class BertNextSentence(BertTask):
         float32 `[batch, 2]`: logits of "it follows" (label 0) and "it does not", in the order of
         google-research/bert (`is_random_next`, create_pretraining_data.py), google-research/albert and `transformers`.
 
-    Raises:
-        ValueError: an argument is bad, or the family has no such head.
-
     Example:
         >>> from keras_bert import BertConfig
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
@@ -89,8 +86,7 @@ class BertNextSentence(BertTask):
 
         Args:
             text, text_pair: the first and the second text: two str, or two lists of the same length.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            batch_tokens, progress: see `BertClassifier.classify`.
 
         Returns:
             A float, 0 to 1; for many pairs, float32 `[pairs]`.

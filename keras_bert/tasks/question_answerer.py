@@ -60,9 +60,6 @@ class BertQuestionAnswerer(BertTask):
         float32 `[batch, windows, seq_length, 2]`: the start and end logits of each token, special tokens included, and
         `NEVER` at padding. For packed inputs without windows, `[batch, seq_length, 2]`.
 
-    Raises:
-        ValueError: an argument is bad.
-
     Example:
         >>> model = BertQuestionAnswerer.from_preset("all-MiniLM-L6-v2")
         >>> context = "Ada Lovelace wrote the first program in 1843."
@@ -160,8 +157,7 @@ class BertQuestionAnswerer(BertTask):
         Args:
             question, context: two str, or two lists of the same length.
             top_k: the number of answers, at most 20.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            batch_tokens, progress: see `BertClassifier.classify`.
 
         Returns:
             For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first. A dict has:
@@ -317,5 +313,3 @@ class BertQuestionAnswerer(BertTask):
     def answers(self, x: Texts) -> list[list[SpanAnswer]]:
         """Finds the two best answers to each question. The best may be "no answer"."""
         return self.answer(*x, top_k=2, progress=False)
-
-    # -- Files

@@ -67,9 +67,6 @@ class BertReranker(BertTask):
     Returns:
         float32 `[batch, 1]`: logits; for lists `[batch, passages]`, as `keras_bert.tasks.ranking_losses` takes them.
 
-    Raises:
-        ValueError: an argument is bad, or the family has no such head.
-
     Example:
         >>> from keras_bert import BertConfig
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
@@ -133,8 +130,7 @@ class BertReranker(BertTask):
 
         Args:
             text, text_pair: the query and the passage: two str, or two lists of the same length.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            batch_tokens, progress: see `BertClassifier.classify`.
 
         Returns:
             A float; for many pairs, float32 `[pairs]`.

@@ -41,8 +41,7 @@ class BertSentenceEncoder(BertTask):
     precisely, use `BertReranker`.
 
     Args:
-        encoder: ids -> hidden states.
-        preprocessor: strings -> the encoder's inputs.
+        encoder, preprocessor: see `BertTask`.
         pooling: how to pool the hidden states of all tokens but padding: "mean"; "cls", the first token's; "max",
             elementwise; "lasttoken", the last token's; "mean_sqrt_len_tokens", their sum divided by the square root of
             their number; or "weightedmean", weighted by their positions, from 1.
@@ -61,9 +60,6 @@ class BertSentenceEncoder(BertTask):
             longer vectors count more. For vectors of length 1 both are the same.
         window_pooling: "mean" or "max": how the vectors of a long text's windows become one, if the preprocessor has a
             stride (`from_preset(..., long_text="windows")`). A prompt stands in the first window only.
-
-    Raises:
-        ValueError: an argument is bad, or the vocabulary and the encoder's embedding table differ in size.
 
     Call arguments:
         texts: a string tensor `[batch]`, or a list of str, which get the default prompt. Or a tuple of two or more such
@@ -286,15 +282,13 @@ class BertSentenceEncoder(BertTask):
     def encode_counted(
         self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
     ) -> tuple[np.ndarray, int]:
-        """Encodes texts, and counts the truncated ones, without a progress bar or a warning.
-
-        Args:
-            texts, batch_tokens, prompt: see `encode`.
+        """Encodes texts as `encode`, without a progress bar, and counts the truncated ones in place of a warning.
 
         Returns:
             float32 `[number of texts, vector_size]`, and the number of truncated texts.
         """
-        prompt, skipped = self.prompt_text(prompt), self._count_skipped(self.prompt_text(prompt))
+        prompt = self.prompt_text(prompt)
+        skipped = self._count_skipped(prompt)
         rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)
         vectors = self._stack(rows)
         check_finite(vectors)
@@ -349,11 +343,7 @@ class BertSentenceEncoder(BertTask):
     def to_compare(cls, handle: str | Path | Preset, **arguments: Any) -> BertSentenceEncoder:
         """Loads a model whose vectors can be compared by dot product: for the cosine, they get length 1.
 
-        Use it instead of `from_preset` for a search, as a vector index computes dot products.
-
-        Args:
-            handle: as for `from_preset`.
-            **arguments: as for `from_preset`.
+        Use it instead of `from_preset`, with the same arguments, for a search: a vector index computes dot products.
 
         Example:
             >>> from keras_bert import BertSentenceEncoder

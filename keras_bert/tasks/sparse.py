@@ -59,9 +59,6 @@ class BertSparseEncoder(BertTask):
     Returns:
         float32 `[batch, vocab_size]`: the weights, 0 or more.
 
-    Raises:
-        ValueError: an argument is bad, or the family has no such head.
-
     Example:
         >>> from keras_bert import BertConfig
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
@@ -147,8 +144,7 @@ class BertSparseEncoder(BertTask):
         Args:
             text: a str, or many.
             top_k: the number of tokens to return, highest weights first; by default all whose weight is not 0.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            batch_tokens, progress: see `BertClassifier.classify`.
 
         Returns:
             A dict from token to weight, highest first; for many texts, a list of them. A WordPiece token keeps its
@@ -178,17 +174,7 @@ class BertSparseEncoder(BertTask):
     ) -> dict[str, float] | list[dict[str, float]]:
         """Computes the weights of tokens for a query, or for many: by the table, or as `encode` if there is none.
 
-        Args:
-            text, top_k: see `encode`.
-
-        Returns:
-            See `encode`. `[CLS]` and `[SEP]` are not among the tokens.
-
-        Raises:
-            TypeError, ValueError: see `encode`.
-
-        Warns:
-            UserWarning: the number of queries that were truncated to the model's maximum length.
+        Arguments, results, errors and warnings are those of `encode`. `[CLS]` and `[SEP]` are not among the tokens.
 
         Example:
             >>> from keras_bert import BertConfig

@@ -54,17 +54,11 @@ from keras_bert.text import BertPreprocessor
 
 
 class TokenizedExamples(NamedTuple):
-    """Training examples, tokenized once.
+    """Training examples, tokenized once."""
 
-    Attributes:
-        segments: ragged int32 tensors `[examples, (tokens)]`, one for each column of texts: two for pairs.
-        targets: the targets of the loss; the first axis is `examples`.
-        lengths: int64 `[examples]`: the number of tokens of each example before truncation, special tokens included.
-    """
-
-    segments: tuple[tf.RaggedTensor, ...]
-    targets: tf.Tensor | tf.RaggedTensor
-    lengths: np.ndarray
+    segments: tuple[tf.RaggedTensor, ...]  # int32 [examples, (tokens)], one for each column of texts: two for pairs
+    targets: tf.Tensor | tf.RaggedTensor  # of the loss; the first axis is `examples`
+    lengths: np.ndarray  # int64 [examples], the tokens before truncation, special tokens included
 
 
 class BertTask(Replicated, Storable):
@@ -86,7 +80,7 @@ class BertTask(Replicated, Storable):
 
     Raises:
         TypeError: `encoder` is not a `BertEncoder`, or `preprocessor` is not a `BertPreprocessor`.
-        ValueError: vocabulary and embedding table differ in size, or the family has no such head.
+        ValueError: an argument is bad, vocabulary and embedding table differ in size, or the family has no such head.
     """
 
     VERB: ClassVar[str]  # the method that answers texts: one of each of `text_names`, or lists of them
@@ -161,14 +155,11 @@ class BertTask(Replicated, Storable):
         return self.preprocessor(inputs)
 
     @property
-    def reads_pooler(self) -> bool:
-        """Whether the output depends on the encoder's pooler."""
-        return any(self.encoder.config.reads_pooler(head) for head in self.heads)
-
-    @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The trainable variables, without those of an unused pooler: Keras would warn that they have no gradients."""
-        unused = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
+        config, pooler, unused = self.encoder.config, self.encoder.pooler, []
+        if pooler is not None and not any(config.reads_pooler(head) for head in self.heads):
+            unused = pooler.variables
         return [each for each in super().trainable_variables if all(each is not other for other in unused)]
 
     @property

@@ -130,8 +130,7 @@ class BertTokenClassifier(BertTask):
 
         Args:
             words: a sentence, as a list of words; or many.
-            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+            batch_tokens, progress: see `BertClassifier.classify`.
 
         Returns:
             For a sentence, a list with a dict for each word: `word`, `label`, and `probability`, 0 to 1. For truncated
