@@ -18,7 +18,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
 from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.kinds import Kind
+from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.kinds.pretraining import Pretraining
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import Setting
@@ -92,19 +92,16 @@ class Objectives(Pretraining):
                 f"the teacher's hidden_size is {teacher.hidden_size}, the student's {self.hidden_size}; make both equal"
             )
 
-    def distillation_terms(
-        self, terms: list[LossTerm], inputs: Any, targets: Any, outputs: tuple[Any, Any], sample_weight: Any, loss: Any,
-        temperature: float,
-    ) -> list[LossTerm]:  # fmt: skip
+    def distillation_terms(self, batch: TaughtBatch) -> list[LossTerm]:
         """Computes DistilBERT's losses: on the labels, on the teacher's logits, and `1 - cos` of the hidden states."""
-        teacher_logits, student_logits = (each[MASKED_LM] for each in outputs)
-        divergences = divergence(teacher_logits, student_logits, temperature)  # [batch, predictions]
-        unit_vectors = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in outputs]
+        teacher_logits, student_logits = (each[MASKED_LM] for each in batch.outputs)
+        divergences = divergence(teacher_logits, student_logits, batch.temperature)  # [batch, predictions]
+        unit_vectors = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in batch.outputs]
         cosine = ops.sum(unit_vectors[0] * unit_vectors[1], axis=-1)  # [batch, seq_length]
-        logit_term = weighted_mean(divergences, sample_weight[MASKED_LM])
-        hidden_term = weighted_mean(1.0 - cosine, inputs["input_mask"])
+        logit_term = weighted_mean(divergences, batch.sample_weight[MASKED_LM])
+        hidden_term = weighted_mean(1.0 - cosine, batch.inputs["input_mask"])
         return [
-            *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in terms),
+            *(each._replace(weight=_LABEL_WEIGHT * each.weight) for each in batch.terms),
             logit_term._replace(weight=_LOGIT_WEIGHT, unit=MASKED_TOKENS),
             hidden_term._replace(weight=_HIDDEN_WEIGHT, unit=TOKENS),
         ]

@@ -62,15 +62,6 @@ class ByLength:
         self._compute = compute  # a tuple of ragged int32 tensors `[batch, (tokens)]`, and options -> `[batch, ...]`
         self._graphs = graphs
 
-    def _row_graph(self, number: int, options: Mapping[str, Hashable]) -> Callable[..., Any]:
-        """Returns the graph of some rows of this number of segments."""
-
-        def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
-            return self._compute(tuple(tf.gather(segment, rows) for segment in segments), **options)
-
-        key = ("rows", number, *options.items())
-        return self._graphs.get(key, compute_rows, [[_SEGMENT] * number, tf.TensorSpec([None], tf.int64)])
-
     def __call__(
         self,
         texts: Iterable[Item],
@@ -163,8 +154,13 @@ class ByLength:
         **options: Hashable,
     ) -> list[np.ndarray]:
         """Computes the rows in batches of similar length, several at a time; results are in the order of the rows."""
+
+        def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
+            return self._compute(tuple(tf.gather(segment, rows) for segment in segments), **options)
+
         results: list[np.ndarray] = [None] * segments[0].shape[0]
-        graph = self._row_graph(len(segments), options)
+        signature = [[_SEGMENT] * len(segments), tf.TensorSpec([None], tf.int64)]
+        graph = self._graphs.get(("rows", len(segments), *options.items()), compute_rows, signature)
         batches = rows_by_length(lengths, batch_tokens)
         # Single rows run one by one, because the memory of attention grows with the square of the length.
         num_single = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1

@@ -13,21 +13,9 @@ from keras import ops
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import (
-    Inputs,
-    Labels,
-    Targets,
-    Texts,
-    checked_labels,
-    columns_of,
-    one_or_many,
-)
+from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, checked_labels, columns_of, one_or_many
 from keras_bert.tasks.file_settings import ClassifyFiles
-from keras_bert.tasks.kinds.classes import (
-    PROBLEM_TYPES,
-    OfTexts,
-    TextAnswer,
-)
+from keras_bert.tasks.kinds.classes import PROBLEM_TYPES, OfTexts, TextAnswer
 from keras_bert.tasks.long_text import classify_texts, text_features
 from keras_bert.tasks.storable import DROPOUT, Setting
 from keras_bert.tasks.task import BertTask

@@ -314,15 +314,13 @@ class _Words:
         else:
             self._mask = ops.cast(mask, "bool")
             count = ops.sum(ops.cast(self._mask, "int32"), axis=1)
-            self._source = ops.argsort(
-                ops.where(self._mask, positions, positions + length), axis=1
-            )  # words before the others
+            words_first = ops.where(self._mask, positions, positions + length)
+            self._source = ops.argsort(words_first, axis=1)
             self._target = ops.maximum(ops.cumsum(ops.cast(self._mask, "int32"), axis=1) - 1, 0)
         self.is_word = ops.expand_dims(positions, 1) < count
         emissions = ops.transpose(self.gather(emissions), (1, 0, 2))
-        self.emissions = ops.where(
-            _expand_like(self.is_word, emissions), emissions, 0
-        )  # padding may hold anything, even NaN
+        # Padding may hold anything, even NaN.
+        self.emissions = ops.where(_expand_like(self.is_word, emissions), emissions, 0)
 
     def gather(self, values: Any) -> Any:
         """Reorders values `[batch, length, ...]`: those of words first, those of masked positions after them."""

@@ -18,12 +18,7 @@ from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds.pretraining import MaskedTokens
 from keras_bert.tasks.task import BertTask
 from keras_bert.tensors import Tensor
-from keras_bert.text import (
-    BertPreprocessor,
-    BytePairTokenizer,
-    SentencePieceTokenizer,
-    WordPieceTokenizer,
-)
+from keras_bert.text import BertPreprocessor, BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.strings import SPACES
 from keras_bert.text.tokenizer import Tokenizer

@@ -157,8 +157,7 @@ class BertMultipleChoice(BertTask):
             raise ValueError(f"question {empty[0]} (from 0) has no choices")
         warn_if_untrained(self)
         pairs = [Pair(each, text) for each, texts in zip(questions, lists, strict=True) for text in texts]
-        rows = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
-        logits = np.reshape(rows, -1).astype(np.float32)
+        logits = np.reshape(self._by_length(pairs, batch_tokens, progress), -1).astype(np.float32)
         check_finite(logits, "logit", "pair")  # NaN has no order
         answers: list[ChoiceAnswer] = []
         for texts, end in zip(lists, np.cumsum([len(texts) for texts in lists]), strict=True):

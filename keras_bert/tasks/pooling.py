@@ -51,13 +51,7 @@ def largest(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def pooled(pooling: str, hidden: Tensor, mask: Tensor) -> Tensor:
-    """Pools hidden states, float32 `[batch, seq_length, hidden]`, into vectors, `[batch, hidden]`.
-
-    Args:
-        pooling: "max", or a key of `_WEIGHTS`.
-        hidden: the hidden states.
-        mask: float32 `[batch, seq_length, 1]`, 1 at tokens to pool, else 0.
-    """
+    """Pools hidden states, `[batch, seq_length, hidden]`, where a mask, `[batch, seq_length, 1]`, is 1; all float32."""
     if pooling == "max":
         return largest(hidden, mask > 0)
     return ops.sum(hidden * _WEIGHTS[pooling](mask), axis=1)

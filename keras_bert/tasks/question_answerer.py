@@ -208,14 +208,7 @@ class BertQuestionAnswerer(BertTask):
         return answers
 
     def _find_spans(self, question: tf.RaggedTensor, window: tf.RaggedTensor, is_best: tf.RaggedTensor) -> tf.Tensor:
-        """Finds the best spans of each window.
-
-        Args:
-            question, window, is_best: `Contexts.segments`, or some of its rows.
-
-        Returns:
-            float32 `[windows, 20, 4]`: each span's score, first token, last token, and the score of [CLS].
-        """
+        """Finds the best spans in rows of `Contexts.segments`: score, first and last token, and the score of [CLS]."""
         logits = self(self._packed_windows(question, window), training=False)  # [windows, seq_length, 2]
         may_start = is_best.to_tensor() > 0  # [windows, tokens]
         positions = tokens_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
@@ -223,9 +216,8 @@ class BertQuestionAnswerer(BertTask):
         token_logits = tf.gather(logits, positions, batch_dims=1)  # [windows, tokens, 2]
         spans = best_spans(token_logits, may_start, window.row_lengths(), self.max_answer_length, _NUM_BEST)
         no_answer = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), _NUM_BEST, axis=1)  # [windows, 20], of [CLS]
-        return tf.stack(
-            [spans.scores, tf.cast(spans.starts, no_answer.dtype), tf.cast(spans.ends, no_answer.dtype), no_answer], -1
-        )
+        starts, ends = (tf.cast(each, no_answer.dtype) for each in (spans.starts, spans.ends))
+        return tf.stack([spans.scores, starts, ends, no_answer], axis=-1)  # [windows, 20, 4]
 
     def _packed_windows(self, question: tf.RaggedTensor, window: tf.RaggedTensor) -> dict[str, tf.Tensor]:
         """Packs questions with windows that fit into a row, int32 `[windows, seq_length]` each."""

@@ -228,9 +228,8 @@ def rank_answers(
     """
     no_answer = tf.math.segment_min(window_spans[:, 0, 3], tokenized.rows)[:, None]  # [batch, 1]
     firsts, lasts = (tokenized.begins[:, None] + tf.cast(window_spans[..., i], tf.int64) for i in (1, 2))
-    spans = best_of_windows(
-        Spans(window_spans[..., 0], firsts, lasts), tokenized.rows, tf.size(contexts)
-    )  # each [batch, count]
+    spans = Spans(window_spans[..., 0], firsts, lasts)  # each [windows, count]
+    spans = best_of_windows(spans, tokenized.rows, tf.size(contexts))  # each [batch, count]
     starts, ends = byte_spans(tokenized, spans.starts, spans.ends)
     # If a character has several tokens, only one of them covers it. The others cover no text and are no answer.
     scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)

@@ -204,13 +204,9 @@ class BertTokenClassifier(BertTask):
         return answers
 
     def _predict_words(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Predicts the best label of each word and its probability, float32 `[batch, words]` each.
+        """Predicts the best label of each word of `flat_tokens`, and its probability, float32 `[batch, words]` each.
 
         A label is an index, cast to float32. Truncated words and padding have label -1 and probability 0.
-
-        Args:
-            tokens: int32 `[batch, (tokens)]`.
-            begins: of the same shape, 1 where a word begins, else 0.
         """
         packed = self.preprocessor.pack(tokens)
         logits = self(packed, training=False)  # [batch, seq_length, labels], or with windows
@@ -338,9 +334,5 @@ def _weights_of_words(sample_weight: Tensor | None, y: Tensor) -> Tensor | None:
 
 
 def _count_kept_tokens(mask: tf.Tensor) -> tf.Tensor:
-    """Counts the tokens of each text that packing kept, int64 `[batch]`.
-
-    Args:
-        mask: bool, see `token_mask`: True at a text's tokens in the packed rows.
-    """
+    """Counts the tokens of each text that packing kept, int64 `[batch]`, in the result of `token_mask`."""
     return tf.math.count_nonzero(mask, axis=list(range(1, len(mask.shape))))

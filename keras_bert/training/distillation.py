@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.kinds import Kind
+from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import Forward, ForwardPass, on_labels
 from keras_bert.training import run
@@ -151,9 +151,8 @@ def distilling(teacher: BertTask, temperature: float) -> Forward:
         terms, y_pred, _ = on_labels(model, tape, x, y, sample_weight)
         teacher_outputs = keras.tree.map_structure(ops.stop_gradient, teacher(x, training=False))
         loss = getattr(model.loss, "loss", model.loss)  # on replicas, that of a `GlobalMean`
-        outputs = (teacher_outputs, y_pred)
-        terms = model.kind.distillation_terms(terms, x, y, outputs, sample_weight, loss, temperature)
-        return ForwardPass(terms, y_pred)
+        batch = TaughtBatch(terms, x, y, (teacher_outputs, y_pred), sample_weight, loss, temperature)
+        return ForwardPass(model.kind.distillation_terms(batch), y_pred)
 
     return forward
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.tasks.class_weights import ClassWeight
-from keras_bert.tasks.columns import Inputs, Labels, Targets, plain_labels
+from keras_bert.tasks.columns import Labels, Targets, plain_labels
 from keras_bert.tasks.training_step import LossTerm
 from keras_bert.tensors import Tensor
 
@@ -25,19 +25,12 @@ Confusion: TypeAlias = "tuple[list[str], np.ndarray]"  # classes; int64, rows ar
 
 @dataclass(frozen=True)
 class Score:
-    """How good the answers to some examples are.
+    """How good the answers to some examples are."""
 
-    Attributes:
-        measures: metrics by name. The first one is the one to choose models by.
-        errors: the error of each example, float `[examples]`, 0 = right; None if answers are neither right nor wrong.
-        least_mistake: the least error that counts as a mistake; None: every error does.
-        compute_details, compute_confusion: compute `details` and `confusion` when they are first read.
-    """
-
-    measures: dict[str, float]
-    errors: np.ndarray | None = None
-    least_mistake: float | None = None
-    compute_details: Callable[[], dict[str, float]] = dict
+    measures: dict[str, float]  # metrics by name; the first one is the one to choose models by
+    errors: np.ndarray | None = None  # of each example, float [examples], 0 = right; None: neither right nor wrong
+    least_mistake: float | None = None  # the least error that counts as a mistake; None: every error does
+    compute_details: Callable[[], dict[str, float]] = dict  # computes `details` when they are first read
     compute_confusion: Callable[[], Confusion | None] = lambda: None
 
     @cached_property
@@ -55,11 +48,7 @@ class Score:
 
     @property
     def mistakes(self) -> list[int]:
-        """The indices of wrongly answered examples; if all have some error, of the largest errors, the largest first.
-
-        Raises:
-            TypeError: answers are neither right nor wrong.
-        """
+        """The indices of wrong answers; if all examples have some error, of the largest errors, the largest first."""
         errors, least = self._errors, self.least_mistake
         return np.flatnonzero(errors).tolist() if least is None else [i for i in self.worst if errors[i] >= least]
 
@@ -76,16 +65,24 @@ class Score:
         return self.errors
 
 
+class TaughtBatch(NamedTuple):
+    """A batch of a student that learns from labels and from a teacher."""
+
+    terms: list[LossTerm]  # of the loss on the labels
+    inputs: Any
+    targets: Any
+    outputs: tuple[Any, Any]  # of teacher and student
+    sample_weight: Any
+    loss: Any  # Keras's, on the labels
+    temperature: float
+
+
 class Kind(Generic[A]):
-    """What the labels, the logits and the answers of a task are. This one is of tasks without labels.
+    """What the labels, the logits and the answers of a task are. This one is of tasks without labels."""
 
-    Attributes:
-        PROBLEM_TYPE: how readers of files read labels: a name in `data.texts.LABEL_KINDS`; None if there is no choice.
-        label_columns: the names of the columns that a table of labels must have, in their order; empty: any will do.
-    """
-
+    # How readers of files read labels: a name in `data.texts.LABEL_KINDS`; None if there is no choice.
     PROBLEM_TYPE: ClassVar[str | None] = None
-    label_columns: Sequence[str] = ()
+    label_columns: Sequence[str] = ()  # those that a table of labels must have, in their order; empty: any will do
 
     # -- Labels in training. `targets` are what the loss takes.
 
@@ -148,16 +145,7 @@ class Kind(Generic[A]):
     def check_teacher(self, teacher: Kind[A]) -> None:
         """Raises ValueError if a model of this kind cannot learn from such a teacher."""
 
-    def distillation_terms(
-        self,
-        terms: list[LossTerm],
-        inputs: Inputs,
-        targets: Tensor,
-        outputs: tuple[Any, Any],
-        sample_weight: Tensor | None,
-        loss: Any,
-        temperature: float,
-    ) -> list[LossTerm]:
+    def distillation_terms(self, batch: TaughtBatch) -> list[LossTerm]:
         """Combines the terms on the labels with a loss on the `outputs` of teacher and student."""
         raise NotImplementedError
 

@@ -15,7 +15,6 @@ from keras_bert.tasks import metrics
 from keras_bert.tasks.class_losses import ScaledMeanSquaredError
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import (
-    Inputs,
     Labels,
     Targets,
     as_float32,
@@ -24,7 +23,7 @@ from keras_bert.tasks.columns import (
     rare_label_warnings,
 )
 from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.kinds import A, Kind, Score
+from keras_bert.tasks.kinds import A, Kind, Score, TaughtBatch
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
@@ -92,22 +91,15 @@ class OfTexts(Kind[A]):
         """Computes the distance of a student's logits from a teacher's, float32 `[batch]`."""
         raise NotImplementedError
 
-    def distillation_terms(
-        self,
-        terms: list[LossTerm],
-        inputs: Inputs,
-        targets: Tensor,
-        outputs: tuple[Tensor, Tensor],
-        sample_weight: Tensor | None,
-        loss: keras.losses.Loss,
-        temperature: float,
-    ) -> list[LossTerm]:
+    def distillation_terms(self, batch: TaughtBatch) -> list[LossTerm]:
         """Averages the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
-        (label_term,) = terms
-        units = loss.deviations if isinstance(loss, ScaledMeanSquaredError) else 1.0
-        distances = self.distance(outputs[0] / units, outputs[1] / units, temperature)
-        if sample_weight is not None:  # of texts; or of their labels, of which the mean counts
-            weights = ops.mean(sample_weight, axis=-1) if len(sample_weight.shape) == 2 else sample_weight
+        (label_term,) = batch.terms
+        units = batch.loss.deviations if isinstance(batch.loss, ScaledMeanSquaredError) else 1.0
+        teacher, student = batch.outputs
+        distances = self.distance(teacher / units, student / units, batch.temperature)
+        if batch.sample_weight is not None:  # of texts; or of their labels, of which the mean counts
+            weights = batch.sample_weight
+            weights = ops.mean(weights, axis=-1) if len(weights.shape) == 2 else weights
             distances = distances * ops.cast(weights, distances.dtype)
         return [averaged(label_term, weighted_mean(distances, ops.ones_like(distances)))]
 

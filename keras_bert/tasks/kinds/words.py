@@ -12,9 +12,9 @@ from keras import ops
 
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.columns import Inputs, Labels, Targets, as_list, label_index, rare_label_warnings
+from keras_bert.tasks.columns import Labels, Targets, as_list, label_index, rare_label_warnings
 from keras_bert.tasks.entities import LabelScheme, WordAnswer
-from keras_bert.tasks.kinds import Kind, Score
+from keras_bert.tasks.kinds import Kind, Score, TaughtBatch
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
 from keras_bert.tensors import Tensor
 
@@ -107,27 +107,18 @@ class WordLabels(Kind[list[WordAnswer]]):
                 "must be the same"
             )
 
-    def distillation_terms(
-        self,
-        terms: list[LossTerm],
-        inputs: Inputs,
-        targets: Tensor,
-        outputs: tuple[Tensor, Tensor],
-        sample_weight: Tensor | None,
-        loss: keras.losses.Loss,
-        temperature: float,
-    ) -> list[LossTerm]:
+    def distillation_terms(self, batch: TaughtBatch) -> list[LossTerm]:
         """Averages the loss on the labels and the divergence from the teacher, a mean over words as well.
 
         With a CRF, the logits are the emissions. The teacher's transition scores are not compared.
         """
-        (label_term,) = terms
-        divergences = divergence(*outputs, temperature)  # the shape of the targets
-        if sample_weight is not None:
-            weights = ops.cast(sample_weight, divergences.dtype)
+        (label_term,) = batch.terms
+        divergences = divergence(*batch.outputs, batch.temperature)  # the shape of the targets
+        if batch.sample_weight is not None:
+            weights = ops.cast(batch.sample_weight, divergences.dtype)
             axes = len(divergences.shape) - len(weights.shape)  # of sentences, or of words
             divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
-        return [averaged(label_term, weighted_mean(divergences, ops.not_equal(targets, IGNORED)))]
+        return [averaged(label_term, weighted_mean(divergences, ops.not_equal(batch.targets, IGNORED)))]
 
     def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
         super().check(columns, labels)
