@@ -13,7 +13,7 @@ from keras import ops
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, checked_labels, columns_of, one_or_many
+from keras_bert.tasks.columns import Inputs, Targets, Texts, checked_labels, columns_of, one_or_many
 from keras_bert.tasks.file_settings import ClassifyFiles
 from keras_bert.tasks.kinds.classes import PROBLEM_TYPES, OfTexts, TextAnswer
 from keras_bert.tasks.long_text import classify_texts, text_features
@@ -220,18 +220,6 @@ class BertClassifier(BertTask):
         """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
         logits = self(inputs, training=False)
         return {"logits": logits, self.kind.VALUES: self.kind.values(logits)}
-
-    def targets(self, y: Labels | None) -> Targets:
-        """Converts labels, as names or indices, to targets of the loss.
-
-        Tensors, and arrays with a row per text, stay as they are.
-
-        Raises:
-            TypeError: `y` does not hold the labels of many texts.
-            ValueError: there is no label of this name or index, a number could be both, a row has more or fewer labels
-                than the model, or for regression a value is not a finite number.
-        """
-        return self.kind.targets(y)
 
     def columns(self, x: Texts) -> tuple[Sequence[str], ...]:
         columns = columns_of(x)

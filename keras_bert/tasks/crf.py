@@ -383,10 +383,8 @@ def _score(chain: _Chain, labels: Any) -> Any:
 def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple[Any, Any]:
     """Combines the scores of all paths that end at a word with a label: log-sum-exp or, with `_max`, the best score.
 
-    Returns:
-        `relative`, float `[length, batch, labels]`, and `total`, float `[length, batch, 1]`. The combined score is
-        `relative + total`, and `reduce(relative) = 0` over the labels: `relative` stays small, so it is exact even in
-        long sentences. After a sentence's end, both repeat the values of its last word.
+    It is `relative + total`, float `[length, batch, labels]` and `[length, batch, 1]`, with `reduce(relative) = 0` over
+    the labels, so that `relative` is exact even in long sentences. After its end, a sentence repeats its last values.
     """
 
     def step(state: tuple[Any, Any], t: Any) -> tuple[Any, Any]:
@@ -405,9 +403,7 @@ def _forward(chain: _Chain, reduce: Callable[..., Any] = ops.logsumexp) -> tuple
 def _backward(chain: _Chain) -> Any:
     """Computes the log-sum-exp of the scores of all paths from a word's label to the end, without this word's emission.
 
-    Returns:
-        float `[length, batch, labels]`, normalized: its log-sum-exp over labels is 0. At the last word and after it,
-        the values are `end`, not normalized.
+    It is float `[length, batch, labels]`, and its log-sum-exp over labels is 0; from the last word on, it is `end`.
     """
 
     def step(following: Any, t: Any) -> tuple[Any, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -20,11 +19,6 @@ from keras_bert.text.strings import as_strings
 
 _BATCH = 16  # texts
 _MIN_UNSEEN_COSINE = 0.97  # between int8 and float32 hidden states, on texts outside of the calibration
-
-
-def built_in_texts(columns: int) -> Texts:
-    """Returns the built-in sentences; for pairs, each sentence with the next."""
-    return SAMPLE_TEXTS if columns == 1 else (SAMPLE_TEXTS, [*SAMPLE_TEXTS[1:], SAMPLE_TEXTS[0]])
 
 
 def batches_of(preprocessor: BertPreprocessor | None, x: Texts, names: Sequence[str]) -> Iterator[dict[str, tf.Tensor]]:
@@ -53,17 +47,6 @@ def ranges_of_weights(ranges: int8_ranges.Int8Ranges | None, encoder: BertEncode
     return ranges if ranges is not None and ranges.weights == digest(encoder) else None
 
 
-def _warn_if_narrow(encoder: BertEncoder, batches: Iterator[dict[str, tf.Tensor]]) -> None:
-    """Warns if an encoder's ranges are too narrow for texts outside of the calibration."""
-    cosine = cosine_to_float32(encoder, batches)
-    if cosine < _MIN_UNSEEN_COSINE:
-        warnings.warn(
-            f"int8 was calibrated with texts that are too few, or all alike: on the built-in texts, the cosine to "
-            f"float32 is {cosine:.3f}; calibrate with some hundred typical texts, or without texts",
-            stacklevel=3,
-        )
-
-
 class LowPrecision:
     """A mixin that lets a model with an encoder and a preprocessor run in bfloat16 or int8.
 
@@ -74,11 +57,7 @@ class LowPrecision:
     preprocessor: BertPreprocessor | None
     text_names: tuple[str, ...]
 
-    if TYPE_CHECKING:
-
-        def reset_graphs(self) -> None:
-            """Drops traced graphs."""
-
+    reset_graphs: Callable[[], None]
     _ranges: int8_ranges.Int8Ranges | None = None  # from the preset, or the last calibration
 
     @property
@@ -122,11 +101,17 @@ class LowPrecision:
         elif x is None and (ranges := ranges_of_weights(self._ranges, self.encoder)) is not None:
             set_precision(self.encoder, precision, ranges=ranges)
         else:
-            built_in = built_in_texts(len(self.text_names))
+            seconds = [*SAMPLE_TEXTS[1:], SAMPLE_TEXTS[0]]  # of pairs: each sentence with the next
+            built_in = SAMPLE_TEXTS if len(self.text_names) == 1 else (SAMPLE_TEXTS, seconds)
             texts = built_in if x is None else x
             set_precision(self.encoder, precision, batches_of(self.preprocessor, texts, self.text_names))
-            if x is not None:
-                _warn_if_narrow(self.encoder, batches_of(self.preprocessor, built_in, self.text_names))
+            unseen = batches_of(self.preprocessor, built_in, self.text_names)
+            if x is not None and (cosine := cosine_to_float32(self.encoder, unseen)) < _MIN_UNSEEN_COSINE:
+                warnings.warn(
+                    f"int8 was calibrated with texts that are too few, or all alike: on the built-in texts, the cosine "
+                    f"to float32 is {cosine:.3f}; calibrate with some hundred typical texts, or without texts",
+                    stacklevel=2,
+                )
             self._ranges = dataclasses.replace(self.encoder.inference.ranges, is_built_in=x is None)
             self.encoder.inference.ranges = self._ranges
         self.reset_graphs()

@@ -9,38 +9,21 @@ from keras import ops
 from keras_bert.tensors import Tensor
 
 
-def _count_tokens(mask: Tensor) -> Tensor:
+def _sum(mask: Tensor) -> Tensor:
     return ops.sum(mask, axis=1, keepdims=True)
 
 
 def _mean(mask: Tensor) -> Tensor:
-    return mask / ops.maximum(_count_tokens(mask), 1.0)
-
-
-def _mean_sqrt_len_tokens(mask: Tensor) -> Tensor:
-    return mask / ops.sqrt(ops.maximum(_count_tokens(mask), 1.0))
-
-
-def _weightedmean(mask: Tensor) -> Tensor:
-    positions = mask * ops.cumsum(ops.ones_like(mask), axis=1)  # from 1
-    return positions / ops.maximum(_count_tokens(positions), 1.0)
-
-
-def _cls(mask: Tensor) -> Tensor:
-    return mask * ops.cast(ops.cumsum(mask, axis=1) == 1.0, mask.dtype)
-
-
-def _lasttoken(mask: Tensor) -> Tensor:
-    return mask * ops.cast(ops.cumsum(mask, axis=1) == _count_tokens(mask), mask.dtype)
+    return mask / ops.maximum(_sum(mask), 1.0)
 
 
 # Each pooling is a function: mask -> the weights of a text's tokens, both float32 `[batch, seq_length, 1]`.
 _WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": _mean,
-    "mean_sqrt_len_tokens": _mean_sqrt_len_tokens,
-    "weightedmean": _weightedmean,
-    "cls": _cls,
-    "lasttoken": _lasttoken,
+    "mean_sqrt_len_tokens": lambda mask: mask / ops.sqrt(ops.maximum(_sum(mask), 1.0)),
+    "weightedmean": lambda mask: _mean(mask * ops.cumsum(ops.ones_like(mask), axis=1)),  # by positions, from 1
+    "cls": lambda mask: mask * ops.cast(ops.cumsum(mask, axis=1) == 1.0, mask.dtype),
+    "lasttoken": lambda mask: mask * ops.cast(ops.cumsum(mask, axis=1) == _sum(mask), mask.dtype),
 }
 
 

@@ -136,7 +136,8 @@ class BertSentenceEncoder(BertTask):
         if truncate_dim is not None and (not isinstance(truncate_dim, Integral) or not 1 <= truncate_dim <= size):
             raise ValueError(f"truncate_dim is {truncate_dim!r}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
-        self._by_length = ByLength(preprocessor, self._encode_segments, self._graphs)
+        compute = lambda segments, skipped: self._encode_packed(preprocessor.pack(segments), skipped, False)  # noqa: E731
+        self._by_length = ByLength(preprocessor, compute, self._graphs)
         self.built = True
 
     @property
@@ -227,9 +228,6 @@ class BertSentenceEncoder(BertTask):
             return 0
         with tf.init_scope():
             return 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
-
-    def _encode_segments(self, segments: tuple[tf.RaggedTensor, ...], skipped: int) -> Tensor:
-        return self._encode_packed(self.preprocessor.pack(segments), skipped, training=False)
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it."""

@@ -260,7 +260,13 @@ class BertTask(Replicated, Storable):
         return self.kind.loss()
 
     def targets(self, y: Labels | None) -> Targets:
-        """Converts labels to targets of a loss; arrays and tensors of numbers stay as they are."""
+        """Converts labels, as names or indices, to targets of a loss; arrays of rows, and tensors, stay as they are.
+
+        Raises:
+            TypeError: `y` does not hold the labels of many examples.
+            ValueError: there is no label of this name or index, a number could be both, a row has more or fewer labels
+                than the model, or a value is not a finite number.
+        """
         return self.kind.targets(y)
 
     def examples(self, x: Texts, y: Labels | None) -> TokenizedExamples:
@@ -362,10 +368,7 @@ class BertTask(Replicated, Storable):
         return getattr(self, self.VERB)(*self.columns(x), progress=False)
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes named outputs from packed inputs, for runtimes without strings. It uses `keras.ops` only.
-
-        Args:
-            inputs: the encoder's inputs, int `[batch, seq_length]` each.
+        """Computes named outputs from the encoder's inputs, for runtimes without strings. It uses `keras.ops` only.
 
         Raises:
             ValueError: the task has no outputs for other runtimes.

@@ -222,14 +222,12 @@ class Several(OfTexts[list[LabelAnswer]]):
             )
         multi_hot = np.zeros((len(labels), len(self.labels)), np.float32)
         for row, names in enumerate(labels):
-            multi_hot[row, self._label_indices(row, names)] = 1
+            if isinstance(names, str | bytes) or not isinstance(names, Collection):
+                raise TypeError(
+                    f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels"
+                )
+            multi_hot[row, [label_index(name, self.labels) for name in names]] = 1
         return multi_hot
-
-    def _label_indices(self, row: int, names: object) -> list[int]:
-        """Finds the indices of a text's labels."""
-        if isinstance(names, str | bytes) or not isinstance(names, Collection):
-            raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
-        return [label_index(name, self.labels) for name in names]
 
     def warnings(self, targets: Targets) -> list[str]:
         return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
