@@ -289,8 +289,9 @@ class Several(OfTexts[list[LabelAnswer]]):
         predicted = self.targets([[each["label"] for each in answer] for answer in answers])
         reference = np.asarray(self.targets(labels))
         columns = reference.astype(int), predicted.astype(int)
+        scores = metrics.f1(*columns, "micro")
         return Score(
-            {**metrics.f1(*columns, "micro"), **metrics.accuracy(reference, predicted)},
+            {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)},
             np.count_nonzero(reference != predicted, axis=1).astype(float),
             compute_details=lambda: metrics.by_class(*columns, self.labels),
         )
