@@ -181,8 +181,12 @@ class BertMaskedLM(BertTask):
             mask = preprocessor.tokenizer.special_tokens["mask_token"]
             raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
-        compute = lambda segments, top_k: self._candidates(self.preprocessor.pack(segments), top_k)  # noqa: E731
-        self._by_length = preprocessor and ByLength(preprocessor, compute, self._graphs)
+        if preprocessor is not None:
+            self._by_length = ByLength(
+                preprocessor,
+                lambda segments, top_k: self._candidates(preprocessor.pack(segments), top_k),
+                self._graphs,
+            )
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True

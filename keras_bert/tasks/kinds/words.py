@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
-from keras_bert.tasks.columns import Labels, Targets, as_list, label_index, rare_label_warnings
+from keras_bert.tasks.columns import Labels, Targets, Texts, as_list, label_index, rare_label_warnings
 from keras_bert.tasks.entities import LabelScheme, WordAnswer
 from keras_bert.tasks.kinds import Kind, Score, TaughtBatch
 from keras_bert.tasks.training_step import LossTerm, averaged, divergence, weighted_mean
@@ -161,7 +161,7 @@ class WordLabels(Kind[list[WordAnswer]]):
         return [[each if isinstance(each, str) else names[label_index(each, names)] for each in row] for row in labels]
 
 
-def check_sentences(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+def check_sentences(sentences: Texts | Iterable[Sequence[str]]) -> list[Sequence[str]]:
     """Returns sentences as a list. Raises TypeError unless each is a list of words."""
     checked = as_list(sentences, "sentences", "sentence")
     for number, words in enumerate(checked):
