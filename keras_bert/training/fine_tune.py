@@ -163,7 +163,8 @@ def train_on(
         raise ValueError("there are no examples to train on")
     class_weights = model.kind.class_weights(recipe.class_weight, examples.targets) if recipe.class_weight else None
     if isinstance(recipe.class_weight, Mapping) and class_weights is not None:  # by name: JSON's keys are strings
-        by_name = zip(model.labels, np.atleast_2d(class_weights)[-1].tolist(), strict=True)
+        of_labels = np.atleast_2d(class_weights)[-1]  # [labels]; of several labels, [2, labels], without and with them
+        by_name = zip(model.labels, of_labels.tolist(), strict=True)
         recipe = dataclasses.replace(recipe, class_weight=dict(by_name))
     weights = None
     if class_weights is not None:
@@ -196,7 +197,7 @@ def train_on(
     needs_loss = monitors_loss(callbacks)
 
     def measure() -> dict[str, float]:
-        if end_epoch is not None:
+        if end_epoch is not None:  # what `training` gives, below: in few-shot, the fit of the head
             end_epoch(dataset_of(pack, ordinary_batches(0, recipe.batch_size, recipe.batch_tokens)))
         if validation is None:
             return {}
@@ -320,7 +321,7 @@ def accumulated_batches(
 
     def plan() -> Iterator[tuple[np.ndarray, float]]:
         for number in range(first, len(batches), accumulate):
-            update = batches[number : number + accumulate]
+            update = batches[number : number + accumulate]  # packed here for their counts, and below to train on
             yield from zip(update, shares_of_update(loss, [pack(rows) for rows in update]), strict=True)
 
     signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32))

@@ -153,7 +153,7 @@ def train_epochs(
 
         def stop_after_epoch(epoch: int, logs: Mapping[str, float]) -> None:
             is_stopped = model.stop_training or run.stopped
-            if (is_stopped, float(model.optimizer.learning_rate)) != (run.stopped, rate):  # they changed the run
+            if (is_stopped, float(model.optimizer.learning_rate)) != (run.stopped, rate):  # the callbacks did
                 run.stopped = is_stopped
                 save()
             model.stop_training = is_stopped

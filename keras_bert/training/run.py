@@ -179,7 +179,7 @@ class Run:
         return Position(*(notes[name] for name in Position._fields))
 
     def start(self, model: BertTask, settings: Mapping[str, Any]) -> None:
-        """Begins the run of a compiled model with a built optimizer; resumed, it must have the same settings."""
+        """Takes a compiled model with a built optimizer, and the settings, which `resume` compares with saved ones."""
         self.is_chief = distribution.is_chief(model.distribute_strategy)
         self._model, self._strategy = model, model.distribute_strategy
         # Python's numbers in place of NumPy's, lists in place of tuples: the form in which a state is read again.
