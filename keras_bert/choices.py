@@ -35,7 +35,7 @@ POOLINGS = {
 
 # Name -> the class or function of `tasks/sentence_losses.py`; those that need no arguments. `VectorMSELoss` is missing,
 # as files of examples hold no vectors.
-SENTENCE_LOSSES = {
+SENTENCE_LOSSES = {  # exported by `tasks/__init__.py`
     "multiple_negatives_ranking": "MultipleNegativesRankingLoss",
     "cosent": "CoSENTLoss",
     "angle": "AnglELoss",

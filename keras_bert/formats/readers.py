@@ -1,4 +1,4 @@
-"""The table of formats of checkpoints, with the module that reads and writes each."""
+"""The table of formats of checkpoints, with the module that reads and writes each. `model_files.py` has their files."""
 
 from keras_bert.formats import garden, hugging_face, keras_hub, saved_model, tf1
 

@@ -1,4 +1,7 @@
-"""The table of runtimes, by name. It needs no TensorFlow."""
+"""The table of runtimes, by name. It needs no TensorFlow.
+
+A runtime also has a command in `cli/export.py`, its files in `formats/model_files.py`, and its function in `__init__`.
+"""
 
 from keras_bert.runtimes.litert import LITERT
 from keras_bert.runtimes.onnx import ONNX
