@@ -14,6 +14,7 @@ from keras_bert.embedding.file_embedding import NOTES, FileEmbedder, VectorStore
 
 from ..support import small
 from ..support.messages import assert_names, error_names
+from ..support.precisions import needs_int8
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +149,13 @@ def test_other_settings_are_refused(done, small_preset, tmp_path):
         with error_names(ValueError, directory, "vectors", f"other {name}", "another directory"):
             embed_files([source], directory, **{"preset": small_preset, **change})
     assert files_of(directory) == before
+
+
+@needs_int8
+def test_another_precision_is_another_model(done, small_preset):
+    source, directory = done
+    with error_names(ValueError, directory, "vectors", "other preset", "another directory"):
+        embed_files([source], directory, small_preset, precision="int8")
 
 
 @pytest.mark.parametrize("change", ["size", "time"])

@@ -127,7 +127,8 @@ def test_padding_and_texts_beside_each_other_change_nothing(switch):
     padded["input_word_ids"][:, 5:] = 7  # whatever stands there
     together = np.concatenate(alone, axis=1)
     np.testing.assert_allclose(encoder(packed)["sequence_output"], together, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(encoder(padded)["sequence_output"][:, :5], alone[0], rtol=0, atol=1e-5)
+    for more in ({}, {"input_document_ids": np.zeros([1, 25], "int32")}):  # padding has the number of the text before
+        np.testing.assert_allclose(encoder({**padded, **more})["sequence_output"][:, :5], alone[0], rtol=0, atol=1e-5)
 
 
 def test_scores_of_distances():

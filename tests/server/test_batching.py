@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert.server.errors import ServingError
 from keras_bert.server.model import RUNS_AT_A_TIME, Model
-from keras_bert.server.predicting import Batcher
+from keras_bert.server.predicting import Batcher, Predictor
 
 from .servers import HANGS
 
@@ -57,3 +57,14 @@ def test_what_can_run_at_once_does_not_fill_the_queue(model):
 def test_texts_of_similar_length_run_together(model):
     jobs = [{"text": np.array([b"x" * length], object)} for length in (3, 100, 4, 90)]
     assert answers(model, "longest", "longest", jobs, max_rows=2, max_waiting=10) == [4, 100, 4, 100]
+
+
+def test_parts_of_a_large_request_keep_their_order_whichever_is_done_first(model):
+    class FirstIsLast:
+        async def run(self, model, signature, inputs, deadline):
+            await asyncio.sleep(0.2 * (inputs["x"][0] == 0))
+            return {"rows": inputs["x"]}
+
+    predictor, rows = Predictor(FirstIsLast(), max_rows=2, timeout=HANGS), np.arange(7, dtype=np.float32)
+    found = asyncio.run(predictor.predict(model, model.signature("together"), {"x": rows}))
+    assert found["rows"].tolist() == rows.tolist()
