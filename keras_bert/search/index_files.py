@@ -7,6 +7,7 @@ import io
 import json
 import mmap
 import re
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -141,12 +142,17 @@ def _compute_checksum(path: Path) -> int:
 # -- The rows of an index: a file of JSON lines, and a file with the start of each row.
 
 
+# NumPy reads a header as a Python literal, which Python 3.11 cannot do in two threads at once (python/cpython#106905).
+_HEADERS = threading.Lock()
+
+
 class IndexRows:
     """The rows of an index, read one by one on demand."""
 
     def __init__(self, rows: Path, starts: Path) -> None:
         try:
-            self._starts = np.load(starts, mmap_mode="r", allow_pickle=False)
+            with _HEADERS:
+                self._starts = np.load(starts, mmap_mode="r", allow_pickle=False)
             with open(rows, "rb") as file:
                 self._rows = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             fits = self._starts.dtype == np.int64 and self._starts.ndim == 1 and self._starts[-1] == len(self._rows)

@@ -240,6 +240,7 @@ class BertMaskedLM(BertTask):
 
         Example:
             >>> from keras_bert import BertConfig, presets
+            >>> from keras_bert.text import load_tokenizer
             >>> preset = "all-MiniLM-L6-v2"
             >>> tokenizer = load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
             >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)
