@@ -66,7 +66,7 @@ def test_ours_reads_theirs(tmp_path, corpus, preprocessor, has_newer_names):
     instances = creation.create_training_instances(
         [str(corpus)], tokenizer, as_text, 32, 1, 0.1, 0.15, 5, random.Random(0)
     )
-    creation.write_instance_to_file_settings(
+    creation.write_instance_to_example_files(
         instances, tokenizer, 32, 5, [str(tmp_path / "theirs.tfrecord")], False, has_newer_names
     )
     found = list(Records(tmp_path / "theirs.tfrecord").in_order(1))
