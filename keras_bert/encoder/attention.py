@@ -60,6 +60,13 @@ def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, scores: Scores,
     batch, _, length, size = ops.shape(query)
     chunk = _SCORES_IN_CHUNK // (batch * length) + 1  # queries
     chunks = (length + chunk - 1) // chunk
+    is_masked, lowest = (None, None) if mask is None else (mask < 0, ops.min(mask))
+
+    def scores_of_chunk(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+        # TensorFlow 2.21 may fuse the product with a mask from outside of a loop, and then gives an empty result.
+        if mask is not None:
+            mask = ops.where(is_masked, lowest, ops.zeros((), mask.dtype))
+        return scores(query, key, mask)
 
     def attend_head(head: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Attends within one head: takes Q, K and V, and returns the context, each `[batch, length, size]`."""
@@ -68,7 +75,7 @@ def _attend_in_chunks(query: Tensor, key: Tensor, value: Tensor, scores: Scores,
         query = ops.reshape(ops.concatenate([query, padding], axis=1), (batch, chunks, chunk, size))
         key, value = ops.expand_dims(key, 1), ops.expand_dims(value, 1)
         context = _map_one_by_one(
-            lambda queries: attend(ops.expand_dims(queries, 1), key, value, scores, mask)[:, 0],
+            lambda queries: attend(ops.expand_dims(queries, 1), key, value, scores_of_chunk, mask)[:, 0],
             ops.transpose(query, (1, 0, 2, 3)),
         )  # [chunks, batch, chunk, size]
         return ops.reshape(ops.transpose(context, (1, 0, 2, 3)), (batch, chunks * chunk, size))[:, :length]

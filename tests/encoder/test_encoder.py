@@ -118,6 +118,15 @@ def test_an_import_changes_no_filter_of_warnings():
 
 
 @pytest.mark.slow
+def test_a_text_of_several_chunks_in_a_graph():
+    encoder = random_encoder(max_positions=4000, num_layers=1)
+    ids = ops.convert_to_tensor(np.random.default_rng(0).integers(5, 50, [1, 3700]), "int32")
+    inputs = {"input_word_ids": ids, "input_mask": ops.ones_like(ids), "input_type_ids": ops.zeros_like(ids)}
+    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in inputs}
+    in_a_graph = tf.function(lambda inputs: encoder(inputs)["sequence_output"], [specs], autograph=False)(inputs)
+    np.testing.assert_allclose(in_a_graph, encoder(inputs)["sequence_output"], atol=1e-5)
+
+
 def test_learns_inside_a_functional_model():
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in random_inputs()}
     outputs = random_encoder(num_layers=1, hidden_dropout=0.0, attention_dropout=0.0)(inputs)
