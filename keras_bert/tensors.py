@@ -1,18 +1,10 @@
-"""Types: tensors of any of Keras's backends, and the dicts that encoders take and return."""
+"""Types: tensors of any of Keras's backends, and the dict that encoders return."""
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias, TypedDict
 
 Tensor: TypeAlias = Any  # of Keras's backend: tf.Tensor, jax.Array or torch.Tensor, or a keras.KerasTensor
-
-
-class EncoderInputs(TypedDict):
-    """The inputs of a `BertEncoder`, each int32 `[batch, seq_length]`."""
-
-    input_word_ids: Tensor
-    input_mask: Tensor
-    input_type_ids: Tensor
 
 
 class EncoderOutputs(TypedDict):
