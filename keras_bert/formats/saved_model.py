@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face
+from keras_bert.formats import hugging_face, tensorflow_messages
 from keras_bert.formats.checkpoint import Checkpoint, all_file_names
 from keras_bert.formats.families import table_of
 from keras_bert.formats.family import FamilyTable, Layers, Names
@@ -26,10 +27,6 @@ from keras_bert.formats.garden import open_graph
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import TensorFlowFile, open_by_variable
 from keras_bert.presets import PresetFiles
-
-if TYPE_CHECKING:
-    from tensorflow.core.framework.function_pb2 import FunctionDefLibrary
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
@@ -81,14 +78,12 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
 
 
-def read_graphs(path: Path) -> SavedModel:
-    """Reads a `saved_model.pb`. Raises ValueError if it is damaged."""
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
-
+def read_graphs(path: Path) -> Any:
+    """Reads a `saved_model.pb`, without TensorFlow. Raises ValueError if it is damaged."""
     try:
-        model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    except DecodeError as error:
+        model = tensorflow_messages.parse("SavedModel", path.read_bytes())
+    except ValueError as error:
+        files.refuse_pointer(path)
         raise ValueError(f"{path} is not a SavedModel, or is damaged: {error}") from None
     if not model.meta_graphs:
         raise ValueError(f"{path} is damaged: it holds no graph")
@@ -118,7 +113,7 @@ def _find_activation(path: Path, names: Names) -> str:
     return found.pop()
 
 
-def _operations(names: list[str], library: FunctionDefLibrary) -> set[str]:
+def _operations(names: list[str], library: Any) -> set[str]:
     """Lists the operations of functions and of those that they call."""
     nodes, operations = {each.signature.name: each.node_def for each in library.function}, set()
     while names:

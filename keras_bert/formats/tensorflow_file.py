@@ -7,50 +7,61 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
 from keras_bert import files
+from keras_bert.formats import tensorflow_messages
 from keras_bert.formats.checkpoint import JoinedFile
+from keras_bert.formats.tensorflow_index import TensorFlowIndex
 from keras_bert.shapes import Shape
-
-if TYPE_CHECKING:
-    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 _MAX_BUFFERED = 1 << 26  # a writer saves a part of a checkpoint when it holds more numbers than this in memory
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class TensorFlowFile:
-    """An open checkpoint. The index, at `path`, is read when it is opened, values on demand. Imports TensorFlow."""
+    """An open checkpoint. The index, at `path`, is read when it is opened; values on demand, by TensorFlow."""
 
     def __init__(self, path: Path) -> None:
-        import tensorflow as tf
-
         self.path = path
+        self._reader: Any = None
         try:
-            self._reader: Any = tf.train.load_checkpoint(str(path).removesuffix(".index"))
-            self._shapes = self._reader.get_variable_to_shape_map()
-        except Exception as error:  # the type of the error depends on the damage
+            self._index = TensorFlowIndex(path)
+        except (ValueError, FileNotFoundError) as error:
             files.refuse_pointer(path)
             raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
-        self.names = set(self._shapes)
+        self.names = set(self._index.shapes)
         data = [*path.parent.glob(f"{path.stem}.data-*")]
         self.size = sum(each.stat().st_size for each in data) if data else None
 
     def shape(self, name: str) -> Shape:
-        return tuple(self._shapes[name])
+        return self._index.shapes[name]
 
-    def read(self, name: str) -> np.ndarray:  # bytes, if the tensor is a string
-        if self.size is None:
-            raise FileNotFoundError(f"{self.path} has no values: there is no {self.path.stem}.data-…-of-… beside it")
+    def read(self, name: str) -> np.ndarray:
+        import tensorflow as tf
+
+        self._check_values()
         try:
+            self._reader = self._reader or tf.train.load_checkpoint(str(self.path).removesuffix(".index"))
             return self._reader.get_tensor(name)
         except Exception as error:
             for each in self.path.parent.glob(f"{self.path.stem}.data-*"):
                 files.refuse_pointer(each)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
+
+    def read_string(self, name: str) -> bytes:
+        """Reads a tensor of one string, without TensorFlow. Raises as `read`."""
+        self._check_values()
+        try:
+            return self._index.read_string(name)
+        except (KeyError, OSError) as error:
+            raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
+
+    def _check_values(self) -> None:
+        if self.size is None:
+            raise FileNotFoundError(f"{self.path} has no values: there is no {self.path.stem}.data-…-of-… beside it")
 
     def close(self) -> None:
         self._reader = None
@@ -146,14 +157,10 @@ _OUTSIDE_THE_MODEL = {"optimizer", "save_counter"}
 
 def open_by_variable(file: TensorFlowFile) -> JoinedFile:
     """Opens a checkpoint by the variables' names: keys in the file depend on the object that was saved."""
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
-
-    graph = TrackableObjectGraph()
+    content = file.read_string(OBJECT_GRAPH)
     try:
-        graph.ParseFromString(cast("bytes", file.read(OBJECT_GRAPH)))
-        keys = _keys_by_name(graph)
-    except (DecodeError, TypeError, IndexError) as error:
+        keys = _keys_by_name(tensorflow_messages.parse("TrackableObjects", content))
+    except (ValueError, IndexError) as error:
         raise ValueError(f"{file.path}: the object graph in it is damaged: {error}") from None
     without_value = sorted(name for name, key in keys.items() if key not in file.names)
     if without_value:
@@ -174,7 +181,7 @@ def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
     return result
 
 
-def _keys_by_name(graph: TrackableObjectGraph) -> dict[str, str]:
+def _keys_by_name(graph: Any) -> dict[str, str]:
     """Maps the name of each variable to the key of its value, breadth first over the object graph."""
     optimizer = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     seen, queue, keys = set(), [0], {}

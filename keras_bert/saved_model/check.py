@@ -5,10 +5,10 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import files
 from keras_bert.formats.saved_model import MODEL, read_graphs
@@ -79,7 +79,7 @@ def check_serving(directory: str | Path) -> list[str]:
     return lines
 
 
-def _check_operations(directory: Path, saved_model: saved_model_pb2.SavedModel) -> str:
+def _check_operations(directory: Path, saved_model: Any) -> str:
     ops = set()
     for graph in (each.graph_def for each in saved_model.meta_graphs):
         ops |= {node.op for node in graph.node}
@@ -98,7 +98,7 @@ def _check_operations(directory: Path, saved_model: saved_model_pb2.SavedModel) 
     return f"{counts}: TF Serving has all of them, none needs Python"
 
 
-def _check_variables(directory: Path, saved_model: saved_model_pb2.SavedModel) -> str:
+def _check_variables(directory: Path, saved_model: Any) -> str:
     file = TensorFlowFile(directory / "variables" / "variables.index")
     names = [name for name in file.names if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")]
     tensors = {name: np.asarray(file.read(name)) for name in names}
@@ -113,7 +113,7 @@ def _check_variables(directory: Path, saved_model: saved_model_pb2.SavedModel) -
     return f"{size / 1e6:.1f} MB of variables, each on disk once"
 
 
-def _check_answers(directory: Path, saved_model: saved_model_pb2.SavedModel) -> str:
+def _check_answers(directory: Path, saved_model: Any) -> str:
     if not (directory / WARMUP_FILE).is_file() and not _takes_ids(saved_model):
         raise ValueError(f"there are no warm-up requests ({WARMUP_FILE})")
     # A fresh process loads the model as TF Serving does. It gets the script as text, because a script in a file
@@ -127,7 +127,7 @@ def _check_answers(directory: Path, saved_model: saved_model_pb2.SavedModel) -> 
     return result.stdout.strip()
 
 
-def _takes_ids(saved_model: saved_model_pb2.SavedModel) -> bool:
+def _takes_ids(saved_model: Any) -> bool:
     """Recognizes an encoder, which takes ids and has no warm-up requests."""
     inputs = saved_model.meta_graphs[0].signature_def["serving_default"].inputs.values()
     return bool(inputs) and all(each.dtype == tf.int32.as_datatype_enum for each in inputs)

@@ -1,0 +1,88 @@
+"""The messages of TensorFlow's files, with the fields that are read here. It needs protobuf, but no TensorFlow.
+
+Importing `tensorflow.core...` would run TensorFlow itself, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+
+# Message -> its fields, as `name:number:type`. `*` marks a repeated field, `{}` a map from names. Enumerations are
+# numbers here.
+_MESSAGES = {
+    # tensorflow/core/protobuf/saved_model.proto, meta_graph.proto
+    "SavedModel": "meta_graphs:2:MetaGraph*",
+    "MetaGraph": "meta_info_def:1:MetaInfo graph_def:2:Graph signature_def:5:Signature{} object_graph_def:7:Objects",
+    "MetaInfo": "tags:4:string* tensorflow_version:5:string",
+    "Signature": "inputs:1:TensorInfo{} outputs:2:TensorInfo{}",
+    "TensorInfo": "name:1:string dtype:2:int32 tensor_shape:3:Shape",
+    # tensorflow/core/framework/graph.proto, node_def.proto, attr_value.proto, function.proto, tensor_shape.proto
+    "Graph": "node:1:Node* library:2:Library",
+    "Node": "name:1:string op:2:string attr:5:Attribute{}",
+    "Attribute": "type:6:int32 func:10:Call",
+    "Call": "name:1:string",
+    "Library": "function:1:Function*",
+    "Function": "signature:1:Call node_def:3:Node*",
+    "Shape": "dim:2:Dimension* unknown_rank:3:bool",
+    "Dimension": "size:1:int64",
+    # tensorflow/core/protobuf/saved_object_graph.proto
+    "Objects": "nodes:1:Object* concrete_functions:2:Concrete{}",
+    "Object": "children:1:Child* user_object:4:UserObject variable:7:Variable",
+    "Child": "node_id:1:int32 local_name:2:string",
+    "UserObject": "identifier:1:string metadata:3:string",
+    "Variable": "dtype:1:int32 name:6:string",
+    "Concrete": "bound_inputs:2:int32*",
+    # tensorflow/core/protobuf/trackable_object_graph.proto
+    "TrackableObjects": "nodes:1:Trackable*",
+    "Trackable": "children:1:Child* attributes:2:Value* slot_variables:3:Slot*",
+    "Value": "name:1:string full_name:2:string checkpoint_key:3:string",
+    "Slot": "original_variable_node_id:1:int32 slot_name:2:string slot_variable_node_id:3:int32",
+    # tensorflow/core/protobuf/tensor_bundle.proto
+    "BundleHeader": "num_shards:1:int32",
+    "BundleEntry": "dtype:1:int32 shape:2:Shape shard_id:3:int32 offset:4:int64 size:5:int64 crc32c:6:fixed32",
+}
+# The numbers of types, tensorflow/core/framework/types.proto.
+DTYPES = {
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 6: "int8", 7: "string", 9: "int64", 10: "bool", 14: "bfloat16",
+    19: "float16", 20: "resource", 21: "variant",
+}  # fmt: skip
+STRING, BFLOAT16 = 7, 14
+
+
+@functools.cache
+def _make_classes() -> dict[str, Any]:
+    field_type = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="keras_bert/tensorflow.proto", package="keras_bert", syntax="proto3")
+    for owner, fields in _MESSAGES.items():
+        descriptor = file.message_type.add(name=owner)
+        for field in fields.split():
+            name, number, kind = field.split(":")
+            entry = descriptor.field.add(name=name, number=int(number), label=field_type.LABEL_OPTIONAL)
+            if kind.endswith(("*", "{}")):
+                entry.label = field_type.LABEL_REPEATED
+            value = kind.rstrip("*{}")
+            if kind.endswith("{}"):
+                pair = descriptor.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
+                pair.options.map_entry = True
+                pair.field.add(name="key", number=1, label=1, type=field_type.TYPE_STRING)
+                pair.field.add(name="value", number=2, label=1, type_name=f".keras_bert.{value}", type=11)
+                value = f"{owner}.{pair.name}"
+            if value[0].isupper():
+                entry.type, entry.type_name = field_type.TYPE_MESSAGE, f".keras_bert.{value}"
+            else:
+                entry.type = getattr(field_type, f"TYPE_{value.upper()}")
+    pool = descriptor_pool.DescriptorPool()  # not the default pool, where TensorFlow registers its messages
+    pool.AddSerializedFile(file.SerializeToString())
+    find = pool.FindMessageTypeByName
+    return {name: message_factory.GetMessageClass(find(f"keras_bert.{name}")) for name in _MESSAGES}
+
+
+def parse(name: str, content: bytes) -> Any:
+    """Parses a message of this name. Raises ValueError if it is damaged."""
+    try:
+        return _make_classes()[name].FromString(content)
+    except message.DecodeError as error:
+        raise ValueError(str(error)) from None
