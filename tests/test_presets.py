@@ -1,7 +1,9 @@
 """Handles: directories, installed packages, the Hugging Face Hub's cache."""
 
+import fnmatch
 import importlib.metadata
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,6 +68,24 @@ def test_the_hubs_cache_works_offline(tmp_path, monkeypatch):
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
     assert presets.resolve("hf://some-org/some-bert") == snapshot
+
+
+@pytest.mark.parametrize(
+    ("held", "fetched"),
+    [
+        (["config.json", "model.safetensors", "tf_model.h5"], ["config.json", "model.safetensors"]),
+        (["config.json", "pytorch_model.bin", "tf_model.h5"], ["config.json", "tf_model.h5"]),
+    ],
+)
+def test_weights_are_fetched_once(tmp_path, monkeypatch, held, fetched):
+    def snapshot_download(repository, allow_patterns):
+        for name in held:
+            if any(fnmatch.fnmatch(name, pattern) for pattern in allow_patterns):
+                (tmp_path / name).touch()
+        return str(tmp_path)
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(snapshot_download=snapshot_download))
+    assert sorted(path.name for path in presets.resolve("hf://org/name").iterdir()) == fetched
 
 
 def test_the_hub_without_its_client(monkeypatch):

@@ -297,11 +297,15 @@ def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedF
         for shard in sorted(set(shard_of.values())):
             shards[shard] = open_shard(_shard_path(path, shard))
             open_files.callback(shards[shard].close)
+        places: dict[str, tuple[WeightFile, str]] = {}
         for name, shard in shard_of.items():
-            if name not in shards[shard].names:
+            # In the shards of TensorFlow's classes, names lack the class's: "bert/..." for "tf_bert_model/bert/...".
+            inside = name if name in shards[shard].names else name.partition("/")[2]
+            if inside not in shards[shard].names:
                 raise ValueError(f"{path} says that {name} is in {shard}, but it is not")
+            places[name] = shards[shard], inside
         open_files.pop_all()
-    return JoinedFile(path, {name: (shards[shard], name) for name, shard in shard_of.items()})
+    return JoinedFile(path, places)
 
 
 def _shard_path(index: Path, name: str) -> Path:

@@ -1,8 +1,10 @@
-"""Hugging Face's format: `config.json` beside `model.safetensors` (or its shards), or beside `pytorch_model.bin`."""
+"""Hugging Face's format: `config.json` beside the weights of a class of PyTorch or TensorFlow."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,13 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.formats import transformers_tensorflow
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.family import FamilyTable
-from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
-from keras_bert.presets import PresetFiles
+from keras_bert.formats.tensorflow_file import open_variables
+from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
+from keras_bert.presets import PresetFiles, is_saved_model
 from keras_bert.task_table import HEADS
 
 CONFIG = "config.json"
@@ -24,13 +28,18 @@ WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 CARD = "README.md"
 _INDEX = ".index.json"
-# In order of preference.
-_WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
+# In order of preference. What can only be read with torch comes last.
+_OPENERS = {
+    WEIGHTS: open_safetensors,
+    "tf_model.h5": H5File,
+    "saved_model/*": open_variables,
+    "pytorch_model.bin": TorchFile,
+}
 
 # The oldest files have TensorFlow's names of layer normalization's weights.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 # Buffers that older versions stored: position ids (0, 1, 2, ...), token types, and frequencies of rotary embeddings.
-_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)|.*rotary_emb\.inv_freq"
+_BUFFERS = r".*embeddings\.(position_ids|token_type_ids)|.*rotary_emb\.inv_freq"
 # Heads of a model -> the suffix of its class name in `transformers`. Earlier rows win.
 _CLASSES: tuple[tuple[set[str], str], ...] = (
     ({"masked_lm", "next_sentence"}, "ForPreTraining"),
@@ -45,8 +54,7 @@ _TASK_KEYS = ("id2label", "label2id", "problem_type", SETTINGS)
 
 
 def recognizes(preset: PresetFiles) -> bool:
-    weights = (preset.directory / f"{name}{end}" for name in _WEIGHT_FILES for end in ("", _INDEX))
-    return (preset.directory / CONFIG).is_file() and any(path.is_file() for path in weights)
+    return (preset.directory / CONFIG).is_file() and _weights_of(preset) is not None
 
 
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
@@ -54,28 +62,39 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     files.find(preset.directory, CONFIG)
     values = preset.json(CONFIG, {"architectures": ([str], None)})
     config = preset.parsed(CONFIG, config_of)
-    table = table_of(config)
-    file = open_weights(preset.directory)
+    weights = _weights_of(preset)
+    if weights is None:
+        raise files.missing_error(preset.directory, *_OPENERS, advice="copy the model's weights there")
+    table, file = table_of(config), weights()
+    classes: Iterable[str] = values.get("architectures") or ()
+    if transformers_tensorflow.is_tensorflow(file.names):
+        table = transformers_tensorflow.table_of(table)
+        file, spellings = transformers_tensorflow.spelled(file, config, table)
+        classes = transformers_tensorflow.scopes(file.names) or classes
+    else:
+        spellings = {_table_name(name, table): name for name in file.names}
     return Checkpoint(
         "hugging_face",
         config,
         file,
         table,
-        spellings={_table_name(name, table): name for name in file.names},
-        preferred=_heads_in_architectures(values, table),
-        extras=_EXTRAS,
+        spellings=spellings,
+        preferred=_heads_of(classes, table),
+        extras=f"{_BUFFERS}|{transformers_tensorflow.UNUSED}",
         copies=_copies(table),
     )
 
 
-def open_weights(directory: Path) -> WeightFile:
-    """Opens the weights in a directory: a file, or shards with an index. Raises FileNotFoundError if there are none."""
-    for name, open_file in _WEIGHT_FILES.items():
-        if (directory / name).is_file():
-            return open_file(directory / name)
-        if (directory / f"{name}{_INDEX}").is_file():
-            return open_shards(directory / f"{name}{_INDEX}", open_file)
-    raise files.missing_error(directory, *_WEIGHT_FILES, advice="copy the model's weights there")
+def _weights_of(preset: PresetFiles) -> Callable[[], WeightFile] | None:
+    """Finds the weights of a preset and returns what opens them: a file, shards with an index, or a SavedModel."""
+    openers = {preset.saved_model: open_variables} if preset.saved_model else _OPENERS
+    for pattern, open_file in openers.items():
+        found = [path for path in preset.directory.glob(pattern) if path.is_file() or is_saved_model(path)]
+        if found:
+            return partial(open_file, max(found, key=lambda path: (len(path.name), path.name)))  # version 10 is after 9
+        if (index := preset.directory / f"{pattern}{_INDEX}").is_file():
+            return partial(open_shards, index, open_file)
+    return None
 
 
 def files_of(config: BertConfig) -> tuple[str, ...]:
@@ -192,10 +211,15 @@ def _architectures(table: FamilyTable, heads: set[str]) -> list[str]:
     return [_SUBSTITUTES.get(name, name) for name in classes]
 
 
-def _heads_in_architectures(values: dict[str, Any], table: FamilyTable) -> frozenset[str]:
-    """Finds the heads of the classes in `architectures`."""
-    classes = values.get("architectures") or []
-    return frozenset(head for task, ending in _CLASSES for head in task if table.classes + ending in classes)
+def _heads_of(classes: Iterable[str], table: FamilyTable) -> frozenset[str]:
+    """Finds the heads of classes of `transformers`, by their names or the scopes of their variables."""
+    names = {_class_name(each) for each in classes}
+    return frozenset(head for task, ending in _CLASSES for head in task if _class_name(table.classes + ending) in names)
+
+
+def _class_name(text: str) -> str:
+    """Normalizes a class's name: "bertformaskedlm" for BertForMaskedLM and TensorFlow's tf_bert_for_masked_lm_1."""
+    return re.sub(r"_\d+$", "", text).replace("_", "").lower().removeprefix("tf")
 
 
 # -- The model card (README.md) in Hugging Face's format: facts from the files, and a list of what the user should add.

@@ -29,7 +29,8 @@ class Preset(PresetFiles):
 
     Attributes:
         handle: the argument as a string, for messages.
-        home: the directory that the handle names.
+        home: the directory that the handle names, or the one around `saved_model/1` of transformers.
+        saved_model: that path inside of `home`, if the handle names it.
         directory: the directory of the files: `home`, or a folder in it that sentence-transformers' `modules.json`
             names for its Transformer, such as `0_Transformer`.
         activation: the encoder's activation, if the user names it; for formats that do not store it.

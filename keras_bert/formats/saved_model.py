@@ -25,7 +25,7 @@ from keras_bert.formats.families import table_of
 from keras_bert.formats.family import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import TensorFlowFile, open_by_variable
+from keras_bert.formats.tensorflow_file import open_variables
 from keras_bert.presets import PresetFiles
 
 MODEL = "saved_model.pb"
@@ -61,7 +61,7 @@ def recognizes(preset: PresetFiles) -> bool:
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
     directory = preset.directory
-    file = open_by_variable(TensorFlowFile(directory / "variables" / "variables.index"))
+    file = open_variables(directory)
     if "embeddings/norm/gamma" in file.names and not any(name.startswith("block_0/") for name in file.names):
         raise ValueError(
             f"{directory} was exported in bfloat16 or int8, without float weights, so it cannot be loaded as a "

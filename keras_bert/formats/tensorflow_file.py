@@ -155,6 +155,11 @@ def _written_whole(prefix: Path) -> Iterator[str]:
 _OUTSIDE_THE_MODEL = {"optimizer", "save_counter"}
 
 
+def open_variables(directory: Path) -> JoinedFile:
+    """Opens the variables of a SavedModel by their names."""
+    return open_by_variable(TensorFlowFile(directory / "variables" / "variables.index"))
+
+
 def open_by_variable(file: TensorFlowFile) -> JoinedFile:
     """Opens a checkpoint by the variables' names: keys in the file depend on the object that was saved."""
     content = file.read_string(OBJECT_GRAPH)

@@ -1,0 +1,199 @@
+"""What the TensorFlow classes of transformers wrote: names, copies, and which of several files is read."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_bert import BertEncoder, BertMaskedLM, formats
+from keras_bert.encoder.weights import load_weights
+from keras_bert.formats import Preset
+from keras_bert.formats.transformers_tensorflow import spelled, table_of
+from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
+from keras_bert.tasks.long_text import classify_texts
+
+from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+from ..support.messages import error_names
+
+INPUTS = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
+
+
+@pytest.fixture
+def old(shared_data):
+    """Models of transformers 4 with the outputs that it computed; see their README.md."""
+    return shared_data / "transformers4-tensorflow"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert-encoder", "bert-encoder-saved-model", "bert-encoder-saved-model/saved_model/1", "bert-classifier",
+        "bert-classifier-sharded", "bert-classifier-tf-safetensors", "bert-masked-lm", "bert-tagger",
+        "roberta-classifier", "distilbert-classifier",
+    ],
+)  # fmt: skip
+def test_outputs_are_those_of_the_old_library(old, name):
+    arrays = dict(np.load(old / name.split("/")[0] / "outputs.npz"))
+    inputs = {ours: arrays[f"in_{name}"] for name, ours in INPUTS.items() if f"in_{name}" in arrays}
+    with Preset.open(old / name) as preset:
+        found = outputs_of(preset, inputs)
+    real = inputs["input_mask"].astype(bool)
+    assert found.keys() == {name.removeprefix("out_") for name in arrays if name.startswith("out_")}
+    for key, ours in found.items():
+        rows = real if ours.shape[:2] == real.shape else ...
+        np.testing.assert_allclose(ours[rows], arrays[f"out_{key}"][rows], rtol=0, atol=1e-5)
+
+
+def outputs_of(preset, inputs):
+    """Our outputs under the names of the old library, which has one more axis for choices."""
+    encoder, checkpoint = BertEncoder.from_preset(preset), preset.checkpoint
+    assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
+    *batch, length = inputs["input_word_ids"].shape
+    states = encoder(rows := {name: values.reshape(-1, length) for name, values in inputs.items()})
+    last, found = states["sequence_output"], {}
+    for head in checkpoint.heads:
+        units = checkpoint.shapes(head).get("logits/bias")
+        layer = ClassifierHead(encoder.config, head, units[0]) if units else MaskedLMHead(encoder.config)
+        layer.build()
+        load_weights(layer, checkpoint, head)
+        if head == "masked_lm":
+            found[head] = layer(last, encoder.embeddings.word_embeddings.embeddings)
+        elif head in ("sequence", "choices"):
+            found[head] = keras.ops.reshape(
+                classify_texts(encoder, layer, rows), (*batch, -1)[: len(batch) + (head == "sequence")]
+            )
+        else:
+            found[head] = layer(states["pooled_output"] if head == "next_sentence" else last)
+    if not found:
+        found = {"last_hidden_state": last} | ({"pooler_output": states["pooled_output"]} if encoder.pooler else {})
+    elif "spans" in found:
+        found = {"start_logits": found["spans"][..., 0], "end_logits": found["spans"][..., 1]}
+    elif len(found) == 2:
+        order = "sop_logits" if encoder.config.family == "albert" else "seq_relationship_logits"
+        found = {"prediction_logits": found["masked_lm"], order: found["next_sentence"]}
+    else:
+        found = {
+            "logits": keras.ops.squeeze(*found.values(), -1)
+            if "replaced_tokens" in found
+            else next(iter(found.values()))
+        }
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "expected"),
+    [
+        ("bert", "bert/tf_bert_model_3/bert/encoder/layer_._1/output/dense/bias", "encoder.layer.1.output.dense.bias"),
+        ("bert", "bert/encoder/layer_._0/output/LayerNorm/gamma:0", "encoder.layer.0.output.LayerNorm.weight"),
+        ("bert", "bert/bert/embeddings/word_embeddings/weight:0", "embeddings.word_embeddings.weight"),
+        ("bert", "a_users_model/bert/pooler/dense/bias", "pooler.dense.bias"),
+        ("bert", "tf_bert_for_pre_training/mlm___cls/predictions/bias", "cls.predictions.bias"),
+        ("bert", "nsp___cls/seq_relationship/kernel:0", "cls.seq_relationship.weight"),
+        ("bert", "cls/predictions/transform/LayerNorm/beta:0", "cls.predictions.transform.LayerNorm.bias"),
+        ("albert", "predictions/decoder/bias:0", "predictions.decoder.bias"),
+        ("deberta-v2", "deberta/deberta/encoder/rel_embeddings.weight:0", "encoder.rel_embeddings.weight"),
+        ("bert", "bert/encoder/layer_._9/output/dense/kernel:0", "encoder.layer.9.output.dense.weight"),
+        ("bert", "dense/dense/kernel:0", "dense/dense/kernel:0"),
+    ],
+)  # fmt: skip
+def test_names(family, name, expected):
+    file = SimpleNamespace(path="tf_model.h5", names={name}, size=None)
+    assert spelled(file, CONFIGS[family], table_of(formats.FAMILIES[family]))[1] == {expected: name}
+
+
+CONFIG = CONFIGS["bert"]
+WEIGHTS = random_weights(CONFIG, "masked_lm")
+WORDS = "mlm___cls/model/bert/embeddings/word_embeddings/weight:0"
+
+
+def tensorflow_names(directory):
+    """The arrays of a model of ours as a masked language model of TensorFlow stores them."""
+    arrays = {}
+    for name, value in load_file(directory / "model.safetensors").items():
+        *layers, last = name.split(".")
+        kind = {"weight": "gamma" if layers[-1] == "LayerNorm" else "kernel", "bias": "bias"}[last]
+        if "_embeddings" in layers[-1]:
+            kind = "weight"
+        value = value.T if kind == "kernel" else value
+        path = "/".join((layers[0], "model", *layers, kind)).replace("/layer/", "/layer_._")
+        arrays[path.replace("cls/", "mlm___cls/") + ":0"] = value
+    return arrays
+
+
+@pytest.fixture
+def preset(tmp_path):
+    """A directory with `tf_model.h5`, and a function that changes its arrays first."""
+    formats.write(tmp_path, CONFIG, WEIGHTS)
+    arrays = tensorflow_names(tmp_path)
+    arrays[WORDS] = arrays["bert/model/bert/embeddings/word_embeddings/weight:0"]
+    (tmp_path / "model.safetensors").unlink()
+
+    def write(**changes):
+        with h5py.File(tmp_path / "tf_model.h5", "w") as file:
+            for name, value in {**arrays, **changes}.items():
+                file[name] = value
+        return tmp_path
+
+    write()
+    return write
+
+
+def test_a_variable_of_two_layers_is_one(preset):
+    directory = preset()
+    assert same(read_all(directory)[2], WEIGHTS)
+    other = np.ones((CONFIG.vocab_size, CONFIG.hidden_size), "float32")
+    for changed in (other, other[:2]):
+        with (
+            error_names(ValueError, "tf_model.h5", WORDS, "differs"),
+            formats.open_checkpoint(preset(**{WORDS: changed})) as file,
+        ):
+            file.read("encoder")
+
+
+def test_a_second_encoder_is_named(preset):
+    name = "query/model_1/bert/pooler/dense/bias:0"
+    with formats.open_checkpoint(preset(**{name: np.ones(12, "float32")})) as checkpoint:
+        assert checkpoint.unexpected == [name]
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json", "flax_model.msgpack"])
+def test_no_torch_is_needed_beside_it(preset, name):
+    directory = preset()
+    (directory / name).write_bytes(b"never looked at")
+    assert same(read_all(directory)[2], WEIGHTS)
+
+
+def test_what_is_written_has_the_names_of_torch(preset, tmp_path):
+    BertMaskedLM.from_preset(preset()).save_preset(tmp_path / "new")
+    assert same(read_all(tmp_path / "new")[2], WEIGHTS)
+    assert "bert.encoder.layer.0.output.dense.weight" in load_file(tmp_path / "new" / "model.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["sequence", "token"])
+def test_the_scope_of_variables_tells_the_head(tmp_path, kind):
+    """Old configurations name no class, or that of another model."""
+    formats.write(tmp_path, CONFIG, random_weights(CONFIG, "sequence"))
+    arrays = tensorflow_names(tmp_path)
+    save_file(
+        {name.replace("/model/", f"/tf_bert_for_{kind}_classification_1/"): value for name, value in arrays.items()},
+        tmp_path / "model.safetensors",
+    )
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"architectures": ["BertForMultipleChoice"]}))
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.heads == {{"token": "tokens"}.get(kind, kind)}
+
+
+def test_the_version_that_the_handle_names_is_read(old, tmp_path):
+    shutil.copytree(old / "bert-encoder-saved-model", tmp_path / "a")
+    versions = tmp_path / "a" / "saved_model"
+    shutil.copytree(versions / "1", versions / "10")
+    (versions / "9").mkdir()
+    for handle, version in {"a": "10", "a/saved_model/1": "1"}.items():
+        with formats.open_checkpoint(tmp_path / handle) as checkpoint:
+            assert checkpoint.path == versions / version / "variables" / "variables.index"
