@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 import pickle
+import struct
 import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
@@ -141,41 +143,73 @@ def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> 
 
 # -- HDF5 files of weights, as Keras writes them.
 
+_H5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_MOST_NAMES = 20_000  # of arrays and groups in a file; BERT-Large has 1,500
+_LONGEST_NAME = 500
+
 
 class H5File:
-    """An open HDF5 file. Paths and shapes of its arrays are read when it is opened, values on demand."""
+    """An open HDF5 file. Paths and shapes of its arrays are read when it is opened, values on demand.
+
+    Of HDF5, only what Keras writes is read: arrays of numbers that lie in the file in one piece. What else a file may
+    hold would open other files (links), load libraries (filters), or make gigabytes of a few bytes (compression).
+    """
 
     def __init__(self, path: Path) -> None:
         import h5py
 
         self.path = path
         self.size = path.stat().st_size
+        self._groups = {""}
         self._arrays: dict[str, h5py.Dataset] = {}
-        self._shapes: dict[str, Shape] = {}
+        files.refuse_pointer(path)
+        _check_heaps(path)
         try:
             self._file = h5py.File(path, "r")
-            self._file.visititems(self._add)
+            problem = self._file.visit_links(self._add)
         except Exception as error:  # the type of h5py's error depends on the damage
-            files.refuse_pointer(path)
             raise ValueError(
-                f"{path} ({path.stat().st_size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
+                f"{path} ({self.size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
             ) from None
+        if problem:
+            self.close()
+            raise ValueError(f"{path} cannot be read: {problem}")
         self.names = set(self._arrays)
 
-    def _add(self, name: str, item: object) -> None:
-        if not isinstance(name, str):
-            raise ValueError(f"{name!r} is not a name in UTF-8")
-        if hasattr(item, "shape"):
-            array = cast("h5py.Dataset", item)
-            if array.external or array.is_virtual:  # a link could read any file on the disk
-                raise ValueError(f"{name} is in another file")
-            if array.dtype.kind not in "fiub":  # a small file can refer to one text a million times and fill the memory
-                raise ValueError(f"{name} holds {array.dtype}, not numbers")
-            self._arrays[name] = array
-            self._shapes[name] = tuple(array.shape or ())
+    def _add(self, name: str | bytes) -> str | None:
+        """Notes an array or a group. Returns what is wrong, before anything else of it is read."""
+        import h5py
+
+        if not isinstance(name, str) or not name.isprintable() or len(name) > _LONGEST_NAME:
+            return f"{name[:80]!r} is no name in UTF-8 of at most {_LONGEST_NAME} printable characters"
+        if len(self._groups) + len(self._arrays) > _MOST_NAMES:
+            return f"it has more than {_MOST_NAMES:,} arrays and groups"
+        # A name with a slash in a group would lead through other links.
+        if name.rpartition("/")[0] not in self._groups or name in self._groups or name in self._arrays:
+            return f"{name} is there twice, or in no group"
+        if not isinstance(self._file.get(name, getlink=True), h5py.HardLink):
+            return f"{name} is a link, perhaps to another file"
+        item = self._file[name]
+        if isinstance(item, h5py.Group):
+            self._groups.add(name)
+            return None
+        if not isinstance(item, h5py.Dataset):
+            return f"{name} is neither an array nor a group"
+        if item.external or item.is_virtual:  # a link could read any file on the disk
+            return f"the values of {name} are in another file"
+        # A small file can refer to one text a million times and fill the memory.
+        if item.shape is None or item.dtype.kind not in "fiub":
+            return f"{name} holds {str(item.dtype)[:80]}, not numbers"
+        if item.chunks:
+            return f"{name} is compressed or in several pieces; write the file again, as Keras does"
+        num_bytes = math.prod(item.shape) * item.id.get_type().get_size()
+        if num_bytes > min(item.id.get_storage_size(), self.size):
+            return f"{name} has {num_bytes:,} bytes, which are not in the file"
+        self._arrays[name] = item
+        return None
 
     def shape(self, name: str) -> Shape:
-        return self._shapes[name]
+        return self._arrays[name].shape
 
     def read(self, name: str) -> np.ndarray:
         try:
@@ -185,6 +219,30 @@ class H5File:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _check_heaps(path: Path) -> None:
+    """Raises ValueError where HDF5 would take all memory: a heap whose free places refer to each other in a circle.
+
+    A heap, the names in a group, begins with "HEAP", a version, 3 bytes, its size, its first free place, its address.
+    """
+    with path.open("rb") as file:
+        start = file.read(16)
+        sizes = start[13:15] if start[8:9] in (b"\0", b"\1") else start[9:11]  # by the version of the file
+        if start[:8] != _H5_SIGNATURE or sizes != b"\x08\x08":
+            raise ValueError(f"{path} ({path.stat().st_size:,} bytes) is no HDF5 file, or none that Keras writes")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            heap = -1
+            while (heap := content.find(b"HEAP\0", heap + 1)) >= 0:
+                size, free, address = struct.unpack("<3Q", content[heap + 8 : heap + 32].ljust(24))
+                if address + size > len(content):
+                    continue  # HDF5 refuses it, or these are values of an array
+                for _ in range(size // 16 + 1):  # more free places than have room
+                    if free + 16 > size:
+                        break
+                    free = int.from_bytes(content[address + free : address + free + 8], "little")
+                else:
+                    raise ValueError(f"{path} cannot be read: the heap at byte {heap:,} has an endless list")
 
 
 # -- `pytorch_model.bin`: a pickle, which can run code when loaded. torch.load(weights_only=True) prevents that.
