@@ -47,7 +47,7 @@ class BertConfig:
             `pooling` decides how `pooled_output` is computed.
         family: the name of the family, which decides on the names in files: a key of `formats.FAMILIES`, or any other
             name for a model that is only saved in Keras's own files. For known families, the default of one of the
-            last five fields below stands for the family's value, even if it is passed: with "modernbert",
+            last seven fields below stands for the family's value, even if it is passed: with "modernbert",
             `head_norm=False` becomes True. Files of the family have no other heads. For such heads, choose another
             name.
         embedding_size: width of the embeddings, which a dense layer projects to `hidden_size` (Lan et al. 2019, section
@@ -64,8 +64,9 @@ class BertConfig:
             width d rotates by an angle divided by `rope_factor^(2(i + 1)/d)` (Su 2023, kexue.fm/archives/9706; a form
             of the "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
         local_rope_theta: the base in layers with local attention. None: `rope_theta`.
-        global_every: every n-th layer, from the first, attends to the whole text; other layers have local attention
-            (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text; 0: none.
+        global_every: every n-th layer, from `first_global`, attends to the whole text; other layers have local
+            attention (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text; 0: none.
+        first_global: the first layer, counted from 0, that attends to the whole text; below `global_every`.
         local_window: the width of local attention: a token attends to tokens at most half of it away (Beltagy et al.
             2020, Longformer, section 3.1).
         relative_buckets: the number of buckets of distances between tokens, each with a learned attention bias, shared
@@ -91,11 +92,15 @@ class BertConfig:
         masked_lm_activation: the activation in the masked language modeling head. None: `activation`.
         sequence_activation: the activation of a dense layer that a classifier of texts has before its logits, in place
             of the pooler (Liu et al. 2019, RoBERTa). None: there is no such layer.
+        sequence_pooler: without such a layer, whether a classifier of texts reads the pooler if `pooling` is "first".
+            False: it reads the first hidden state itself (UltraBERT).
         head_norm: whether classifiers of texts, tokens and spans begin like the masked language modeling head: with a
             dense layer, an activation and a normalization. None of these dense layers then has a bias.
         own_decoder: whether the masked language modeling head is a dense layer with weights of its own. False: it
             multiplies by the token embeddings.
         decoder_bias: with `own_decoder`, whether this layer has a bias.
+        decoder_width: with `own_decoder`, the width between two dense layers before it, without biases, each with the
+            activation (UltraBERT). None: there are no such layers.
 
     Raises:
         ValueError: a value is out of range, or two values contradict each other.
@@ -134,6 +139,7 @@ class BertConfig:
     rope_factor: float = 1.0
     local_rope_theta: float | None = None
     global_every: int = 1
+    first_global: int = 0
     local_window: int = 128
     relative_buckets: int | None = None
     disentangled_buckets: int | None = None
@@ -149,9 +155,11 @@ class BertConfig:
     head_activation: str | None = None
     masked_lm_activation: str | None = None
     sequence_activation: str | None = None
+    sequence_pooler: bool = True
     head_norm: bool = False
     own_decoder: bool = False
     decoder_bias: bool = True
+    decoder_width: int | None = None
 
     def __post_init__(self) -> None:
         # Configurations of known families may leave out the fields of heads, which are newer than the other fields.
@@ -181,6 +189,8 @@ class BertConfig:
             raise ValueError(f"num_groups {self.num_groups} are more than num_layers {self.num_layers}")
         if self.rope_theta is not None and self.head_size % 2:
             raise ValueError(f"rotary embeddings (rope_theta) need an even head size, not {self.head_size}")
+        if self.first_global >= max(self.global_every, 1):
+            raise ValueError(f"first_global {self.first_global} is not below global_every {self.global_every}")
         if self.global_every != 1 and self.groups < self.num_layers:
             raise ValueError("layers that share weights (num_groups) cannot be local and global (global_every)")
         if self.global_every != 1 and self.relative_buckets is not None:
@@ -230,7 +240,7 @@ class BertConfig:
 
     def is_local(self, layer: int) -> bool:
         """Checks whether a layer, counted from 0, has local attention."""
-        return self.global_every == 0 or layer % self.global_every > 0
+        return self.global_every == 0 or layer % self.global_every != self.first_global
 
     def theta(self, layer: int) -> float | None:
         """Finds the base of rotary embeddings in a layer, counted from 0; None: no rotary embeddings."""
@@ -250,11 +260,11 @@ class BertConfig:
             >>> [BertConfig.named(name).reads_pooler("sequence") for name in ("bert-base", "roberta-base")]
             [True, False]
         """
-        has_own_layer = self.head_norm or self.sequence_activation is not None
+        has_own_input = self.head_norm or self.sequence_activation is not None or not self.sequence_pooler
         pools_all_tokens = not self.pooler and self.pooling != "first"
         if head == "choices":  # RoBERTa's classifier has a layer that is its pooler in all but name
-            return not self.head_norm and self.sequence_activation in (None, "tanh")
-        return head == "next_sentence" or (head == "sequence" and not has_own_layer and not pools_all_tokens)
+            return self.sequence_pooler and not self.head_norm and self.sequence_activation in (None, "tanh")
+        return head == "next_sentence" or (head == "sequence" and not has_own_input and not pools_all_tokens)
 
     def check_pooler(self, heads: Iterable[str]) -> None:
         """Raises ValueError if one of the heads reads the pooler, but the encoder has none."""
@@ -340,9 +350,13 @@ class BertConfig:
     def to_dict(self) -> dict[str, Any]:
         """Lists the fields and values by name; `BertConfig(**config.to_dict())` equals the config."""
         values = dataclasses.asdict(self)
-        if self.head_dim is None:
-            del values["head_dim"]  # a newer field: files and runs of other models stay as they are
+        for name in _NEWER:  # files and runs of other models stay as they are
+            if values[name] == getattr(BertConfig, name):
+                del values[name]
         return values
+
+
+_NEWER = ("head_dim", "first_global", "sequence_pooler", "decoder_width")  # left out if they are the defaults
 
 
 # Field -> its possible values.
@@ -376,7 +390,7 @@ def check_field(name: str, value: Any, label: str | None = None) -> None:
         if fits and value < _MIN_FLOAT:
             expected, fits = f"a number of at least {_MIN_FLOAT}", False
     else:
-        minimum = 0 if name in ("type_vocab_size", "pad_token_id", "global_every") else 1
+        minimum = 0 if name in ("type_vocab_size", "pad_token_id", "global_every", "first_global") else 1
         maximum = _MAX_VALUES.get(name, _MAX_INTEGER)
         expected, fits = f"a whole number of at least {minimum}", fits and value >= minimum
     if fits and maximum is not None and value > maximum:

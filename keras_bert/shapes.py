@@ -110,7 +110,9 @@ def head_layers(config: BertConfig, head: str, units: int = 0) -> Layers:
     hidden, layers = config.hidden_size, {}
     if head == "masked_lm":
         if config.own_decoder:
-            return {"decoder": Dense(hidden, config.vocab_size, config.decoder_bias)}
+            if (width := config.decoder_width) is not None:
+                layers = {"transform": Dense(hidden, width, False), "projection": Dense(width, hidden, False)}
+            return {**layers, "decoder": Dense(hidden, config.vocab_size, config.decoder_bias)}
         width = config.embedding_width
         return {"transform": Dense(hidden, width, not config.head_norm), "norm": _norm(config, width)}
     has_norm = config.head_norm and head in ("sequence", "tokens", "spans", "choices")

@@ -108,6 +108,17 @@ EUROBERT = {
     "rope_theta": 250_000.0,
 }
 NEOBERT = {**_LLAMA_BLOCK, "family": "neobert", "max_positions": 4096, "rope_theta": 10_000.0}
+ULTRABERT = {
+    **_LLAMA_BLOCK,
+    "family": "ultrabert",
+    "layer_norm_epsilon": 1e-6,
+    "max_positions": 32768,
+    "rope_theta": 2_560_000.0,
+    "local_rope_theta": 10_000.0,
+    "global_every": 3,
+    "first_global": 2,
+    "local_window": 256,
+}
 _DEBERTA = {
     "family": "deberta-v2",
     "vocab_size": 128100,
@@ -129,6 +140,13 @@ HEADS: dict[str, dict[str, Any]] = {
     "gte": {"masked_lm_activation": "gelu"},
     "eurobert": {"sequence_activation": "gelu", "own_decoder": True, "decoder_bias": False},
     "neobert": {"sequence_activation": "tanh", "own_decoder": True},
+    "ultrabert": {
+        "masked_lm_activation": "gelu_tanh",
+        "sequence_pooler": False,
+        "own_decoder": True,
+        "decoder_bias": False,
+        "decoder_width": 768,
+    },
 }
 
 # Name -> the fields that differ from the defaults of BertConfig.

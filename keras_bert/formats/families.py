@@ -8,7 +8,7 @@ from dataclasses import replace
 from keras_bert.config import BertConfig
 from keras_bert.formats.bert_families import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MPNET, ROBERTA
 from keras_bert.formats.family import FamilyTable
-from keras_bert.formats.rotary_families import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT
+from keras_bert.formats.rotary_families import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT, ULTRABERT
 
 # By the `model_type` in config.json.
 FAMILIES = {
@@ -27,6 +27,7 @@ FAMILIES = {
     "gte": GTE,
     "new": NEW,
     "eurobert": EUROBERT,
+    "ultrabert": ULTRABERT,
     "neobert": NEOBERT,
     "jina_embeddings_v3": JINA,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,10 @@ _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermedia
 # Fields without a key in files: `model_type` decides the family, and the weights show whether there is a pooler.
 _WITHOUT_KEY = ("family", "pooler")
 # Fields without a key in files, because the family decides them. They change only heads, not the encoder.
-_HEAD_FIELDS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
+_HEAD_FIELDS = (
+    *("masked_lm_activation", "sequence_activation", "sequence_pooler", "head_norm"),
+    *("own_decoder", "decoder_bias", "decoder_width"),
+)
 
 
 def _unchanged(value: T) -> T:
@@ -104,14 +107,15 @@ class FamilyTable:
         if config.pooler and not self.pooler:
             raise ValueError(f"a {config.family} has no pooler in this format; make the encoder with pooler=False")
         defaults = BertConfig(family=config.family)
-        fields = {name: self.values.get(name, getattr(defaults, name)) for name in _HEAD_FIELDS}
+        names = [name for name in _HEAD_FIELDS if name not in self.config]
+        fields = {name: self.values.get(name, getattr(defaults, name)) for name in names}
         expected = replace(config, **fields)
         for head in heads:
             if head not in self.heads:
                 known = ", ".join(name for name in self.heads if name != "masked_lm")
                 raise ValueError(f"{config.family} has no head {head!r}; it has {known}")
             if _network(config, head) != _network(expected, head):
-                differing = (name for name in _HEAD_FIELDS if getattr(config, name) != getattr(expected, name))
+                differing = (name for name in names if getattr(config, name) != getattr(expected, name))
                 raise self._inexpressible(config, next(differing), fields)
         config.check_pooler(heads)
 
@@ -241,7 +245,7 @@ class FamilyTable:
         """Makes the entries of a configuration file, or raises ValueError if the format cannot express a field."""
         self._check_expressible(config)
         fields = {
-            **config.to_dict(),
+            **asdict(config),
             "max_positions": config.position_rows or config.max_positions,
             "embedding_size": config.embedding_width,
             "num_groups": config.groups,

@@ -39,6 +39,7 @@ class SplitPattern:
     # What else the graph must know (`text/words.py`), which has no such regular expressions:
     capitals: bool = False  # contractions, such as 's, may have capitals
     digits: int | None = None  # the most numbers in a word; None: any, and a space before them
+    spaces_before_digits: bool = False  # white space before a number is one word, however long
     letters_take_any: bool = False  # letters take any white space or sign before them, not only a space
     line_ends: bool = False  # white space ends with its last line end, and signs take line ends after them
 
@@ -46,9 +47,15 @@ class SplitPattern:
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SIGNS_AND_SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
-# "gpt2" is from Radford et al. 2019. "llama3" is the pattern of cl100k_base and Llama 3, which EuroBERT uses.
+# "gpt2" is from Radford et al. 2019. "digits" is the same, but each number is a word (SmolLM). "llama3" is the pattern
+# of cl100k_base and Llama 3, which EuroBERT uses.
 SPLIT_PATTERNS = {
     "gpt2": SplitPattern(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"),
+    "digits": SplitPattern(
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+",
+        digits=1,
+        spaces_before_digits=True,
+    ),
     "llama3": SplitPattern(
         rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
         capitals=True,
@@ -57,17 +64,19 @@ SPLIT_PATTERNS = {
         line_ends=True,
     ),
 }
+_DIGITS = {"type": "Digits", "individual_digits": True}
 # Supported (behavior, invert) of a Split. The patterns match all text, so in both cases each match is a word.
 _SUPPORTED_SPLITS = (("Isolated", False), ("Removed", True))
 
 
 def split_of_file(path: Path, steps: list[dict[str, object]]) -> str:
-    """Finds the name of the pattern of a ByteLevel, or of a Split before it. Raises ValueError for any other."""
+    """Finds the name of the pattern of a ByteLevel, or of what is before it. Raises ValueError for any other."""
     types, last = types_of(steps), steps[-1] if steps else {}
     if types != "Split, ByteLevel":
-        refuse(path, ("splits text with", types, "ByteLevel"))
+        has_digits = steps[:-1] == [_DIGITS]
+        refuse(path, ("splits text with", types, "Digits, ByteLevel" if has_digits else "ByteLevel"))
         refuse(path, ("splits text by another pattern than GPT-2's, use_regex:", last.get("use_regex", True), True))
-        return "gpt2"
+        return "digits" if has_digits else "gpt2"
     split = steps[0]
     refuse(
         path,
@@ -95,10 +104,8 @@ def pre_tokenizer_of(split: str, add_prefix_space: bool) -> dict[str, object]:
     if split == "gpt2":
         return {**byte_level, "use_regex": True}
     expression = {"Regex": SPLIT_PATTERNS[split].expression}
-    steps = [
-        {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False},
-        {**byte_level, "use_regex": False},
-    ]
+    first = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
+    steps = [_DIGITS if split == "digits" else first, {**byte_level, "use_regex": split == "digits"}]
     return {"type": "Sequence", "pretokenizers": steps}
 
 

@@ -70,7 +70,7 @@ _KEYS = {
     "normalizer": "type normalizers clean_text handle_chinese_chars strip_accents lowercase precompiled_charsmap "
     "pattern content prepend strip_left strip_right",
     "pre_tokenizer": "type pretokenizers add_prefix_space trim_offsets use_regex pattern behavior invert replacement "
-    "prepend_scheme split str_rep",
+    "prepend_scheme split str_rep individual_digits",
     "post_processor": "type processors sep cls trim_offsets add_prefix_space use_regex single pair special_tokens",
 }
 

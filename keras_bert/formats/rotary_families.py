@@ -31,32 +31,43 @@ def defaults_of(size: dict[str, object]) -> dict[str, object]:
 _HEAD_DIM = {"head_dim": "head_dim"}
 _HEAD_SIZE = {"head_dim": lambda config: config.head_size}
 _LAYER_TYPES, _LAYERS, _GLOBAL_EVERY = "layer_types", "num_hidden_layers", "global_attn_every_n_layers"
+_GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 
 
-def _layer_types(layers: int, every: int) -> list[str]:
-    return ["full_attention" if every and i % every == 0 else "sliding_attention" for i in range(layers)]
+def _layer_types(layers: int, every: int, first: int = 0) -> list[str]:
+    return [_GLOBAL if every and i % every == first else _LOCAL for i in range(layers)]
+
+
+def _period_of(types: Any, layers: Any, every: int, first: int) -> tuple[int, int]:
+    """Finds `global_every` and `first_global` of all layers' types: `every` and `first`, if these fit."""
+    files.check_json(types, [str], _LAYER_TYPES)
+    check_field("num_layers", layers, _LAYERS)
+    begin = types.index(_GLOBAL) if _GLOBAL in types else 0
+    for period in ((every, first), *((n, begin) for n in range(begin + 1, len(types) + 1)), (0, 0)):
+        if len(types) == layers and types == _layer_types(layers, *period):
+            return period
+    raise ValueError(
+        f"{_LAYER_TYPES} is {', '.join(types)}; only full_attention in every n-th of {layers} layers, or in none, is "
+        "supported"
+    )
 
 
 def _read_layer_types(values: dict[str, Any]) -> dict[str, Any]:
-    """Replaces a list of all layers' types by `global_attn_every_n_layers`. Raises ValueError if no period fits."""
-    types = values.pop(_LAYER_TYPES, None)
-    if types is not None:
-        files.check_json(types, [str], _LAYER_TYPES)
-    layers, every = values.get(_LAYERS), values.get(_GLOBAL_EVERY)
-    if every == 0 and (types is None or {*types} != {"sliding_attention"}):
+    """Replaces a list of all layers' types by `global_attn_every_n_layers` and the index of the first of these."""
+    types, every = values.get(_LAYER_TYPES), values.get(_GLOBAL_EVERY)
+    if every == 0 and (types is None or {*types} != {_LOCAL}):
         raise ValueError(f"{_GLOBAL_EVERY} must be a whole number of at least 1, not 0")
     if types is None:
         return values
     every = 1 if every is None else every
-    check_field("num_layers", layers, _LAYERS)
     check_field("global_every", every, _GLOBAL_EVERY)
-    for n in (every, *range(2, len(types) + 1), 0):
-        if len(types) == layers and types == _layer_types(len(types), n):
-            return {**values, _GLOBAL_EVERY: n}
-    raise ValueError(
-        f"{_LAYER_TYPES} is {', '.join(types)}; only full_attention in every n-th of {layers} layers, from the first, "
-        "or in none, is supported"
-    )
+    every, first = _period_of(types, values.get(_LAYERS), every, 0)
+    return {**values, _GLOBAL_EVERY: every, _LAYER_TYPES: {"first": first}}
+
+
+def _write_layer_types(entries: dict[str, Any]) -> dict[str, Any]:
+    types = _layer_types(entries[_LAYERS], entries[_GLOBAL_EVERY], entries[_LAYER_TYPES]["first"])
+    return {**entries, _LAYER_TYPES: types}
 
 
 _MODERNBERT_LAYER = "layers.{i}"
@@ -74,7 +85,8 @@ MODERNBERT = FamilyTable(
         "layer_norm_epsilon": "norm_eps",
         "rope_theta": ("rope_parameters.full_attention.rope_theta", "global_rope_theta"),
         "local_rope_theta": ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta"),
-        "global_every": "global_attn_every_n_layers",
+        "global_every": _GLOBAL_EVERY,
+        "first_global": f"{_LAYER_TYPES}.first",
         "local_window": "local_attention",
         "norm_bias": "norm_bias",
         "attention_bias": "attention_bias",
@@ -87,10 +99,7 @@ MODERNBERT = FamilyTable(
         "head_activation": ACTIVATIONS,
         "pooling": {"cls": "first", "mean": "mean"},
     },
-    dialect=Dialect(
-        _read_layer_types,
-        lambda entries: {**entries, _LAYER_TYPES: _layer_types(entries[_LAYERS], entries[_GLOBAL_EVERY])},
-    ),
+    dialect=Dialect(_read_layer_types, _write_layer_types),
     values={**defaults_of(sizes.MODERNBERT), **HEADS["modernbert"]},
     implied={**_HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},
     without_effect=without_effect.MODERNBERT,
@@ -287,6 +296,73 @@ EUROBERT = FamilyTable(
         "masked_lm": {"decoder": "lm_head"},
         "sequence": {"transform": "dense", "logits": "classifier"},
         "tokens": {"logits": "classifier"},
+    },
+)
+_WINDOW = "sliding_window"  # of one side
+
+
+def _by_type(types: list[str], values: Any, kind: type, key: str) -> dict[str, Any]:
+    """Finds the value of each type of layers in a list of all layers' values."""
+    files.check_json(values, [(kind, None)], key)
+    found = dict(zip(types, values, strict=False))
+    if len(types) != len(values) or any(found[each] != value for each, value in zip(types, values, strict=True)):
+        raise ValueError(f"{key} is {values}; only one value for all layers of {', '.join(found)} each is supported")
+    return found
+
+
+def _read_ultrabert(values: dict[str, Any]) -> dict[str, Any]:
+    """Reads lists of all layers' types, or of their windows and thetas, which files of the models' own code have."""
+    values, every, first = dict(values), sizes.ULTRABERT["global_every"], sizes.ULTRABERT["first_global"]
+    windows, thetas, types = (values.pop(key, None) for key in ("attention_windows", "rope_theta", _LAYER_TYPES))
+    if windows is not None:
+        files.check_json(windows, [(int, None)], "attention_windows")
+        types = [_LOCAL if window else _GLOBAL for window in windows] if types is None else types
+    if types is not None:
+        every, first = _period_of(types, values.get(_LAYERS), every, first)
+        values[_LAYER_TYPES] = {"every": every, "first": first}
+    if windows is not None and types is not None:
+        values[_WINDOW] = _by_type(types, windows, int, "attention_windows").get(_LOCAL) or values.get(_WINDOW)
+    if thetas is not None and values.get("rope_parameters") is None:
+        types = _layer_types(values[_LAYERS], every, first)
+        by_type = _by_type(types, thetas, float, "rope_theta").items()
+        values["rope_parameters"] = {each: {"rope_theta": theta} for each, theta in by_type}
+    if (window := values.get(_WINDOW)) is not None:
+        check_field("local_window", window, _WINDOW)
+        values[_WINDOW] = 2 * window
+    return values
+
+
+def _write_ultrabert(entries: dict[str, Any]) -> dict[str, Any]:
+    types = _layer_types(entries[_LAYERS], **entries[_LAYER_TYPES])
+    return {**entries, _LAYER_TYPES: types, _WINDOW: entries[_WINDOW] // 2}
+
+
+# UltraBERT: EuroBERT's layers with ModernBERT's windows, the first layers local, and a larger head for masked words.
+ULTRABERT = replace(
+    EUROBERT,
+    classes="Ultrabert",
+    prefix="ultrabert.",
+    config={
+        **EUROBERT.config,
+        "rope_theta": "rope_parameters.full_attention.rope_theta",
+        "local_rope_theta": "rope_parameters.sliding_attention.rope_theta",
+        "global_every": f"{_LAYER_TYPES}.every",
+        "first_global": f"{_LAYER_TYPES}.first",
+        "local_window": _WINDOW,
+        "decoder_width": "prediction_head_size",
+    },
+    values={**defaults_of(sizes.ULTRABERT), **HEADS["ultrabert"]},
+    choices={**EUROBERT.choices, "pooling": MODERNBERT.choices["pooling"]},
+    dialect=Dialect(_read_ultrabert, _write_ultrabert),
+    fixed_values={
+        **EUROBERT.fixed_values,
+        "rope_parameters.full_attention.rope_type": "default",
+        "rope_parameters.sliding_attention.rope_type": "default",
+    },
+    heads={
+        "masked_lm": {"transform": "head.linear1", "projection": "head.linear2", "decoder": "cls"},
+        **_CLASSIFIERS,
+        "spans": {"logits": "qa_outputs"},
     },
 )
 _SIZE = "intermediate_size"

@@ -5,7 +5,7 @@ and end of an answer), "next_sentence" (or sentence order) or "replaced_tokens".
 layer first, `transform`; that of texts then reads the first token's hidden state in place of `pooled_output`.
 
 The masked language modeling head is `LayerNorm(gelu(h W + b)) E^T + c`, where E is the token embedding table, or with
-`config.own_decoder` one dense layer.
+`config.own_decoder` one dense layer, with `config.decoder_width` after two more.
 """
 
 from __future__ import annotations
@@ -88,10 +88,9 @@ class MaskedLMHead(keras.layers.Layer):
         self.config = config
         check_storable(config, ["masked_lm"])
         self.make = make = LayerMaker(head_layers(config, "masked_lm"), config, self.dtype_policy)
-        self.decoder = make("decoder")
-        self.transform = make("transform")
+        self.transform, self.projection = make("transform"), make("projection")
         self.activation = _ACTIVATIONS[config.activation_of("masked_lm")]
-        self.norm = make("norm")
+        self.norm, self.decoder = make("norm"), make("decoder")
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         self.make.build()
@@ -99,7 +98,9 @@ class MaskedLMHead(keras.layers.Layer):
             self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
 
     def call(self, hidden: Tensor, embeddings: Tensor) -> Tensor:
+        for dense in (self.transform, self.projection):
+            hidden = hidden if dense is None else self.activation(dense(hidden))
         if self.decoder is not None:
             return self.decoder(hidden)
-        hidden = self.norm(self.activation(self.transform(hidden)))
+        hidden = self.norm(hidden)
         return ops.matmul(hidden, ops.transpose(embeddings)) + self.bias

@@ -51,8 +51,8 @@ class BytePairTokenizer(Tokenizer):
         separators: the number of separator tokens between the texts of a pair.
         second_type_id: the type id of the second text of a pair.
         second_cls: whether the second text of a pair begins with `cls_token` too.
-        split: how text is split into words: "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "llama3" (also OpenAI's
-            cl100k_base; EuroBERT).
+        split: how text is split into words: "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "digits" (the same, but
+            each number is a word: SmolLM), "llama3" (also OpenAI's cl100k_base; EuroBERT).
         ignore_merges: whether a word that is in the vocabulary is one token even if no merges make it (Llama 3).
 
     Attributes:

@@ -229,6 +229,8 @@ def _begin_words(text: _Characters, pattern: SplitPattern) -> tf.Tensor:
     one_sign = (kinds == OTHER) & run_begins & run_ends & ~after_space & ~text.ends_row
     short, long = text.contractions(one_sign, pattern.capitals)
 
+    if pattern.spaces_before_digits:
+        last_space &= shifted(kinds, -1) != NUMBER
     index, starts = tf.range(tf.size(kinds)), (kinds == SPACE) | ~after_space
     if pattern.line_ends:
         last_space &= ~newline

@@ -43,6 +43,8 @@ DEBERTA = {
     "share_att_key": True, "norm_rel_ebd": "layer_norm",
 }  # fmt: skip
 EUROBERT = {"classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 3}
+ULTRABERT = {**EUROBERT, "classifier_pooling": "cls", "sliding_window": 3, "prediction_head_size": 24}
+del ULTRABERT["mask_token_id"]
 ROPE = {"rope_parameters": {"rope_theta": 50.0, "rope_type": "default"}}
 # Name -> the class of its configuration, and what it has beside sizes.
 CONFIGS = {
@@ -85,6 +87,16 @@ CONFIGS = {
         **EUROBERT, "num_attention_heads": 4, "num_key_value_heads": 2, "classifier_pooling": "mean",
         "attention_bias": True, "hidden_act": "gelu", **ROPE,
     }),
+    "ultrabert": ("Ultrabert", {**ULTRABERT, "num_hidden_layers": 4}),
+    "ultrabert-shared": ("Ultrabert", {
+        **ULTRABERT, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12, "attention_bias": True,
+        "hidden_act": "gelu", "classifier_pooling": "mean", "layer_types": ["sliding_attention", "full_attention"],
+        "rope_parameters": {
+            kind: {"rope_theta": theta, "rope_type": "default"}
+            for kind, theta in {"sliding_attention": 20.0, "full_attention": 500.0}.items()
+        },
+    }),
+    "modernbert-second": ("ModernBert", {**MODERNBERT, "layer_types": ["sliding_attention", "full_attention"]}),
 }  # fmt: skip
 DISTILBERT = {
     "hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
@@ -261,6 +273,62 @@ def test_the_older_dialect_of_modernbert(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(values))
     assert BertEncoder.from_preset(tmp_path).config == config
     compare_encoder(BertEncoder.from_preset(tmp_path), transformers.AutoModel.from_pretrained(tmp_path).eval())
+
+
+def test_the_older_dialect_of_ultrabert(tmp_path):
+    """With lists of all layers' windows and thetas, as the models' own code writes."""
+    model = their_model("ultrabert", "AutoModel")
+    model.save_pretrained(tmp_path)
+    expected = BertEncoder.from_preset(tmp_path).config
+    values = json.loads((tmp_path / "config.json").read_text())
+    is_local = [kind == "sliding_attention" for kind in values.pop("layer_types")]
+    assert is_local == [True, True, False, True]
+    del values["rope_parameters"]
+    window = values.pop("sliding_window")
+    values["attention_windows"] = [window if each else None for each in is_local]
+    values["rope_theta"] = [10_000.0 if each else 2_560_000.0 for each in is_local]
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    assert BertEncoder.from_preset(tmp_path).config == expected
+    compare_encoder(BertEncoder.from_preset(tmp_path), transformers.AutoModel.from_pretrained(tmp_path).eval())
+
+
+# Encoders of transformers that we lack -> what they have that no field of `BertConfig` describes.
+LACKING = {
+    **dict.fromkeys(("esm", "esmc"), "proteins"),
+    **dict.fromkeys(("modernvbert", "neomme", "ultravbert"), "images"),
+    **dict.fromkeys(("mra", "nystromformer", "yoso"), "approximations of the softmax"),
+    **dict.fromkeys(("roberta-prelayernorm", "xlm-roberta-xl"), "norms first, with RoBERTa's other parts"),
+    **dict.fromkeys(("flaubert", "xlm"), "languages as embeddings, and a mask applied to every layer's output"),
+    "big_bird": "attention to random blocks",
+    "convbert": "convolutions beside attention",
+    "data2vec-text": "RoBERTa under other names, hardly used",
+    "deberta": "disentangled attention with its own projections and no buckets",
+    "fnet": "Fourier transforms in place of attention",
+    "funnel": "layers that shorten the text",
+    "ibert": "RoBERTa in whole numbers",
+    "layoutlm": "places on a page",
+    "longformer": "tokens with global attention and projections of their own",
+    "luke": "entities beside words",
+    "megatron-bert": "norms first, with BERT's pooler and heads",
+    "mobilebert": "bottlenecks in each layer",
+    "perceiver": "bytes, read by latent vectors",
+    "reformer": "attention by hashes, reversible layers",
+    "rembert": "another width of the output embeddings",
+    "roc_bert": "shapes and sounds of characters",
+    "roformer": "rotary embeddings of interleaved pairs",
+    "squeezebert": "grouped convolutions in place of dense layers",
+    "tapas": "cells of tables",
+    "xmod": "an adapter for each language",
+}
+
+
+def test_every_encoder_of_transformers_is_ours_or_known_to_be_lacking():
+    """Those with a class for masked words and no decoder. A new one needs a table, or a line above."""
+    auto = transformers.models.auto.modeling_auto
+    decoders = {*auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES}
+    encoders = {*auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES} - decoders
+    assert encoders - {*FAMILIES} == LACKING.keys()
+    assert {*FAMILIES} - encoders == {"new", "neobert"}  # these come with their own code
 
 
 # The classes of other heads: test_tasks_begun_from_a_masked_language_model.

@@ -237,6 +237,7 @@ def test_the_mean_of_all_tokens_is_pooled(pooling):
         ({"pooling": "max"}, ["pooling", "'max'", "first, mean, unit_mean, late"]),
         ({"rope_theta": 0}, ["rope_theta", 0, "above 0"]),
         ({"global_every": -1}, ["global_every", -1, "at least 0"]),
+        ({"global_every": 2, "first_global": 2}, ["first_global 2", "below", "global_every 2"]),
         ({"num_groups": 99}, ["num_groups 99", "num_layers"]),
         ({"head_activation": "mish"}, ["head_activation", "'mish'", "gelu", None]),
     ],

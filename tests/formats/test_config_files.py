@@ -194,6 +194,7 @@ def test_both_dialects_of_nomic_bert(tmp_path):
 
 
 MODERNBERT = {**SIZES, "model_type": "modernbert", "pad_token_id": 0}
+ULTRABERT = {"model_type": "ultrabert", "num_hidden_layers": 3}
 THETA = "rope_parameters.sliding_attention.rope_theta"
 WHOLE = ["layer_types", "full_attention in every n-th of 1 layers"]
 SCALED = {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}
@@ -204,6 +205,10 @@ SCALED = {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}
     [
         ({"layer_types": ["chunked_attention"]}, [*WHOLE, "chunked_attention"]),
         ({"layer_types": ["full_attention"] * 2}, [*WHOLE, "full_attention, full_attention"]),
+        ({**ULTRABERT, "attention_windows": [64, 128, 0]}, ["attention_windows", "[64, 128, 0]", "one value"]),
+        ({**ULTRABERT, "attention_windows": [64]}, ["layer_types", "sliding_attention", "3 layers"]),
+        ({**ULTRABERT, "rope_theta": [1.0, 2.0, 3.0]}, ["rope_theta", "[1.0, 2.0, 3.0]", "one value"]),
+        ({**ULTRABERT, "rope_theta": 1.0}, ["rope_theta", "1.0", "list"]),
         (SCALED, ["rope_parameters.full_attention.rope_type", "'yarn'", "'default'"]),
         ({"rope_parameters": {"sliding_attention": {"rope_theta": "1"}}}, ["'1'", THETA, "number"]),
         ({"rope_parameters": [1]}, ["[1]", "rope_parameters", "object or null"]),

@@ -212,6 +212,21 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         EUROBERT_OBEYED,
         {**EVERYWHERE_ONLY, **ROPE_ONLY, "mlp_bias": (False, True), "tie_word_embeddings": (False, True)},
     ),
+    "ultrabert": (
+        {
+            **without(EUROBERT_OBEYED, "clf_pooling"),
+            "num_hidden_layers": {"num_hidden_layers": 8, "layer_types": None},
+            "rope_parameters": {
+                "rope_parameters": {"full_attention": {"rope_theta": 7.0}, "sliding_attention": {"rope_theta": 8.0}}
+            },
+            "rope_theta": {"rope_theta": [7.0, 7.0, 8.0], "rope_parameters": None},
+            "layer_types": ["full_attention"] * 3,
+            "attention_windows": {"attention_windows": [7, 7, 0], "layer_types": None},
+            "sliding_window": 7,
+            "prediction_head_size": 7,
+        },
+        {**EVERYWHERE_ONLY, **ROPE_ONLY, "mlp_bias": (False, True), "tie_word_embeddings": (False, True)},
+    ),
     "neobert": (
         {
             **{key: BERT_OBEYED[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "pad_token_id")},

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert import BertConfig, formats
+from keras_bert import BertConfig, formats, sizes
 from keras_bert.formats import FAMILIES
 from keras_bert.shapes import shapes
 
@@ -33,6 +33,9 @@ CONFIGS = {
     "new": BertConfig.named("gte-large-en-v1.5", **SIZES),
     "jina_embeddings_v3": BertConfig.named("jina-embeddings-v3", **SIZES),
     "eurobert": BertConfig.named("eurobert-210m", **SIZES, pad_token_id=1, num_key_value_heads=1),
+    "ultrabert": BertConfig(
+        **sizes.ULTRABERT | SIZES | {"num_layers": 3, "num_key_value_heads": 1, "local_window": 6, "decoder_width": 10}
+    ),
     "neobert": BertConfig.named("neobert", **SIZES | {"intermediate_size": 24}),
 }
 LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1, "choices": 1}

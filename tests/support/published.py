@@ -174,6 +174,14 @@ PUBLISHED = {
         ),
         lambda d: byte_pairs(d, 128_256, {"cls": 128_000, "sep": 128_001, "mask": 128_002, "pad": 128_004}, 251),
     ),
+    "ultrabert": Published(
+        "UltraBERT-150M, but for the vocabulary's size: transformers' default", 32768,
+        {
+            **_bert(32_000, 32768, num_hidden_layers=3, bos_token_id=0, eos_token_id=0, pad_token_id=0),
+            "attention_windows": [128, 128, 0], "rope_theta": [10_000.0, 10_000.0, 2_560_000.0],
+        },
+        lambda d: byte_pairs(d, 32_000, {"pad": 0, "cls": 1, "sep": 2, "mask": 3}),
+    ),
     "neobert": Published(
         "NeoBERT", 4096,
         {**SIZES, "vocab_size": 30522, "max_length": 4096, "pad_token_id": 0, "norm_eps": 1e-5}, _uncased,

@@ -128,9 +128,17 @@ def tokenizer(directory):
     return load_tokenizer(directory)
 
 
-def test_same_as_hugging_face(directory, tokenizer, tmp_path):
+@pytest.mark.parametrize("split", ["llama3", "digits"])
+def test_same_as_hugging_face(directory, split, tmp_path):
     """What others wrote, and what we write."""
     library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
+    if split == "digits":
+        content, directory = eurobert_json(), tmp_path / "digits"
+        first, last = {"type": "Digits", "individual_digits": True}, content["decoder"]
+        content["pre_tokenizer"]["pretokenizers"] = [first, last]
+        directory.mkdir()
+        (directory / "tokenizer.json").write_text(json.dumps(content))
+    tokenizer = load_tokenizer(directory)
     tokenizer.save_preset(tmp_path)
     texts = [*TEXTS, *random_texts(NASTY, 60, 30), " zyx qqq zyx", "cafe\u0301 1234 <|mask|>"]
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
@@ -166,7 +174,7 @@ def test_special_tokens_and_pairs(directory, tokenizer, untraced):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"pattern": {"Regex": r"\d|\D+"}}, ["pattern", r"{'Regex': '\\d|\\D+'}", "gpt2, llama3"]),
+        ({"pattern": {"Regex": r"\d|\D+"}}, ["pattern", r"{'Regex': '\\d|\\D+'}", "gpt2, digits, llama3"]),
         ({"pattern": {"String": " "}}, ["pattern", "{'String': ' '}"]),
         ({"behavior": "Removed"}, ["behavior 'Removed'", "invert: False", "'Isolated'"]),
         ({"type": "Digits"}, ["splits", "'Digits, ByteLevel'", "'ByteLevel'"]),
