@@ -71,7 +71,8 @@ class Inspection:
     """What `inspect` finds. `lines` has all of it as text.
 
     Attributes:
-        path: what was inspected.
+        handle: what was inspected, as it was given.
+        path: the same as a path.
         kind: a word for the kind, such as "hugging_face" or "saved_model".
         what: the kind in words.
         facts: more, by name, such as "family", "heads" and "missing", as the command prints them.
@@ -81,6 +82,7 @@ class Inspection:
         commands: how to go on.
     """
 
+    handle: str
     path: Path
     kind: str
     what: str
@@ -99,7 +101,7 @@ class Inspection:
             yield from ((name, text) for text in texts)
 
     def add_command(self, command: str, path: Path | None = None) -> None:
-        self.commands.append(command.format(shlex.quote(str(path or self.path))))
+        self.commands.append(command.format(shlex.quote(self.handle if path in (None, self.path) else str(path))))
 
 
 def inspect(path: str | Path) -> Inspection:
@@ -121,16 +123,14 @@ def inspect(path: str | Path) -> Inspection:
     """
     found_path = Path(path) if Path(path).exists() else presets.resolve(path)
     kind = recognition.recognize(found_path)
-    found = Inspection(found_path, kind.name, kind.title)
+    found = Inspection(str(path), found_path, kind.name, kind.title)
     try:
         if kind.name in _DETAILS:
             _DETAILS[kind.name](found)
     except (ValueError, OSError, ImportError) as error:
         found.wrong.append(" ".join(str(error).split()))
     if kind.advice and not found.loads_as:
-        found.commands.append(
-            kind.advice.format(path=shlex.quote(str(path)), parent=shlex.quote(str(found_path.parent)))
-        )
+        found.commands.append(kind.advice.format(parent=shlex.quote(str(found_path.parent))))
     return found
 
 
@@ -158,14 +158,13 @@ def _model(found: Inspection) -> None:
             return
         names = _classes_of(preset)
         found.loads_as += names
-        if checkpoint.format != "hugging_face":
+        if not checkpoint.path.name.startswith(hugging_face.WEIGHTS):
             found.add_command(_CONVERT)
-        elif found.facts["vocabulary"] == "none":
+        elif found.facts["vocabulary"] != "none":
+            for command in filter(None, (_COMMANDS.get(names[0]), _SERVE)):
+                found.add_command(command)
+        if found.facts["vocabulary"] == "none":
             found.wrong.append("there is no tokenizer: copy the files of the model's tokenizer there")
-        else:
-            for command in (_COMMANDS.get(names[0]), _SERVE):
-                if command:
-                    found.add_command(command)
 
 
 def _is_pickle(preset: Preset) -> bool:
@@ -207,11 +206,9 @@ def _add_task(found: Inspection, preset: Preset) -> None:
     labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)
     if labels and any(HEADS[head].has_labels for head in preset.checkpoint.heads):
         found.facts["labels"] = _some(labels)
-    with_it = [
-        name for name in (*model_files.OWN, "optimizer.pt", "trainer_state.json") if (preset.home / name).is_file()
-    ]
-    if with_it:
-        found.facts["also"] = ", ".join(with_it)
+    names = (*model_files.OWN, "optimizer.pt", "trainer_state.json")
+    if present := [name for name in names if (preset.home / name).is_file()]:
+        found.facts["also"] = ", ".join(present)
 
 
 def _classes_of(preset: Preset) -> list[str]:
@@ -300,9 +297,10 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
     for name, each in sorted(signatures.items()):
         found.signatures.append(f"{name}: {_tensors(each.inputs)} -> {_tensors(each.outputs)}")
     inputs = {name for each in signatures.values() for name in each.inputs}
+    types = {DTYPES.get(tensor.dtype, "") for each in signatures.values() for tensor in each.inputs.values()}
     identifiers = {node.user_object.identifier for node in graph.object_graph_def.nodes}
     is_ours = (path / saved_model.CONFIG).is_file()
-    title = next(title for title, is_it in _SAVED_MODELS if is_it(parts, inputs, identifiers))
+    title = next(title for title, is_it in _SAVED_MODELS if is_it(parts, inputs | types, identifiers))
     found.what = title + (", an export of keras_bert" if is_ours else "")
     _add_operations(found, model)
     fixed = sorted({each for signature in signatures.values() for each in _fixed_lengths(signature.inputs)})
@@ -313,10 +311,15 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
     else:
         found.wrong.append("it is incomplete: it has no variables/variables.index")
         return
+    if "BertEncoder" in found.loads_as:
+        found.add_command(_CONVERT, path)
     if "__call__" in parts:
         found.loads_as.append("HubLayer")
-    if is_ours or "BertEncoder" in found.loads_as:
-        found.add_command(_CONVERT, path)
+        found.commands.append(f"in Python: keras_bert.HubLayer({str(path)!r})")
+    elif "serve" in signatures:
+        found.loads_as.append("keras.layers.TFSMLayer")
+    if path.name.isdecimal() and path == found.path:
+        found.add_command("keras-bert serve {}", path.resolve().parent)
 
 
 def _add_variables(found: Inspection, path: Path) -> None:
@@ -326,9 +329,9 @@ def _add_variables(found: Inspection, path: Path) -> None:
             checkpoint = preset.checkpoint
         except ValueError as error:
             index = TensorFlowIndex(path / "variables" / "variables.index")
-            values = [index.shapes[name] for name in index.shapes if name.endswith("VARIABLE_VALUE")]
-            found.facts["weights"] = f"{len(values)}, with {sum(map(math.prod, values)):,} numbers"
-            if len(values) > 2:  # more than a counter
+            values = [math.prod(shape) for name, shape in index.shapes.items() if name.endswith("VARIABLE_VALUE")]
+            found.facts["weights"] = f"{len(values)}, with {sum(values):,} numbers"
+            if max(values, default=0) > 1:  # more than counters
                 found.facts["encoder"] = f"none that is known here: {error}"
             return
         found.facts["format"] = f"{checkpoint.format}, {checkpoint.path.name}"
@@ -337,7 +340,7 @@ def _add_variables(found: Inspection, path: Path) -> None:
             found.loads_as += _classes_of(preset)
 
 
-# What a SavedModel is, by the parts of its root object, the names of its inputs, and the identifiers of its objects.
+# What a SavedModel is, by the parts of its root object, the names and types of its inputs, and its objects.
 _SAVED_MODELS: tuple[tuple[str, Callable[[set[str], set[str], set[str]], bool]], ...] = (
     (
         "a preprocessor with TF Hub's interface (SavedModel)",
@@ -346,6 +349,10 @@ _SAVED_MODELS: tuple[tuple[str, Callable[[set[str], set[str], set[str]], bool]],
     (
         "an encoder with TF Hub's interface (SavedModel)",
         lambda parts, inputs, identifiers: "__call__" in parts and {"input_word_ids", "input_mask"} <= inputs,
+    ),
+    (
+        "a model that takes texts (SavedModel), such as an export for TF Serving",
+        lambda parts, inputs, identifiers: "string" in inputs and not inputs & {"int32", "int64", "float32"},
     ),
     (
         "a SavedModel of transformers 4",
@@ -453,13 +460,12 @@ def _run(found: Inspection) -> None:
     files.check_json(notes, {"epoch": int, "step": int, "measures": ({str: float}, None)}, path)
     if notes.get("measures") is not None and (found.path / hugging_face.WEIGHTS).is_file():
         _model(found)
-        found.facts["training"] = "finished: " + ", ".join(
-            f"{name} {each:.4g}" for name, each in notes["measures"].items()
-        )
+        measures = ", ".join(f"{name} {each:.4g}" for name, each in notes["measures"].items())
+        found.facts["training"] = f"finished: {measures}"
         return
     found.what = "a training run that is not finished"
     found.facts["training"] = f"after epoch {notes['epoch']}, step {notes['step']} of the next one"
-    found.commands.append(f"run the command with --output {shlex.quote(str(found.path))} again: it resumes")
+    found.commands.append(f"run the command with --output {shlex.quote(found.handle)} again: it resumes")
 
 
 def _index(found: Inspection) -> None:
@@ -470,12 +476,8 @@ def _index(found: Inspection) -> None:
         "vectors": f"{values['stored']}, compared by {values['similarity']}",
         "preset": values["preset"],
     }
-    missing = [
-        name
-        for name in (f"vectors-{values['version']}.faiss", f"rows-{values['version']}.jsonl")
-        if not (found.path / name).is_file()
-    ]
-    if missing:
+    names = (f"vectors-{values['version']}.faiss", f"rows-{values['version']}.jsonl")
+    if missing := [name for name in names if not (found.path / name).is_file()]:
         found.wrong.append(f"it is damaged: it has no {' and no '.join(missing)}")
         return
     found.loads_as.append("TextIndex")
@@ -485,7 +487,7 @@ def _index(found: Inspection) -> None:
 def _records(found: Inspection) -> None:
     found.facts["files"] = f"{len(list(found.path.glob('*.tfrecord'))):,}"
     found.loads_as.append("Records")
-    found.commands.append(f"keras-bert pretrain --records {shlex.quote(str(found.path))} --output new")
+    found.commands.append(f"keras-bert pretrain --records {shlex.quote(found.handle)} --output new")
 
 
 def _export(found: Inspection) -> None:
@@ -552,6 +554,8 @@ def _add_layers(found: Inspection, config: dict[str, Any]) -> None:
     if not is_keras_3:
         found.wrong.append(f"Keras 2 wrote it ({version}): tf_keras, not Keras 3, loads it")
         found.commands.append("pip install tf_keras")
+        load = f"tf_keras.models.load_model({found.handle!r})"
+        found.commands.append(f'in Python: {load}.save("new", save_format="tf"); then: keras-bert inspect new')
     elif not custom and "Lambda" not in names:
         found.loads_as.append("keras.saving.load_model")
         if any(package.startswith("keras_bert") for package, _ in classes):
@@ -568,10 +572,8 @@ def _classes_in(config: Any) -> list[tuple[str, str]]:
         if isinstance(value, dict):
             name = value.get("class_name")
             if isinstance(name, str) and "config" in value:
-                package = str(value.get("registered_name") or "").rpartition(">")[0] or str(
-                    value.get("module") or "keras"
-                )
-                classes.append((package, name))
+                registered = str(value.get("registered_name") or "").rpartition(">")[0]
+                classes.append((registered or str(value.get("module") or "keras"), name))
             waiting += list(value.values())[::-1]
     return classes
 
@@ -581,9 +583,8 @@ def _h5(found: Inspection) -> None:
 
     try:
         with h5py.File(found.path, "r") as file:
-            attributes = {
-                name: _text(file.attrs[name]) for name in ("keras_version", "model_config") if name in file.attrs
-            }
+            present = [name for name in ("keras_version", "model_config") if name in file.attrs]
+            attributes = {name: _text(file.attrs[name]) for name in present}
             names, is_old = sorted(file.keys()), "layer_names" in file.attrs or "model_weights" in file
     except Exception as error:  # the type of h5py's error depends on the damage
         raise ValueError(f"{found.path} is not a whole HDF5 file; fetch it again ({error})") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, keras_hub, saved_model, sentence_transformers, tf1
+from keras_bert.formats import hugging_face, keras_hub, recognition, saved_model, sentence_transformers, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.readers import READERS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
@@ -71,7 +71,8 @@ class Preset(PresetFiles):
         """
         is_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
         if hugging_face.recognizes(self) or not is_tensorflow:
-            files.find(self.directory, hugging_face.CONFIG)
+            if not (self.directory / hugging_face.CONFIG).is_file():
+                raise recognition.missing_error(self.directory, hugging_face.CONFIG)
             self.parsed(hugging_face.CONFIG, parse_config)
 
     @cached_property

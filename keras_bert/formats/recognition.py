@@ -206,13 +206,11 @@ def recognize(path: Path) -> Kind:
     return next(kind for kind in (DIRECTORIES if path.is_dir() else FILES) if kind.recognizes(look))
 
 
-def missing_error(directory: Path, *names: str, advice: str) -> FileNotFoundError:
-    """Makes the error for a directory without a model's files: what it holds, what it is, and what would help."""
+def missing_error(directory: Path, *names: str) -> FileNotFoundError:
+    """Makes the error for a directory without any of `names`: what it holds, what it is, and what would help."""
     kind = recognize(directory)
-    if kind.name in ("unknown", "empty"):
-        return files.missing_error(directory, *names, advice=advice)
-    help_ = kind.advice or advice
-    return FileNotFoundError(f"{directory} has no {' or '.join(names)}: it is {kind.title}; {help_}")
+    advice = [] if kind.name in ("unknown", "empty") else [f"it is {kind.title}", *filter(None, [kind.advice])]
+    return files.missing_error(directory, *names, advice="; ".join(advice))
 
 
 def _is_tar(path: Path) -> bool:

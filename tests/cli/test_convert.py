@@ -49,16 +49,21 @@ def preset(tmp_path_factory):
 
 def told(result) -> dict[str, str]:
     assert result.stderr == ""
-    return {line[:12].strip(): line[12:] for line in result.stdout.splitlines()}
+    lines = [(line[:12].strip(), line[12:]) for line in result.stdout.splitlines()]
+    return {name: "; ".join(text for other, text in lines if other == name) for name, _ in lines}
 
 
 def test_inspect(run, preset):
     parameters = small.encoder().count_params()
     assert told(run("inspect", preset)) == {
+        "what": "a BertSentenceEncoder of keras_bert",
         "format": "hugging_face, model.safetensors", "family": "bert", "positions": "48", "heads": "masked_lm",
         "size": "2 layers, 32 wide, 4 heads, feed-forward layers 64 wide", "missing": "nothing",
         "vocabulary": f"{len(small.VOCABULARY)} tokens, WordPieceTokenizer", "unexpected": "nothing",
         "parameters": f"{parameters:,} in the encoder",
+        "loads as": "BertSentenceEncoder, BertMaskedLM, BertEncoder",
+        "next": f'keras-bert encode "a text" --preset {preset}; '
+        f"keras-bert export serving --preset {preset} --output serving",
     }  # fmt: skip
 
 
@@ -71,6 +76,7 @@ def test_inspect_names_what_is_missing_and_what_is_too_many(run, fails, preset, 
     assert said["missing"] == "cls.predictions.bias"
     assert said["unexpected"] == "bert.poet.weight"
     assert said["vocabulary"] == "none"
+    assert "weights are missing" in said["wrong"]
     assert "cls.predictions.bias is missing" in fails("convert", tmp_path, tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
 
