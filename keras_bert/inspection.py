@@ -160,7 +160,7 @@ def _model(found: Inspection) -> None:
         found.loads_as += names
         if not checkpoint.path.name.startswith(hugging_face.WEIGHTS):
             found.add_command(_CONVERT)
-        elif found.facts["vocabulary"] != "none":
+        elif found.facts["vocabulary"].endswith("Tokenizer"):
             for command in filter(None, (_COMMANDS.get(names[0]), _SERVE)):
                 found.add_command(command)
         if found.facts["vocabulary"] == "none":
