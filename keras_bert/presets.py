@@ -106,24 +106,14 @@ def _from_hugging_face_hub(repository: str) -> Path:
     return directory
 
 
-def is_saved_model(folder: Path) -> bool:
-    """Checks whether a folder is a SavedModel of another library. This package's own have `assets.extra`."""
-    return (folder / "saved_model.pb").is_file() and not (folder / "assets.extra").exists()
-
-
 class PresetFiles:
     """The files in a preset's directory, whatever their format. Each is opened and parsed once, when it is needed."""
 
     activation: str | None = None  # the encoder's, if the user names it; for formats that do not store it
+    saved_model: str | None = None  # where the SavedModel that the handle names is in the directory: "saved_model/1"
 
     def __init__(self, handle: str | Path) -> None:
         self.home = self.directory = resolve(handle)
-        # Where transformers' SavedModel that the handle names is in the directory: "saved_model/1".
-        self.saved_model: str | None = None
-        versions = self.home.absolute().parent
-        if versions.name == "saved_model" and is_saved_model(self.home) and (versions.parent / "config.json").is_file():
-            self.saved_model = f"{versions.name}/{self.home.absolute().name}"
-            self.home = self.directory = versions.parent
         self.handle = str(handle)
         self._json: dict[Path, Any] = {}
         self._parsed: dict[Path, Any] = {}
@@ -140,7 +130,12 @@ class PresetFiles:
 
     def json_if_there(self, name: str, shape: files.JsonShape = dict, directory: Path | None = None) -> Any:
         """Reads a JSON file like `json`, or returns an empty dict if there is no such file."""
-        return self.json(name, shape, directory) if ((directory or self.directory) / name).is_file() else {}
+        return self.json(name, shape, directory) if self.has(name, directory) else {}
+
+    def has(self, name: str, directory: Path | None = None) -> bool:
+        """Checks whether there is such a JSON file."""
+        path = (directory or self.directory) / name
+        return path in self._json or path.is_file()
 
     def parsed(self, name: str, parse: Callable[[dict[str, Any], Path], T]) -> T:
         """Reads a JSON file and parses its content, once."""

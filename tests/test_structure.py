@@ -45,7 +45,6 @@ ORDER = [
     "formats",
     "text",
     "convert",
-    "inspection",
     "optimizers",
     "encoder",
     "inference",

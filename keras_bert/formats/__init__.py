@@ -44,12 +44,12 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
 
     Args:
         directory: in one of these formats:
-            - Hugging Face's: `config.json`, and the first of `model.safetensors`, `tf_model.h5`, the SavedModel
+            - Hugging Face's: `config.json`, and the first of `model.safetensors`, `tf_model.h5`, the SavedModel in
               `saved_model/1`, and `pytorch_model.bin` (with torch), each a file or shards with an index. Those of
               TensorFlow's classes, of transformers until version 4, need neither that library nor torch;
             - Google's, TensorFlow 1: `bert_config.json` (`albert_…`, `electra_…`), and `bert_model.ckpt.index`;
             - TF Model Garden's: the same files, written by TensorFlow 2;
-            - TF Hub's: `saved_model.pb` and `variables`;
+            - TF Hub's: `saved_model.pb` and `variables`; or transformers' SavedModel, also inside of a user's model;
             - KerasHub's: `config.json` and `model.weights.h5`.
 
     Raises:

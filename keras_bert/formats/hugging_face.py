@@ -16,9 +16,9 @@ from keras_bert.formats import transformers_tensorflow
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.family import FamilyTable
-from keras_bert.formats.tensorflow_file import open_variables
+from keras_bert.formats.tensorflow_file import is_saved_model, open_variables
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
-from keras_bert.presets import PresetFiles, is_saved_model
+from keras_bert.presets import PresetFiles
 from keras_bert.task_table import HEADS
 
 CONFIG = "config.json"
@@ -35,6 +35,12 @@ _OPENERS = {
     "saved_model/*": open_variables,
     "pytorch_model.bin": TorchFile,
 }
+
+_FLAX = "flax_model.msgpack"
+_FLAX_ADVICE = (
+    f"{_FLAX} has the weights of a class of JAX: where transformers 4, flax and torch are installed, "
+    "AutoModel.from_pretrained(directory, from_flax=True).save_pretrained(new) writes model.safetensors"
+)
 
 # The oldest files have TensorFlow's names of layer normalization's weights.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -54,25 +60,26 @@ _TASK_KEYS = ("id2label", "label2id", "problem_type", SETTINGS)
 
 
 def recognizes(preset: PresetFiles) -> bool:
-    return (preset.directory / CONFIG).is_file() and _weights_of(preset) is not None
+    return preset.has(CONFIG) and _weights_of(preset) is not None
 
 
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens a directory with `config.json` and weights; see `formats.open_checkpoint`."""
-    files.find(preset.directory, CONFIG)
+    check_config(preset)
     values = preset.json(CONFIG, {"architectures": ([str], None)})
     config = preset.parsed(CONFIG, config_of)
     weights = _weights_of(preset)
     if weights is None:
-        raise files.missing_error(preset.directory, *_OPENERS, advice="copy the model's weights there")
+        advice = _FLAX_ADVICE if (preset.directory / _FLAX).exists() else "copy the model's weights there"
+        raise files.missing_error(preset.directory, *_OPENERS, advice=advice)
     table, file = table_of(config), weights()
     classes: Iterable[str] = values.get("architectures") or ()
     if transformers_tensorflow.is_tensorflow(file.names):
         table = transformers_tensorflow.table_of(table)
         file, spellings = transformers_tensorflow.spelled(file, config, table)
-        classes = transformers_tensorflow.scopes(file.names) or classes
+        classes, extras = transformers_tensorflow.scopes(file.names) or classes, transformers_tensorflow.UNUSED
     else:
-        spellings = {_table_name(name, table): name for name in file.names}
+        spellings, extras = {_table_name(name, table): name for name in file.names}, _BUFFERS
     return Checkpoint(
         "hugging_face",
         config,
@@ -80,9 +87,15 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
         table,
         spellings=spellings,
         preferred=_heads_of(classes, table),
-        extras=f"{_BUFFERS}|{transformers_tensorflow.UNUSED}",
+        extras=extras,
         copies=_copies(table),
     )
+
+
+def check_config(preset: PresetFiles) -> None:
+    """Raises FileNotFoundError if a preset has no `config.json`."""
+    if not preset.has(CONFIG):
+        raise files.missing_error(preset.directory, CONFIG, advice="copy it there from where the weights are from")
 
 
 def _weights_of(preset: PresetFiles) -> Callable[[], WeightFile] | None:
@@ -94,7 +107,13 @@ def _weights_of(preset: PresetFiles) -> Callable[[], WeightFile] | None:
             return partial(open_file, max(found, key=lambda path: (len(path.name), path.name)))  # version 10 is after 9
         if (index := preset.directory / f"{pattern}{_INDEX}").is_file():
             return partial(open_shards, index, open_file)
-    return None
+    return partial(open_variables, preset.directory) if preset.once(_is_saved_model) else None
+
+
+def _is_saved_model(preset: PresetFiles) -> bool:
+    """Checks whether a preset's directory is a SavedModel of a class of transformers."""
+    directory = preset.directory
+    return is_saved_model(directory) and transformers_tensorflow.has_lists(open_variables(directory).names)
 
 
 def files_of(config: BertConfig) -> tuple[str, ...]:

@@ -41,15 +41,15 @@ SETTINGS = (
     "document_0_*Transformer/*",
     *OWN,
 )
-WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
-SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
+_SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
 _CHECKPOINT = ("[!.]*_model.ckpt*", "model.ckpt*")
 # Weights and configuration, in any format.
 MODEL = (
     "config.json",
-    *WEIGHTS,
-    *(f"{name}.index.json" for name in WEIGHTS),
-    *SHARDS,
+    *_WEIGHTS,
+    *(f"{name}.index.json" for name in _WEIGHTS),
+    *_SHARDS,
     "flax_model.msgpack",
     "generation_config.json",
     *(f"{family}_config.json" for family in ("bert", "albert", "electra")),  # Google's

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, keras_hub, recognition, saved_model, sentence_transformers, tf1
+from keras_bert.formats import hugging_face, keras_hub, saved_model, sentence_transformers, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.readers import READERS
+from keras_bert.formats.tensorflow_file import is_saved_model
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.presets import PresetFiles
 
@@ -46,7 +47,19 @@ class Preset(PresetFiles):
 
     def __init__(self, handle: str | Path) -> None:
         super().__init__(handle)
+        self._find_saved_model()
         self.directory = self.home / sentence_transformers.transformer_folder(self)
+
+    def _find_saved_model(self) -> None:
+        """Finds the configuration of a SavedModel of transformers that the handle names: around it, or inside."""
+        versions = self.home.absolute().parent
+        if not is_saved_model(self.home) or self.has(hugging_face.CONFIG):
+            return
+        if versions.name == "saved_model" and (versions.parent / hugging_face.CONFIG).is_file():
+            self.saved_model = f"{versions.name}/{self.home.absolute().name}"
+            self.home = self.directory = versions.parent
+        elif values := saved_model.stored_config(self.home):
+            self._json[self.home / hugging_face.CONFIG] = values
 
     @classmethod
     @contextmanager
@@ -71,20 +84,25 @@ class Preset(PresetFiles):
         """
         is_tensorflow = saved_model.recognizes(self) or any(self.directory.glob("*.index"))
         if hugging_face.recognizes(self) or not is_tensorflow:
-            if not (self.directory / hugging_face.CONFIG).is_file():
-                raise recognition.missing_error(self.directory, hugging_face.CONFIG)
+            hugging_face.check_config(self)
             self.parsed(hugging_face.CONFIG, parse_config)
 
     @cached_property
     def config(self) -> BertConfig:
         """The configuration, from its file alone. Raises as `formats.read_config`."""
-        return self.parsed(files.find(self.directory, *CONFIGS).name, parse_config)
+        return self.parsed(self._config_name, parse_config)
+
+    @property
+    def _config_name(self) -> str:
+        if self.has(hugging_face.CONFIG):
+            return hugging_face.CONFIG
+        return files.find(self.directory, *CONFIGS).name
 
     @property
     def truncation(self) -> str:
         """How the library of this format shortens pairs; see `keras_bert.text.packing.truncate`."""
-        path = files.find(self.directory, *CONFIGS)
-        is_hugging_face = path.name == hugging_face.CONFIG and "class_name" not in self.json(path.name)
+        name = self._config_name
+        is_hugging_face = name == hugging_face.CONFIG and "class_name" not in self.json(name)
         return "odd_to_longer" if is_hugging_face else "longest_first"
 
     @cached_property

@@ -1,5 +1,7 @@
 """Reads the variables of SavedModels of TF Hub and of this package, without running the graph.
 
+Those of transformers hold a `config.json`, with which `hugging_face.py` reads them.
+
 A SavedModel of TF Hub has no configuration, so `open_checkpoint` infers it:
 
 - The sizes come from the shapes of the weights, which have an axis for heads.
@@ -19,7 +21,7 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, tensorflow_messages
+from keras_bert.formats import hugging_face, tensorflow_messages, transformers_tensorflow
 from keras_bert.formats.checkpoint import Checkpoint, all_file_names
 from keras_bert.formats.families import table_of
 from keras_bert.formats.family import FamilyTable, Layers, Names
@@ -30,21 +32,6 @@ from keras_bert.presets import PresetFiles
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
-# TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
-# FastBertNormalize since 2.11.
-TEXT_OPS = {
-    "CaseFoldUTF8", "ConstrainedSequence", "FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "FindSourceOffsets",
-    "MaxSpanningTree", "NormalizeUTF8", "NormalizeUTF8WithOffsetsMap", "RegexSplitWithOffsets", "RougeL",
-    "SentenceFragments", "SentenceFragmentsV2", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
-    "SentencepieceOp", "SentencepieceStringToIdOp", "SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp",
-    "SentencepieceVocabSizeOp", "SplitMergeTokenizeWithOffsets", "TFText>BoiseTagsToOffsets",
-    "TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets", "TFText>FastSentencepieceDetokenize",
-    "TFText>FastSentencepieceTokenize", "TFText>FastWordpieceDetokenize", "TFText>NgramsStringJoin",
-    "TFText>OffsetsToBoiseTags", "TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim", "TFText>Utf8Binarize",
-    "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits", "UnicodeScriptTokenizeWithOffsets",
-    "WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets",
-}  # fmt: skip
-PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that defined them
 # Operation -> activation. The tanh approximation of gelu, as in TF Hub's models, has a Pow; a pooler has Tanh alone.
 _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Pow": "gelu_tanh", "Relu": "relu", "Sigmoid": "silu"}
 # Encoders of TF Hub also store whether the vocabulary is in lower case.
@@ -82,6 +69,10 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
             f"{directory} was exported in bfloat16 or int8, without float weights, so it cannot be loaded as a "
             "model; load the preset that it was exported from"
         )
+    if transformers_tensorflow.has_lists(file.names):
+        raise ValueError(
+            f"{directory} is of transformers, but has no configuration; copy the model's config.json there"
+        )
     if "embeddings/word/embeddings" not in file.names:
         checkpoint = open_graph("saved_model", file, None, extras=_EXTRAS)
         activation = preset.activation or _find_activation(directory / MODEL, checkpoint.names("encoder"))
@@ -91,6 +82,22 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
         raise ValueError(f"{directory} has no {CONFIG}, so its number of heads is unknown; copy config.json there")
     config = preset.parsed(CONFIG, hugging_face.config_of)
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
+
+
+def stored_config(directory: Path) -> dict[str, Any] | None:
+    """Finds the `config.json` of a class of transformers in what Keras 2 stored with a SavedModel; None without one."""
+    path = directory / "keras_metadata.pb"
+    if path.is_file():
+        nodes = tensorflow_messages.parse("KerasMetadata", path.read_bytes()).nodes
+    else:  # before TensorFlow 2.5
+        path = directory / MODEL
+        nodes = [node.user_object for graph in read_graphs(path).meta_graphs for node in graph.object_graph_def.nodes]
+    for text in (node.metadata for node in nodes if '"model_type"' in node.metadata):
+        config = files.parse_json(text).get("config")  # of a model; of a layer, {"config": ...}
+        for each in (config, config.get("config")):
+            if "model_type" in (each or ()):
+                return each
+    return None
 
 
 def read_graphs(path: Path) -> Any:
@@ -103,16 +110,6 @@ def read_graphs(path: Path) -> Any:
     if not model.meta_graphs:
         raise ValueError(f"{path} is damaged: it holds no graph")
     return model
-
-
-def operations(model: Any) -> set[str]:
-    """Lists the operations in the graphs of a SavedModel, except calls of their own functions."""
-    found = set()
-    for graph in (each.graph_def for each in model.meta_graphs):
-        found |= {node.op for node in graph.node}
-        found |= {node.op for function in graph.library.function for node in function.node_def}
-        found -= {function.signature.name for function in graph.library.function}
-    return found
 
 
 def _find_activation(path: Path, names: Names) -> str:

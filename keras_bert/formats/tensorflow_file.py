@@ -155,6 +155,11 @@ def _written_whole(prefix: Path) -> Iterator[str]:
 _OUTSIDE_THE_MODEL = {"optimizer", "save_counter"}
 
 
+def is_saved_model(directory: Path) -> bool:
+    """Checks whether a directory is a SavedModel that this package has not written: its own have `assets.extra`."""
+    return (directory / "saved_model.pb").is_file() and not (directory / "assets.extra").exists()
+
+
 def open_variables(directory: Path) -> JoinedFile:
     """Opens the variables of a SavedModel by their names."""
     return open_by_variable(TensorFlowFile(directory / "variables" / "variables.index"))

@@ -40,6 +40,9 @@ _MESSAGES = {
     "Trackable": "children:1:Child* attributes:2:Value* slot_variables:3:Slot*",
     "Value": "name:1:string full_name:2:string checkpoint_key:3:string",
     "Slot": "original_variable_node_id:1:int32 slot_name:2:string slot_variable_node_id:3:int32",
+    # keras/protobuf/saved_metadata.proto, of Keras 2
+    "KerasMetadata": "nodes:1:KerasNode*",
+    "KerasNode": "metadata:5:string",
     # tensorflow/core/protobuf/tensor_bundle.proto
     "BundleHeader": "num_shards:1:int32",
     "BundleEntry": "dtype:1:int32 shape:2:Shape shard_id:3:int32 offset:4:int64 size:5:int64 crc32c:6:fixed32",

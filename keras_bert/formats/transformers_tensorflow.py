@@ -20,15 +20,21 @@ from keras_bert.formats.family import FamilyTable
 
 # The last part of a name in TensorFlow -> in PyTorch.
 _ENDINGS = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta": "bias"}
+_ENCODERS = {"bert", "roberta", "distilbert", "albert", "electra", "mpnet", "deberta"}  # names of their layers
 _MOST_LAYERS = 128
 # ALBERT's head has two biases in TensorFlow. It adds the decoder's, and never reads the other.
 _ALBERT_BIAS = {"predictions.bias": "predictions.decoder.bias"}
-UNUSED = r"(.*/)?predictions/bias(:0)?"  # a regular expression of names
+UNUSED = r"(.*/)?predictions/bias(:0)?|(total|count)'*"  # names of that, and of the state of Keras's metrics
 
 
 def is_tensorflow(names: Iterable[str]) -> bool:
     """Checks whether names of weights are TensorFlow's. PyTorch's have dots where these have slashes."""
     return any("/" in name for name in names)
+
+
+def has_lists(names: Iterable[str]) -> bool:
+    """Checks whether names are of classes of transformers, which alone write the layers of a list as `layer_._0`."""
+    return any("_._" in name for name in names)
 
 
 def table_of(table: FamilyTable) -> FamilyTable:
@@ -42,6 +48,11 @@ def table_of(table: FamilyTable) -> FamilyTable:
 
 def spelled(file: WeightFile, config: BertConfig, table: FamilyTable) -> tuple[WeightFile, dict[str, str]]:
     """Maps names in the table to names in the file that end with them. Returns the file without copies of weights."""
+    layers = {layer for name in file.names for layer in name.split("/")}
+    if table.prefix.removesuffix(".") not in layers and (others := sorted(_ENCODERS & layers)):
+        raise ValueError(
+            f"{file.path} has weights of {' and '.join(others)}, but model_type in config.json is {config.family!r}"
+        )
     # Layers beyond those of the configuration are found, too: the checkpoint reports them.
     parts = table.parts(replace(config, num_layers=_MOST_LAYERS, num_groups=None, pooler=True))
     known = set().union(*(all_file_names(part) for part in parts.values()))

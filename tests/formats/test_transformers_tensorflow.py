@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertEncoder, BertMaskedLM, formats
 from keras_bert.encoder.weights import load_weights
-from keras_bert.formats import Preset
+from keras_bert.formats import Preset, hugging_face
 from keras_bert.formats.transformers_tensorflow import spelled, table_of
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 from keras_bert.tasks.long_text import classify_texts
@@ -197,3 +197,39 @@ def test_the_version_that_the_handle_names_is_read(old, tmp_path):
     for handle, version in {"a": "10", "a/saved_model/1": "1"}.items():
         with formats.open_checkpoint(tmp_path / handle) as checkpoint:
             assert checkpoint.path == versions / version / "variables" / "variables.index"
+
+
+def test_a_saved_model_that_was_moved_has_its_configuration(shared_data, tmp_path):
+    """As in the folder of TF Serving. Keras 2 stored it, or config.json is copied there."""
+    old = shared_data / "transformers4-tensorflow" / "bert-encoder-saved-model"
+    moved = shutil.copytree(old / "saved_model" / "1", tmp_path / "bert" / "7")
+    expected = read_all(old)
+    assert same(read_all(moved)[2], expected[2])
+    (moved / "keras_metadata.pb").write_bytes(b"")
+    with error_names(ValueError, moved, "transformers", "config.json"):
+        read_all(moved)
+    shutil.copy(old / "config.json", moved)
+    assert read_all(moved)[1] == expected[1]
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        (["tf_model.h5"], ["no config.json", "tf_model.h5"]),
+        (["config.json"], ["tf_model.h5", "model.safetensors", "weights"]),
+        (["config.json", "flax_model.msgpack"], ["JAX", "from_flax=True"]),
+    ],
+)
+def test_a_directory_that_cannot_be_read_says_what_it_lacks(tmp_path, held, words):
+    for name in held:
+        (tmp_path / name).write_text(json.dumps(hugging_face.values_of(CONFIG)))
+    with error_names(FileNotFoundError, tmp_path, *words):
+        formats.open_checkpoint(tmp_path)
+
+
+def test_weights_of_another_family_are_refused(preset):
+    """A configuration of transformers 2 may lack the family."""
+    path = preset() / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "roberta"}))
+    with error_names(ValueError, "tf_model.h5", "bert", "model_type", "'roberta'"):
+        formats.open_checkpoint(path.parent)
