@@ -8,6 +8,7 @@ import pytest
 from keras_bert import BertClassifier
 from keras_bert.text import WordPieceTokenizer
 
+from .support import old_models
 from .support.data import ROOT
 
 PAGES = ROOT / "docs" / "migration"
@@ -72,6 +73,37 @@ def test_model_gardens_classifier(tmp_path, monkeypatch):
     expected = theirs(pack(tokenize(tf.constant(TEXTS))))
     ours = converted("model-garden.md", "open_checkpoint", tmp_path, monkeypatch)
     np.testing.assert_allclose(ours(TEXTS), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parity
+def test_lines_of_transformers_tensorflow_classes(reader):
+    """The PyTorch classes have the lines of the TensorFlow classes, which are gone: both cells of a row are equal."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    old_models.write(reader)
+    page, theirs, ours = PAGES / "tensorflow-models.md", {}, {}
+    for block in blocks(page, "{code-block} python"):
+        if "old-" in block:
+            block = re.sub(r"\bTF(?=Auto|Bert)|, framework=\"tf\"", "", block).replace('"tf"', '"pt"')
+            block = re.sub(r"(AutoModel.from_pretrained\([^)]*)", r'\1, attn_implementation="eager"', block)
+            exec(compile(block, page.name, "exec"), theirs)
+    for block in blocks(page, "python"):
+        if "old-" in block and "fine_tune" not in block:
+            exec(compile(block, page.name, "exec"), ours)
+    rows = [row for row in re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", page.read_text("utf-8"), re.MULTILINE)]
+    with torch.no_grad():
+        for left, right in rows:
+            assert equal(eval(left, theirs), eval(right, ours)), f"{left} differs from {right}"
+    assert len(rows) > 30
+
+
+def equal(one, other):
+    """Whether two values are the same, numbers within 1e-5."""
+    if isinstance(one, str | dict):
+        return one == other
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=0, atol=1e-5)
 
 
 def randomize(weights):
