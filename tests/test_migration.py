@@ -87,6 +87,7 @@ def test_lines_of_transformers_tensorflow_classes(reader):
             block = re.sub(r"\bTF(?=Auto|Bert)|, framework=\"tf\"", "", block).replace('"tf"', '"pt"')
             block = re.sub(r"(AutoModel.from_pretrained\([^)]*)", r'\1, attn_implementation="eager"', block)
             exec(compile(block, page.name, "exec"), theirs)
+    old_models.rewrite(reader)
     for block in blocks(page, "python"):
         if "old-" in block and "fine_tune" not in block:
             exec(compile(block, page.name, "exec"), ours)

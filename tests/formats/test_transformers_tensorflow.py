@@ -19,6 +19,7 @@ from keras_bert.tasks.long_text import classify_texts
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
 from ..support.messages import error_names
+from ..support.old_models import tensorflow_names
 
 INPUTS = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
 
@@ -109,20 +110,6 @@ def test_names(family, name, expected):
 CONFIG = CONFIGS["bert"]
 WEIGHTS = random_weights(CONFIG, "masked_lm")
 WORDS = "mlm___cls/model/bert/embeddings/word_embeddings/weight:0"
-
-
-def tensorflow_names(directory):
-    """The arrays of a model of ours as a masked language model of TensorFlow stores them."""
-    arrays = {}
-    for name, value in load_file(directory / "model.safetensors").items():
-        *layers, last = name.split(".")
-        kind = {"weight": "gamma" if layers[-1] == "LayerNorm" else "kernel", "bias": "bias"}[last]
-        if "_embeddings" in layers[-1]:
-            kind = "weight"
-        value = value.T if kind == "kernel" else value
-        path = "/".join((layers[0], "model", *layers, kind)).replace("/layer/", "/layer_._")
-        arrays[path.replace("cls/", "mlm___cls/") + ":0"] = value
-    return arrays
 
 
 @pytest.fixture
