@@ -83,15 +83,15 @@ def test_lines_of_transformers_tensorflow_classes(reader):
     old_models.write(reader)
     page, theirs, ours = PAGES / "tensorflow-models.md", {}, {}
     for block in blocks(page, "{code-block} python"):
-        if "old-" in block:
+        if "old-bert" in block:
             block = re.sub(r"\bTF(?=Auto|Bert)|, framework=\"tf\"", "", block).replace('"tf"', '"pt"')
             block = re.sub(r"(AutoModel.from_pretrained\([^)]*)", r'\1, attn_implementation="eager"', block)
             exec(compile(block, page.name, "exec"), theirs)
     old_models.rewrite(reader)
     for block in blocks(page, "python"):
-        if "old-" in block and "fine_tune" not in block:
+        if "old-bert" in block and "fine_tune" not in block:
             exec(compile(block, page.name, "exec"), ours)
-    rows = [row for row in re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", page.read_text("utf-8"), re.MULTILINE)]
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", page.read_text("utf-8"), re.MULTILINE)
     with torch.no_grad():
         for left, right in rows:
             assert equal(eval(left, theirs), eval(right, ours)), f"{left} differs from {right}"

@@ -19,7 +19,7 @@ from keras_bert.pretraining import BertPretrainer
 
 
 def write(directory: Path, preset: str = "all-MiniLM-L6-v2") -> None:
-    """Writes models of torch on a preset's encoder: `old-bert`, with the heads of pre-training, and one of each task."""
+    """Writes models of torch with a preset's encoder: `old-bert`, with the heads of pre-training; one of each task."""
     keras.utils.set_random_seed(0)
     pretrained = BertPretrainer(BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset))
     pretrained.save_preset(directory / "old-bert")
@@ -33,13 +33,20 @@ def write(directory: Path, preset: str = "all-MiniLM-L6-v2") -> None:
 
 
 def rewrite(directory: Path) -> None:
-    """Puts `tf_model.h5` in the place of the weights that `write` wrote."""
+    """Puts `tf_model.h5` in the place of the weights that `write` wrote, and writes `model.h5`, as Keras 2 does."""
+    bert = {f"tf_bert_model/{name}": each for name, each in tensorflow_names(directory / "old-bert").items()}
+    dense = {"dense/dense/kernel:0": np.ones((384, 2)), "dense/dense/bias:0": np.ones(2)}
+    whole = {name: each for name, each in (bert | dense).items() if "___cls" not in name}
+    _write_h5(directory / "model.h5", {f"model_weights/{name}": each for name, each in whole.items()})
     for model in directory.glob("old-*"):
-        arrays = tensorflow_names(model)
+        _write_h5(model / "tf_model.h5", tensorflow_names(model))
         (model / "model.safetensors").unlink()
-        with h5py.File(model / "tf_model.h5", "w") as file:
-            for name, value in arrays.items():
-                file[name] = value
+
+
+def _write_h5(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with h5py.File(path, "w") as file:
+        for name, value in arrays.items():
+            file[name] = value
 
 
 def tensorflow_names(directory: Path) -> dict[str, np.ndarray]:
