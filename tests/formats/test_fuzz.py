@@ -16,3 +16,10 @@ def test_damage(kind, capsys):
 @pytest.mark.slow
 def test_much_damage():
     fuzzing.check_program("tests.formats.fuzz", 60, [*fuzz.FILES])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["h5-tensorflow", "h5-addresses"])
+def test_a_thousand_damaged_files_of_tensorflow(kind):
+    """HDF5's own library reads them."""
+    fuzzing.check_program("tests.formats.fuzz", 1000, [kind])

@@ -2,88 +2,110 @@
 
 import json
 import shutil
+from functools import partial
 from types import SimpleNamespace
 
 import h5py
-import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertEncoder, BertMaskedLM, formats
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertMaskedLM,
+    BertMultipleChoice,
+    BertNextSentence,
+    BertQuestionAnswerer,
+    BertTokenClassifier,
+    formats,
+)
+from keras_bert.convert import convert
 from keras_bert.encoder.weights import load_weights
 from keras_bert.formats import Preset, hugging_face
 from keras_bert.formats.transformers_tensorflow import spelled, table_of
-from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
-from keras_bert.tasks.long_text import classify_texts
+from keras_bert.pretraining.pretrainer import BertPretrainer
+from keras_bert.tasks.heads import ClassifierHead
 
+from ..support import transformers4
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
 from ..support.messages import error_names
 from ..support.old_models import tensorflow_names
 
-INPUTS = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
+CLASSES = {
+    "encoder": BertEncoder,
+    "masked_lm": BertMaskedLM,
+    "pretraining": partial(BertPretrainer.from_preset, sequence_length=12),
+    "next_sentence": BertNextSentence,
+    "sequence": BertClassifier,
+    "tokens": BertTokenClassifier,
+    "spans": BertQuestionAnswerer,
+    "choices": BertMultipleChoice,
+}
 
 
-@pytest.fixture
-def old(shared_data):
-    """Models of transformers 4 with the outputs that it computed; see their README.md."""
-    return shared_data / "transformers4-tensorflow"
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return transformers4.unpack(tmp_path_factory.mktemp("transformers4"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "bert-encoder", "bert-encoder-saved-model", "bert-encoder-saved-model/saved_model/1", "bert-classifier",
-        "bert-classifier-sharded", "bert-classifier-tf-safetensors", "bert-masked-lm", "bert-tagger",
-        "roberta-classifier", "distilbert-classifier",
-    ],
-)  # fmt: skip
-def test_outputs_are_those_of_the_old_library(old, name):
-    arrays = dict(np.load(old / name.split("/")[0] / "outputs.npz"))
-    inputs = {ours: arrays[f"in_{name}"] for name, ours in INPUTS.items() if f"in_{name}" in arrays}
-    with Preset.open(old / name) as preset:
-        found = outputs_of(preset, inputs)
-    real = inputs["input_mask"].astype(bool)
-    assert found.keys() == {name.removeprefix("out_") for name in arrays if name.startswith("out_")}
-    for key, ours in found.items():
-        rows = real if ours.shape[:2] == real.shape else ...
-        np.testing.assert_allclose(ours[rows], arrays[f"out_{key}"][rows], rtol=0, atol=1e-5)
+def same_outputs(ours, expected, mask):
+    assert ours.keys() == expected.keys()
+    for name, value in expected.items():
+        rows = mask.astype(bool) if value.shape[: mask.ndim] == mask.shape else ...
+        np.testing.assert_allclose(np.asarray(ours[name])[rows], value[rows], rtol=0, atol=1e-5, err_msg=name)
 
 
-def outputs_of(preset, inputs):
-    """Our outputs under the names of the old library, which has one more axis for choices."""
-    encoder, checkpoint = BertEncoder.from_preset(preset), preset.checkpoint
-    assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
-    *batch, length = inputs["input_word_ids"].shape
-    states = encoder(rows := {name: values.reshape(-1, length) for name, values in inputs.items()})
-    last, found = states["sequence_output"], {}
-    for head in checkpoint.heads:
-        units = checkpoint.shapes(head).get("logits/bias")
-        layer = ClassifierHead(encoder.config, head, units[0]) if units else MaskedLMHead(encoder.config)
-        layer.build()
-        load_weights(layer, checkpoint, head)
-        if head == "masked_lm":
-            found[head] = layer(last, encoder.embeddings.word_embeddings.embeddings)
-        elif head in ("sequence", "choices"):
-            found[head] = keras.ops.reshape(
-                classify_texts(encoder, layer, rows), (*batch, -1)[: len(batch) + (head == "sequence")]
-            )
-        else:
-            found[head] = layer(states["pooled_output"] if head == "next_sentence" else last)
-    if not found:
-        found = {"last_hidden_state": last} | ({"pooler_output": states["pooled_output"]} if encoder.pooler else {})
-    elif "spans" in found:
-        found = {"start_logits": found["spans"][..., 0], "end_logits": found["spans"][..., 1]}
-    elif len(found) == 2:
-        order = "sop_logits" if encoder.config.family == "albert" else "seq_relationship_logits"
-        found = {"prediction_logits": found["masked_lm"], order: found["next_sentence"]}
-    else:
-        found = {
-            "logits": keras.ops.squeeze(*found.values(), -1)
-            if "replaced_tokens" in found
-            else next(iter(found.values()))
-        }
-    return {name: np.asarray(values) for name, values in found.items()}
+@pytest.mark.parametrize("name", transformers4.names())
+def test_outputs_are_those_of_the_old_library(models, name, untraced):
+    inputs, expected = transformers4.arrays(models / name)
+    with formats.open_checkpoint(models / name) as checkpoint:
+        assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
+    same_outputs(outputs(models / name, inputs), expected, inputs["attention_mask"])
+
+
+def outputs(directory, inputs):
+    """Our outputs under the names of the old library."""
+    packed = {ours: inputs[theirs] for theirs, ours in transformers4.INPUTS.items() if theirs in inputs}
+    head = next(part for part in directory.name.split("-") if part in CLASSES)
+    if directory.name == "electra-pretraining":
+        return {"logits": replaced_tokens(directory, packed)}
+    make = getattr(CLASSES[head], "from_preset", CLASSES[head])
+    if head in ("masked_lm", "pretraining"):
+        packed["masked_lm_positions"] = np.tile(np.arange(12, dtype="int32"), (2, 1))
+    found = (model := make(directory))(packed)
+    if head == "encoder":
+        pooled = {"pooler_output": found["pooled_output"]} if model.config.pooler else {}
+        return {"last_hidden_state": found["sequence_output"], **pooled}
+    if head == "spans":
+        return {"start_logits": found[..., 0], "end_logits": found[..., 1]}
+    if head == "pretraining":
+        order = "sop_logits" if model.encoder.config.family == "albert" else "seq_relationship_logits"
+        return {"prediction_logits": found["masked_lm"], order: found["next_sentence"]}
+    return {"logits": found}
+
+
+def replaced_tokens(directory, inputs):
+    """The head of a discriminator, which no task has."""
+    with Preset.open(directory) as preset:
+        encoder = BertEncoder.from_preset(preset)
+        head = ClassifierHead(encoder.config, "replaced_tokens", 1)
+        head.build()
+        load_weights(head, preset.checkpoint, "replaced_tokens")
+    return head(encoder(inputs)["sequence_output"])[..., 0]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", transformers4.names())
+def test_transformers_reads_what_is_written_from_it(models, name, tmp_path):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    inputs, expected = transformers4.arrays(models / name)
+    convert(models / name, tmp_path / "new", format="hugging_face")
+    (architecture,) = json.loads((tmp_path / "new/config.json").read_text())["architectures"]
+    model = getattr(transformers, architecture).from_pretrained(tmp_path / "new").eval()
+    with torch.no_grad():
+        found = model(**{name: torch.tensor(value) for name, value in inputs.items()})
+    same_outputs({name: found[name] for name in expected}, expected, inputs["attention_mask"])
 
 
 @pytest.mark.parametrize(
@@ -176,8 +198,8 @@ def test_the_scope_of_variables_tells_the_head(tmp_path, kind):
         assert checkpoint.heads == {{"token": "tokens"}.get(kind, kind)}
 
 
-def test_the_version_that_the_handle_names_is_read(old, tmp_path):
-    shutil.copytree(old / "bert-encoder-saved-model", tmp_path / "a")
+def test_the_version_that_the_handle_names_is_read(models, tmp_path):
+    shutil.copytree(models / "bert-encoder-saved-model", tmp_path / "a")
     versions = tmp_path / "a" / "saved_model"
     shutil.copytree(versions / "1", versions / "10")
     (versions / "9").mkdir()
