@@ -36,7 +36,7 @@ _TYPE_NAMES = {
     type(None): "null",
 }
 _GZIP = b"\x1f\x8b"
-_POINTER = b"version https://git-lfs.github.com/spec/"
+POINTER = b"version https://git-lfs.github.com/spec/"
 # An escape in JSON: a surrogate pair; half of a pair (the group); or any other escape.
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
 
@@ -62,7 +62,7 @@ def refuse_pointer(path: str | Path) -> None:
         return
     with Path(path).open("rb") as file:
         pointer = file.read(1000)
-    if pointer.startswith(_POINTER):
+    if pointer.startswith(POINTER):
         size = re.search(rb"^size (\d+)$", pointer, re.MULTILINE)
         size_note = f" ({int(size[1]):,} bytes)" if size else ""
         raise ValueError(

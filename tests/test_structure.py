@@ -45,6 +45,7 @@ ORDER = [
     "formats",
     "text",
     "convert",
+    "inspection",
     "optimizers",
     "encoder",
     "inference",

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import transformers_tensorflow
+from keras_bert.formats import recognition, transformers_tensorflow
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.family import FamilyTable
@@ -35,12 +35,6 @@ _OPENERS = {
     "saved_model/*": open_variables,
     "pytorch_model.bin": TorchFile,
 }
-
-_FLAX = "flax_model.msgpack"
-_FLAX_ADVICE = (
-    f"{_FLAX} has the weights of a class of JAX: where transformers 4, flax and torch are installed, "
-    "AutoModel.from_pretrained(directory, from_flax=True).save_pretrained(new) writes model.safetensors"
-)
 
 # The oldest files have TensorFlow's names of layer normalization's weights.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -70,8 +64,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     config = preset.parsed(CONFIG, config_of)
     weights = _weights_of(preset)
     if weights is None:
-        advice = _FLAX_ADVICE if (preset.directory / _FLAX).exists() else "copy the model's weights there"
-        raise files.missing_error(preset.directory, *_OPENERS, advice=advice)
+        raise recognition.missing_error(preset.directory, *_OPENERS)
     table, file = table_of(config), weights()
     classes: Iterable[str] = values.get("architectures") or ()
     if transformers_tensorflow.is_tensorflow(file.names):
@@ -95,7 +88,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
 def check_config(preset: PresetFiles) -> None:
     """Raises FileNotFoundError if a preset has no `config.json`."""
     if not preset.has(CONFIG):
-        raise files.missing_error(preset.directory, CONFIG, advice="copy it there from where the weights are from")
+        raise recognition.missing_error(preset.directory, CONFIG)
 
 
 def _weights_of(preset: PresetFiles) -> Callable[[], WeightFile] | None:

@@ -41,15 +41,15 @@ SETTINGS = (
     "document_0_*Transformer/*",
     *OWN,
 )
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
-_SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
+WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
+SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
 _CHECKPOINT = ("[!.]*_model.ckpt*", "model.ckpt*")
 # Weights and configuration, in any format.
 MODEL = (
     "config.json",
-    *_WEIGHTS,
-    *(f"{name}.index.json" for name in _WEIGHTS),
-    *_SHARDS,
+    *WEIGHTS,
+    *(f"{name}.index.json" for name in WEIGHTS),
+    *SHARDS,
     "flax_model.msgpack",
     "generation_config.json",
     *(f"{family}_config.json" for family in ("bert", "albert", "electra")),  # Google's

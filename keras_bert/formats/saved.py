@@ -19,6 +19,7 @@ from keras_bert.formats.preset import Preset
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape
+from keras_bert.task_table import TASKS
 
 _OWN_FILES = ("dense", "crf", "query_weights")  # parts whose weights are in files of their own
 CRF = "crf.safetensors"  # the scores of transitions: `transformers` would warn of them in its own file
@@ -117,6 +118,31 @@ def read(
     return Saved(
         checkpoint.config, weights, task, library, settings, labels, head_size, preprocessor, max_length, own=own
     )
+
+
+def has_task(preset: Preset, task: str, head: str | None) -> bool:
+    """Checks whether a preset has the head of a task, and says that it is this task's if others have the same."""
+    checkpoint = preset.checkpoint
+    if head not in checkpoint.heads:
+        return False
+    if task == "BertSparseEncoder":
+        return preset.once(sparse_encoder.read).is_declared
+    if task != "BertReranker":
+        return True
+    size = checkpoint.shapes(head).get("logits/bias")
+    if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
+        values = preset.json(hugging_face.CONFIG, _CONFIG) if checkpoint.format == "hugging_face" else {}
+        return (values.get(hugging_face.SETTINGS) or {}).get("task") == task
+    return size == (1,) and preset.once(cross_encoder.read).is_declared
+
+
+def task_of(preset: Preset) -> str:
+    """Finds the class that a preset was fine-tuned for, by its head; without a head, "BertSentenceEncoder"."""
+    found = (task for task in reversed(TASKS) if task.is_found)
+    fitting = {task.head: task.model for task in found if has_task(preset, task.model, task.head)}
+    if len(fitting) > 1:
+        raise ValueError(f"{preset.directory} has {' and '.join(map(str, fitting))}; load it by its class")
+    return next(iter(fitting.values()), "BertSentenceEncoder")
 
 
 def own_settings(

@@ -32,6 +32,21 @@ from keras_bert.presets import PresetFiles
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
+# TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
+# FastBertNormalize since 2.11.
+TEXT_OPS = {
+    "CaseFoldUTF8", "ConstrainedSequence", "FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "FindSourceOffsets",
+    "MaxSpanningTree", "NormalizeUTF8", "NormalizeUTF8WithOffsetsMap", "RegexSplitWithOffsets", "RougeL",
+    "SentenceFragments", "SentenceFragmentsV2", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
+    "SentencepieceOp", "SentencepieceStringToIdOp", "SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp",
+    "SentencepieceVocabSizeOp", "SplitMergeTokenizeWithOffsets", "TFText>BoiseTagsToOffsets",
+    "TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets", "TFText>FastSentencepieceDetokenize",
+    "TFText>FastSentencepieceTokenize", "TFText>FastWordpieceDetokenize", "TFText>NgramsStringJoin",
+    "TFText>OffsetsToBoiseTags", "TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim", "TFText>Utf8Binarize",
+    "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits", "UnicodeScriptTokenizeWithOffsets",
+    "WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets",
+}  # fmt: skip
+PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that defined them
 # Operation -> activation. The tanh approximation of gelu, as in TF Hub's models, has a Pow; a pooler has Tanh alone.
 _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Pow": "gelu_tanh", "Relu": "relu", "Sigmoid": "silu"}
 # Encoders of TF Hub also store whether the vocabulary is in lower case.
@@ -110,6 +125,16 @@ def read_graphs(path: Path) -> Any:
     if not model.meta_graphs:
         raise ValueError(f"{path} is damaged: it holds no graph")
     return model
+
+
+def operations(model: Any) -> set[str]:
+    """Lists the operations in the graphs of a SavedModel, except calls of their own functions."""
+    found = set()
+    for graph in (each.graph_def for each in model.meta_graphs):
+        found |= {node.op for node in graph.node}
+        found |= {node.op for function in graph.library.function for node in function.node_def}
+        found -= {function.signature.name for function in graph.library.function}
+    return found
 
 
 def _find_activation(path: Path, names: Names) -> str:

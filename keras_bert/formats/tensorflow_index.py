@@ -24,6 +24,11 @@ def is_index(path: Path) -> bool:
         return file.read() == _MAGIC
 
 
+def is_record_file(beginning: bytes) -> bool:
+    """Checks the first bytes of a file of TFRecords: a record's length, and a checksum of it."""
+    return len(beginning) >= 12 and _masked_checksum(beginning[:8]) == int.from_bytes(beginning[8:12], "little")
+
+
 class TensorFlowIndex:
     """The index at `path`. Raises ValueError if it is damaged."""
 

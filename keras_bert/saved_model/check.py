@@ -11,27 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import files
-from keras_bert.formats.saved_model import MODEL, read_graphs
+from keras_bert.formats.saved_model import MODEL, PYTHON_OPS, TEXT_OPS, operations, read_graphs
 from keras_bert.formats.tensorflow_file import TensorFlowFile
 from keras_bert.inference import onednn
 from keras_bert.processors import check_graph
 from keras_bert.saved_model.serving import WARMUP_FILE, versions
-
-# TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
-# FastBertNormalize since 2.11.
-_TEXT_OPS = {
-    "CaseFoldUTF8", "ConstrainedSequence", "FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "FindSourceOffsets",
-    "MaxSpanningTree", "NormalizeUTF8", "NormalizeUTF8WithOffsetsMap", "RegexSplitWithOffsets", "RougeL",
-    "SentenceFragments", "SentenceFragmentsV2", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
-    "SentencepieceOp", "SentencepieceStringToIdOp", "SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp",
-    "SentencepieceVocabSizeOp", "SplitMergeTokenizeWithOffsets", "TFText>BoiseTagsToOffsets",
-    "TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets", "TFText>FastSentencepieceDetokenize",
-    "TFText>FastSentencepieceTokenize", "TFText>FastWordpieceDetokenize", "TFText>NgramsStringJoin",
-    "TFText>OffsetsToBoiseTags", "TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim", "TFText>Utf8Binarize",
-    "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits", "UnicodeScriptTokenizeWithOffsets",
-    "WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets",
-}  # fmt: skip
-_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that defined them
 
 
 def check_serving(directory: str | Path) -> list[str]:
@@ -80,18 +64,14 @@ def check_serving(directory: str | Path) -> list[str]:
 
 
 def _check_operations(directory: Path, saved_model: Any) -> str:
-    ops = set()
-    for graph in (each.graph_def for each in saved_model.meta_graphs):
-        ops |= {node.op for node in graph.node}
-        ops |= {node.op for function in graph.library.function for node in function.node_def}
-        ops -= {function.signature.name for function in graph.library.function}
-    in_python = sorted(ops & _PYTHON_OPS)
-    unknown = sorted(op for op in ops if not hasattr(tf.raw_ops, op) and op not in (*_TEXT_OPS, *onednn.OPERATIONS))
+    ops = operations(saved_model)
+    in_python = sorted(ops & PYTHON_OPS)
+    unknown = sorted(op for op in ops if not hasattr(tf.raw_ops, op) and op not in (*TEXT_OPS, *onednn.OPERATIONS))
     if in_python or unknown:
         reasons = [f"it calls back into Python ({', '.join(in_python)})"] if in_python else []
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
-    text_count = len(ops & _TEXT_OPS)
+    text_count = len(ops & TEXT_OPS)
     counts = f"{len(ops)} kinds of operations, {text_count} of TensorFlow Text"
     if fused := len(ops & set(onednn.OPERATIONS)):
         return f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"

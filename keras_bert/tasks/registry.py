@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from keras_bert import tasks
 from keras_bert.data import Examples
-from keras_bert.formats import Preset, hugging_face
+from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.families import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
-from keras_bert.task_table import TASKS
 from keras_bert.tasks.entities import scheme_of
 from keras_bert.tasks.file_settings import (
     AnswerFiles,
@@ -36,18 +35,10 @@ F = TypeVar("F", bound=ExampleFiles)
 # `tasks` imports TensorFlow when one of its classes is first used. So this module can check files before.
 
 
-def _found_tasks() -> tuple[type[BertTask], ...]:
-    """Lists the tasks that are found by a preset's head, in the order of the table."""
-    return tuple(getattr(tasks, task.model) for task in TASKS if task.is_found)
-
-
 def task_of(handle: str | Path | Preset) -> type[BertTask]:
     """Finds the task that a preset was fine-tuned for, by its head; without a head, the sentence encoder."""
     with Preset.open(handle) as preset:
-        fitting = {task.HEAD: task for task in reversed(_found_tasks()) if task.is_in(preset)}
-    if len(fitting) > 1:
-        raise ValueError(f"{preset.directory} has {' and '.join(map(str, fitting))}; load it by its class")
-    return next(iter(fitting.values()), tasks.BertSentenceEncoder)
+        return getattr(tasks, saved.task_of(preset))
 
 
 def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
@@ -57,7 +48,7 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
     """
     with Preset.open(handle) as preset:
         task = task_of(preset)
-        if task not in _found_tasks():
+        if task is tasks.BertSentenceEncoder:
             if not tasks.BertNextSentence.is_in(preset):
                 raise ValueError(
                     f"{preset.handle} is not a fine-tuned classifier, tagger or question answerer; fine-tune a model "

@@ -12,7 +12,6 @@ from keras import ops
 
 from keras_bert.choices import check_choice
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Preset, cross_encoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     Inputs,
@@ -29,7 +28,7 @@ from keras_bert.tasks.file_settings import ClassifyFiles
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
-from keras_bert.tasks.storable import DROPOUT, Setting, read_own_settings, warn_if_untrained
+from keras_bert.tasks.storable import DROPOUT, Setting, warn_if_untrained
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -248,17 +247,6 @@ class BertReranker(BertTask):
         queries, *passages = self.columns(x)
         scores = [self.score(queries, each, progress=False) for each in passages]
         return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
-
-    # -- Files
-
-    @classmethod
-    def is_in(cls, preset: Preset) -> bool:
-        if not super().is_in(preset):
-            return False
-        size = preset.checkpoint.shapes(cls.HEAD).get("logits/bias")
-        if size == (2,):  # the head of any classifier looks the same, so ask for settings that a reranker saved
-            return bool(read_own_settings(cls, preset))
-        return size == (1,) and preset.once(cross_encoder.read).is_declared
 
 
 def _check_pairs(are_pairs: bool) -> None:

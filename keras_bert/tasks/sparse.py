@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_bert.choices import POOLINGS, check_choice
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Preset, sparse_encoder
+from keras_bert.formats import sparse_encoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead, check_finite
@@ -230,10 +230,6 @@ class BertSparseEncoder(BertTask):
         return {"weights": self(inputs, training=False)}
 
     # -- Files
-
-    @classmethod
-    def is_in(cls, preset: Preset) -> bool:
-        return super().is_in(preset) and preset.once(sparse_encoder.read).is_declared
 
 
 def _as_list(variable: keras.Variable | None) -> list[keras.Variable]:

@@ -18,7 +18,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
 from keras_bert.formats.hugging_face import default_labels
-from keras_bert.formats.saved import CRF, Saved, own_settings, read, write
+from keras_bert.formats.saved import CRF, Saved, has_task, own_settings, read, write
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.task_table import HEADS
 from keras_bert.tasks.low_precision import LowPrecision, ranges_of_weights
@@ -98,7 +98,7 @@ class Storable(LowPrecision, keras.Model):
     @classmethod
     def is_in(cls, preset: Preset) -> bool:
         """Checks whether a preset has the head of this task."""
-        return cls.HEAD in preset.checkpoint.heads
+        return has_task(preset, cls.__name__, cls.HEAD)
 
     @classmethod
     def from_preset(

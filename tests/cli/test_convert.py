@@ -49,16 +49,21 @@ def preset(tmp_path_factory):
 
 def told(result) -> dict[str, str]:
     assert result.stderr == ""
-    return {line[:12].strip(): line[12:] for line in result.stdout.splitlines()}
+    lines = [(line[:12].strip(), line[12:]) for line in result.stdout.splitlines()]
+    return {name: "; ".join(text for other, text in lines if other == name) for name, _ in lines}
 
 
 def test_inspect(run, preset):
     parameters = small.encoder().count_params()
     assert told(run("inspect", preset)) == {
+        "what": "a sentence encoder of sentence-transformers",
         "format": "hugging_face, model.safetensors", "family": "bert", "positions": "48", "heads": "masked_lm",
         "size": "2 layers, 32 wide, 4 heads, feed-forward layers 64 wide", "missing": "nothing",
         "vocabulary": f"{len(small.VOCABULARY)} tokens, WordPieceTokenizer", "unexpected": "nothing",
         "parameters": f"{parameters:,} in the encoder",
+        "loads as": "BertSentenceEncoder, BertMaskedLM, BertEncoder",
+        "next": f'keras-bert encode "a text" --preset {preset}; '
+        f"keras-bert export serving --preset {preset} --output serving",
     }  # fmt: skip
 
 
@@ -71,6 +76,7 @@ def test_inspect_names_what_is_missing_and_what_is_too_many(run, fails, preset, 
     assert said["missing"] == "cls.predictions.bias"
     assert said["unexpected"] == "bert.poet.weight"
     assert said["vocabulary"] == "none"
+    assert "weights are missing" in said["wrong"]
     assert "cls.predictions.bias is missing" in fails("convert", tmp_path, tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
 
@@ -193,20 +199,22 @@ def test_a_preset_of_keras_hub(run, tmp_path):
 
 
 def test_inspect_describes_weights_whose_tokenizer_is_not_supported(run, preset, tmp_path):
-    for name in ("config.json", "model.safetensors"):
+    for name in ("config.json", "model.safetensors", "modules.json", "1_Pooling/config.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((preset / name).read_bytes())
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel"}}')
     said, whole = (told(run("inspect", directory)) for directory in (tmp_path, preset))
     reason = f"{tmp_path / 'tokenizer.json'} holds a WordLevel tokenizer; supported are WordPiece, BPE, Unigram"
+    del whole["next"]
     assert said == whole | {"vocabulary": f"cannot be read: {reason}"}
 
 
-def test_damaged(fails, preset, tmp_path):
+def test_damaged(run, fails, preset, tmp_path):
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).write_bytes((preset / name).read_bytes()[:-100])
         for other in {"config.json", "model.safetensors"} - {name}:
             (tmp_path / other).write_bytes((preset / other).read_bytes())
-        assert name in fails("inspect", tmp_path)
+        assert name in told(run("inspect", tmp_path))["wrong"]
         assert name in fails("convert", tmp_path, tmp_path / "new")
         assert not (tmp_path / "new").exists()
 

@@ -51,7 +51,6 @@ finetune tag --train words.conll --output new --preset {}
 evaluate {} table.csv
 predict {} text
 fill {} text
-inspect {}
 summary {}
 convert {} new
 distill classify --teacher {} --num-layers 1 --train table.csv --text-column review --output new
@@ -130,6 +129,7 @@ WRONG = {  # a command -> what the message names
     "evaluate all-MiniLM-L6-v2 table.csv --report nowhere/new.html": "nowhere/new.html",
     "project --file texts.txt --output empty": "empty exists",
     "convert all-MiniLM-L6-v2 empty": "empty exists",
+    "inspect nowhere": "'nowhere' is neither a directory nor a known preset",
     "vocab nowhere.txt --size 9 --output vocab.txt": "vocab.txt exists",
     "vocab texts.txt --size 9 --output nowhere/new.txt": "nowhere",
     **{f"export {kind} --output empty": "empty exists" for kind in DIRECTORIES},

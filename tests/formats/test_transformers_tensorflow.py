@@ -225,8 +225,8 @@ def test_a_saved_model_that_was_moved_has_its_configuration(shared_data, tmp_pat
     ("held", "words"),
     [
         (["tf_model.h5"], ["no config.json", "tf_model.h5"]),
-        (["config.json"], ["tf_model.h5", "model.safetensors", "weights"]),
-        (["config.json", "flax_model.msgpack"], ["JAX", "from_flax=True"]),
+        (["config.json"], ["tf_model.h5", "model.safetensors", "without weights"]),
+        (["config.json", "flax_model.msgpack"], ["Flax", "from_flax=True"]),
     ],
 )
 def test_a_directory_that_cannot_be_read_says_what_it_lacks(tmp_path, held, words):

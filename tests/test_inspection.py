@@ -1,0 +1,300 @@
+"""What `inspect` says of each kind of path, made by the library whose it is, in a process without TensorFlow."""
+
+import functools
+import gzip
+import io
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import save_file
+
+from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertSentenceEncoder, files, formats, processors
+from keras_bert import BertTokenClassifier as Tagger
+from keras_bert.formats import hugging_face
+from keras_bert.saved_model import export_encoder
+from keras_bert.search import build_index
+from keras_bert.tasks import BertSparseEncoder
+from keras_bert.training.run import save_state
+
+from .golden import make_golden_export as golden
+from .support import small
+from .support.checkpoints import CONFIGS, random_weights
+from .support.data import SHARED_DATA
+from .support.keras_hub import write_weights, write_wordpiece
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 133\n"
+CONFIG = files.to_json(hugging_face.values_of(CONFIGS["bert"])).encode()
+
+
+def task(kind, *arguments, **settings):
+    preprocessor = functools.partial(small.preprocessor, tokenizer=small.tokenizer(special_tokens_in_text=True))
+    return lambda path: kind(small.encoder(), preprocessor(), *arguments, **settings).save_preset(path)
+
+
+def checkpoint(form):
+    return lambda path: formats.write(path, CONFIGS["bert"], random_weights(CONFIGS["bert"], "masked_lm"), form)
+
+
+def keras_hub(path):
+    write_weights(path, "bert")
+    write_wordpiece(path)
+
+
+def transformers_model(path, weights="model.safetensors"):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    labels = {"id2label": {0: "bad", 1: "fair", 2: "good"}, "label2id": {"bad": 0, "fair": 1, "good": 2}}
+    config = transformers.BertConfig(vocab_size=len(small.VOCABULARY), max_position_embeddings=40, **sizes, **labels)
+    model = transformers.BertForSequenceClassification(config)
+    model.save_pretrained(path)
+    small.tokenizer().save_preset(path)
+    if weights == "pytorch_model.bin":
+        import torch
+
+        (path / "model.safetensors").unlink()
+        torch.save(model.state_dict(), path / weights)
+
+
+def transformers_4(name):
+    def copy(path):
+        if not SHARED_DATA.is_dir():
+            pytest.skip("needs what transformers 4 wrote")
+        shutil.copytree(SHARED_DATA / "transformers4-tensorflow" / name, path)
+
+    return copy
+
+
+def sentence_transformers_model(path):
+    pytest.importorskip("sentence_transformers")
+    from sentence_transformers import SentenceTransformer, models
+
+    transformers_model(path.with_name("parts"))
+    transformer = models.Transformer(str(path.with_name("parts")))
+    parts = [transformer, models.Pooling(32, "cls"), models.Dense(32, 8)]
+    SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(path))
+
+
+def keras_file(*layers):
+    def save(path):
+        model = keras.Sequential([keras.layers.Input((4,)), *layers])
+        {"weights": model.save_weights, "export": model.export}.get(path.name.split(".")[0], model.save)(path)
+
+    return save
+
+
+def save_ours(path):
+    small.task(BertClassifier, ["a", "b"]).save(path)
+
+
+def keras_2_file(path):
+    keras_2 = pytest.importorskip("tf_keras")
+    words = keras_2.Input((4,), name="words")
+    keras_2.Model(words, keras_2.layers.Dense(2)(words)).save(path)
+
+
+def golden_export(part):
+    def unpack(path):
+        with tarfile.open(golden.EXPORTS / f"{part}.tar.gz") as archive:
+            archive.extractall(path, filter="data")
+
+    return unpack
+
+
+def function(body, **specs):
+    """A SavedModel of one function."""
+
+    def save(path):
+        module = tf.Module()
+        module.body = tf.function(body, input_signature=[tf.TensorSpec(*spec, name) for name, spec in specs.items()])
+        tf.saved_model.save(module, path, signatures=module.body.get_concrete_function())
+
+    return save
+
+
+def in_bfloat16(path):
+    with pytest.MonkeyPatch.context() as patch:  # tracing needs no AVX-512
+        patch.setattr(processors, "has_bfloat16", lambda: True)
+        model = small.task(BertClassifier, ["a", "b"])
+        model.set_precision("bfloat16")
+        export_encoder(model.encoder, path)
+
+
+def run(**notes):
+    def write(path):
+        (path / "training").mkdir(parents=True)
+        save_state(path / "training/state.safetensors", [np.ones(3)], {"epoch": 1, "step": 5, **notes})
+
+    return write
+
+
+def index(path):
+    pytest.importorskip("faiss")
+    texts = path.with_name("texts.txt")
+    texts.write_text("a film\na story\n")
+    task(BertSentenceEncoder)(path.with_name("index-preset"))
+    build_index(texts, path, path.with_name("index-preset"), progress=False)
+
+
+def directory(**contents):
+    """A directory of files; in their names, __ stands for a slash, _DOT_ for a dot."""
+
+    def write(path):
+        path.mkdir()
+        for name, content in contents.items():
+            file = path / name.replace("__", "/").replace("_DOT_", ".")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+    return write
+
+
+def file(content):
+    return lambda path: path.write_bytes(content)
+
+
+def archive(path):
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as written:
+            written.writestr("model/saved_model.pb", b"abc")
+        return
+    with tarfile.open(path, "w:gz") as written:
+        info = tarfile.TarInfo("1/saved_model.pb")
+        info.size = 3
+        written.addfile(info, io.BytesIO(b"abc"))
+
+
+def torch_file(path):
+    pytest.importorskip("torch").save({"a": 1}, path)
+
+
+def records(path):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"abc")
+
+
+def py_function(x):
+    return tf.numpy_function(lambda value: value, [x], tf.float32)
+
+
+IDS = ([None, 128], tf.int32)
+LAMBDA, DENSE = (lambda: keras.layers.Lambda(lambda x: x)), (lambda: keras.layers.Dense(2))
+# The name of a path -> what makes it, the first class that loads it (or None), and words of the lines.
+ROWS = {
+    # Directories of models.
+    "ours": (task(BertClassifier, ["good", "bad"]), "BertClassifier", ["good, bad", "predict", "export serving"]),
+    "tagger": (task(Tagger, ["O", "B-A", "I-A"], crf=True), "BertTokenClassifier", ["crf.safetensors", "O, B-A, I-A"]),
+    "reranker": (task(BertReranker), "BertReranker", ["heads       sequence"]),
+    "sparse": (task(BertSparseEncoder, "sum", "log1p_relu"), "BertSparseEncoder", ["masked_lm"]),
+    "masked": (task(BertMaskedLM), "BertMaskedLM", ["keras-bert fill"]),
+    "transformers": (transformers_model, "BertClassifier", ["BertForSequenceClassification", "bad, fair, good"]),
+    "pickle": (functools.partial(transformers_model, weights="pytorch_model.bin"), None, ["pickle", "convert", "bert"]),
+    "h5": (transformers_4("bert-classifier"), "BertClassifier", ["tf_model.h5", "no tokenizer", "convert"]),
+    "transformers-graph": (
+        transformers_4("bert-encoder-saved-model"),
+        "BertSentenceEncoder",
+        ["SavedModel of transformers 4", "input_ids int32 [?, ?]", "last_hidden_state float32 [?, ?, 32]"],
+    ),
+    "sentences": (sentence_transformers_model, "BertSentenceEncoder", ["a sentence encoder of", "keras-bert encode"]),
+    "tf1": (checkpoint("tf1"), "BertMaskedLM", ["Google's checkpoint", "convert", "vocabulary  none"]),
+    "garden": (checkpoint("garden"), "BertMaskedLM", ["Model Garden", "convert"]),
+    "keras-hub": (keras_hub, "BertSentenceEncoder", ["KerasHub", "WordPieceTokenizer", "convert"]),
+    "strange": (directory(config_DOT_json=b'{"model_type": "mamba"}', model_DOT_safetensors=b"?"), None, ["mamba"]),
+    # SavedModels and exports.
+    "encoder": (golden_export("encoder"), "BertMaskedLM", ["TF Hub's interface", "keras_bert", "HubLayer", "convert"]),
+    "preprocessor": (golden_export("preprocessor"), "HubLayer", ["a preprocessor", "FastWordpiece", "string [?]"]),
+    "serving": (golden_export("serving"), "HubLayer", ["takes texts", "versions    1", "keras-bert serve"]),
+    "bfloat16": (in_bfloat16, "HubLayer", ["of oneDNN", "computes in bfloat16, which needs AVX-512"]),
+    "fixed": (function(lambda ids: ids + 1, ids=IDS), None, ["rows of exactly 128 tokens", "ids int32 [?, 128]"]),
+    "python": (function(py_function, x=([None], tf.float32)), None, ["calls back into Python"]),
+    "export": (keras_file(DENSE()), "keras.layers.TFSMLayer", ["Keras 3", "float32 [?, 4]"]),
+    "keras-2": (keras_2_file, "HubLayer", ["a SavedModel of Keras 2", "words float32 [?, 4]"]),
+    "no-variables": (function(lambda x: x, x=([None], tf.float32)), None, ["it is incomplete"]),
+    "hub-module": (directory(tfhub_module_DOT_pb=b"\x08\x03", saved_model_DOT_pb=b""), None, ["TF1 Hub module"]),
+    # Other directories.
+    "run": (run(measures=None), None, ["not finished", "epoch 1, step 5"]),
+    "index": (index, "TextIndex", ["texts       2", "keras-bert search"]),
+    "records": (directory(records_DOT_json=b"{}"), "Records", ["pretrain"]),
+    "tokenizer": (lambda path: small.tokenizer().save_preset(path), "WordPieceTokenizer", ["a tokenizer without"]),
+    "configuration": (directory(config_DOT_json=CONFIG), None, ["without weights", "2 layers, 12 wide"]),
+    "adapter": (directory(adapter_config_DOT_json=b"{}", adapter_model_DOT_safetensors=b""), None, ["merge"]),
+    "flax": (directory(config_DOT_json=CONFIG, flax_model_DOT_msgpack=b"\x81"), None, ["from_flax=True"]),
+    "gguf": (directory(model_DOT_gguf=b"GGUF"), None, ["llama.cpp"]),
+    "pointers": (directory(config_DOT_json=CONFIG, model_DOT_safetensors=POINTER), None, ["git lfs pull"]),
+    "empty": (directory(), None, ["an empty directory"]),
+    "models": (directory(a__config_DOT_json=CONFIG, b__model_DOT_onnx=b""), None, ["a           a conf", "ONNX"]),
+    "notes": (directory(notes_DOT_odt=b"?"), None, ["not known", "notes.odt"]),
+    # Files.
+    "whole.keras": (keras_file(DENSE()), "keras.saving.load_model", ["Dense", "Keras 3"]),
+    "lambda.keras": (keras_file(LAMBDA()), None, ["Lambda", "safe_mode=False", "trust"]),
+    "ours.keras": (save_ours, "keras.saving.load_model, after import keras_bert", ["BertClassifier"]),
+    "whole.h5": (keras_file(DENSE()), "keras.saving.load_model", ["HDF5", "Dense"]),
+    "weights.weights.h5": (keras_file(DENSE()), None, ["without a model"]),
+    "keras-2.h5": (keras_2_file, None, ["pip install tf_keras"]),
+    "damaged.h5": (file(b"\x89HDF\r\n\x1a\n" + b"?" * 99), None, ["not a whole HDF5 file"]),
+    "a.safetensors": (lambda path: save_file({"a": np.ones(2)}, path), None, ["safetensors", "tensors     a"]),
+    "a.pt": (torch_file, None, ["PyTorch", "not opened here"]),
+    "a.pkl": (lambda path: path.write_bytes(pickle.dumps([1])), None, ["a pickle", "not opened here"]),
+    "a.gguf": (file(b"GGUF\3"), None, ["llama.cpp"]),
+    "a.onnx": (file(b"\x08\x08"), None, ["ONNX Runtime"]),
+    "a.tflite": (file(b"\0\0\0\0TFL3"), None, ["LiteRT"]),
+    "a.msgpack": (file(b"\x81"), None, ["Flax"]),
+    "a.npy": (lambda path: np.save(path, np.ones((3, 8), np.float32)), "numpy.load", ["vectors", "float32 [3, 8]"]),
+    "a.zip": (archive, None, ["a zip archive", "unpack"]),
+    "a.tar.gz": (archive, None, ["a tar archive", "unpack"]),
+    "a.gz": (lambda path: path.write_bytes(gzip.compress(b"abc")), None, ["gzip"]),
+    "a.tfrecord": (records, None, ["TFRecords"]),
+    "pointer.bin": (file(POINTER), None, ["Git LFS pointer", "git lfs pull"]),
+    "nothing.bin": (file(b""), None, ["an empty file"]),
+    "vocab.txt": (file(b"[PAD]\n"), None, ["a file of a tokenizer", "name its directory"]),
+    "a.csv": (file(b"text,label\n"), None, ["a table"]),
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """Makes a path and inspects it, all in one other process."""
+    root, made, skipped = tmp_path_factory.mktemp("paths"), {}, {}
+    for name, (make, _, _) in ROWS.items():
+        (root / name.replace(".", "-")).mkdir()
+        path = root / name.replace(".", "-") / name
+        try:
+            make(path)
+        except pytest.skip.Exception as reason:
+            skipped[name] = str(reason)
+            continue
+        made[name] = str(path)
+    shutil.rmtree(f"{made['no-variables']}/variables")
+    code = """
+import json, sys
+from keras_bert.inspection import inspect
+found = {name: inspect(path) for name, path in json.load(sys.stdin).items()}
+loaded = [name for name in ("tensorflow", "keras", "torch", "transformers") if name in sys.modules]
+print(json.dumps([{name: [each.loads_as, [*each.lines()]] for name, each in found.items()}, loaded]))
+"""
+    result = subprocess.run([sys.executable, "-c", code], input=json.dumps(made), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    inspected, loaded = json.loads(result.stdout)
+    assert loaded == []
+    return inspected, skipped
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_a_path_is(name, told):
+    inspected, skipped = told
+    if name in skipped:
+        pytest.skip(skipped[name])
+    _, loads_as, words = ROWS[name]
+    classes, lines = inspected[name]
+    text = "\n".join(f"{name:<12}{each}" for name, each in lines)
+    assert (classes or [None])[0] == loads_as, text
+    for word in words:
+        assert word in text, text
