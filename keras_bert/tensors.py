@@ -1,4 +1,4 @@
-"""Types: tensors of any of Keras's backends, and the dict that encoders return."""
+"""Types: tensors of any of Keras's backends, and the dict that encoders return; and transformers' names of tensors."""
 
 from __future__ import annotations
 
@@ -14,3 +14,12 @@ class EncoderOutputs(TypedDict):
     sequence_output: Tensor  # [batch, seq_length, H]
     encoder_outputs: list[Tensor]  # num_layers of [batch, seq_length, H]
     default: Tensor  # pooled_output
+
+
+# TF Hub's name of an input or an output -> transformers' name.
+TRANSFORMERS_INPUTS = {
+    "input_word_ids": "input_ids",
+    "input_mask": "attention_mask",
+    "input_type_ids": "token_type_ids",
+}
+TRANSFORMERS_OUTPUTS = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}

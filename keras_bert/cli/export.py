@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from keras_bert import files
+from keras_bert.choices import SIGNATURES
 from keras_bert.cli.options import (
     check_prompts,
     load_in_precision,
@@ -29,47 +30,18 @@ from keras_bert.cli.options import (
     tokenizer_option,
 )
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line, quiet_imports
+from keras_bert.runtimes.runtime_table import RUNTIMES
 
 _SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
-options = together(
-    click.option(
-        "--precision",
-        type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
-        default="float32",
-        help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
-    ),
-    click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers."),
-)
-
-
-def _export_runtime(
-    runtime: str, output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any
-) -> None:
-    """Exports with a function of `keras_bert.runtimes`, and prints how far the outputs differ from Keras's."""
-    from keras_bert import runtimes
-
-    _check_output(output, runtimes.RUNTIMES[runtime].file, overwrite)
-    with quiet_imports():
-        from keras_bert import BertEncoder, BertPreprocessor
-        from keras_bert.tasks.registry import task_of
-
-    def write() -> None:
-        if encoder:
-            model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
-        else:
-            model = task_of(preset).from_preset(preset)
-        differences = getattr(runtimes, f"export_{runtime}")(model, output, precision, overwrite=overwrite, **settings)
-        for each in differences:
-            echo(each)
-        if not differences:
-            echo(f"not compared with Keras: pip install {runtimes.RUNTIMES[runtime].package}", err=True)
-
-    _export(write, output)
-
-
 _options = together(  # for all exports
     click.option("--output", metavar="DIR", required=True, help="Write into DIR; an error leaves no files."),
     click.option("--overwrite", is_flag=True, help="Replace an earlier export in DIR."),
+)
+_signature = click.option(
+    "--signature",
+    type=click.Choice(SIGNATURES),
+    help="Name inputs and outputs for clients of another library: transformers' TensorFlow models took input_ids, "
+    "attention_mask and token_type_ids, and gave last_hidden_state and pooler_output, or logits.",
 )
 _dtype = click.option(
     "--dtype",
@@ -77,13 +49,23 @@ _dtype = click.option(
     help="The type to store the weights in. 16 bits halve the size, but make every call slower.",
 )
 
+_length = click.option(
+    "--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size."
+)
+_RUNTIME_HELP = """\
+Export a model for {users}: ids to answers.
+
+A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's; if
+they differ by more than the precision explains, nothing is written.
+"""
+
 
 @click.group(invoke_without_command=True, help=__doc__)
 @click.option("--check", metavar="DIR", help="Check that TF Serving can serve DIR, an export.")
 @click.pass_context
 def export(ctx: click.Context, check: str | None) -> None:
     if bool(check) == bool(ctx.invoked_subcommand):
-        raise Misuse("give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone")
+        raise Misuse(f"give a command ({', '.join(export.commands)}), or --check DIR alone")
     if not check:
         return
     if not Path(check).is_dir():
@@ -120,8 +102,11 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 @_options
 @preset_option
 @_dtype
+@_signature
 @precision_options
-def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **numeric: Any) -> None:
+def encoder(
+    preset: Path, output: str, dtype: str | None, overwrite: bool, signature: str | None, **numeric: Any
+) -> None:
     """Export an encoder, for inference and training; below float32, for inference only.
 
     It has .mlm if the preset has a masked language modeling head.
@@ -142,7 +127,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
             model = load_in_precision(BertEncoder.from_preset, preset, **numeric)  # it needs no tokenizer
         else:
             model = load_in_precision(BertSentenceEncoder.from_preset, preset, **numeric).encoder
-        export_encoder(model, output, dtype, overwrite)
+        export_encoder(model, output, dtype, overwrite, signature)
 
     _export(write, output)
 
@@ -153,6 +138,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
 @click.option("--version", type=click.IntRange(1), help="The version; by default, the highest in DIR plus 1.")
 @_dtype
 @prompt_option
+@_signature
 @precision_options
 def serving(
     preset: Path,
@@ -161,13 +147,17 @@ def serving(
     dtype: str | None,
     prompt: str | None,
     overwrite: bool,
+    signature: str | None,
     **numeric: Any,
 ) -> None:
     """Export a model for TF Serving: strings to answers.
 
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
-    gives sentence vectors, with the prompt before each text.
+    gives sentence vectors, with the prompt before each text. With --signature, it takes ids, needs no tokenizer, and
+    gives the logits of all heads of the preset, or the hidden states if there are none.
     """
+    if prompt is not None and signature is not None:
+        raise Misuse("--prompt is for texts, and a model with --signature takes ids")
     check_prompts(preset, prompt)
     with misuse(OSError):
         files.check_writable(output)
@@ -175,50 +165,58 @@ def serving(
             files.refuse_to_replace(Path(output, str(version)), _SAVED_MODEL, overwrite)
     with quiet_imports():
         from keras_bert.saved_model import export_serving
+        from keras_bert.saved_model.transformers_signature import HeadedEncoder
         from keras_bert.tasks.registry import task_of
 
     def write() -> Path:
-        task = task_of(preset)
+        task = task_of(preset) if signature is None else HeadedEncoder
         settings = {} if prompt is None else {"default_prompt": prompt}
         try:
             model = load_in_precision(functools.partial(task.from_preset, **settings), preset, **numeric)
         except TypeError as error:
             raise Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
-        return export_serving(model, output, version, dtype, overwrite)
+        return export_serving(model, output, version, dtype, overwrite, signature)
 
     _export(write, output)
 
 
-@export.command()
-@_options
-@preset_option
-@options
-def onnx(output: str, **settings: Any) -> None:
-    """Export a model for ONNX Runtime, sentence-transformers and optimum: ids to answers.
+def _add_runtime(name: str) -> None:
+    """Adds the command of a runtime, which calls its function of `keras_bert.runtimes`."""
+    runtime = RUNTIMES[name]
 
-    A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's;
-    if they differ by more than the precision explains, nothing is written.
-    """
-    _export_runtime("onnx", output, **settings)
+    @export.command(name, help=_RUNTIME_HELP.format(users=runtime.users))
+    @_options
+    @preset_option
+    @click.option(
+        "--precision",
+        type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
+        default="float32",
+        help="The type to store the weights in: 16 bits halve the size, int8 quarters it.",
+    )
+    @click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers.")
+    @(_length if runtime.has_fixed_length else together())
+    def command(output: str, preset: Path, encoder: bool, precision: str, overwrite: bool, **settings: Any) -> None:
+        _check_output(output, runtime.file, overwrite)
+        with quiet_imports():
+            from keras_bert import BertEncoder, BertPreprocessor, runtimes
+            from keras_bert.tasks.registry import task_of
+
+        def write() -> None:
+            if encoder:
+                model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
+            else:
+                model = task_of(preset).from_preset(preset)
+            differences = getattr(runtimes, f"export_{name}")(model, output, precision, overwrite, **settings)
+            for each in differences:
+                echo(each)
+            if not differences:
+                echo(f"not compared with Keras: pip install {runtime.package}", err=True)
+
+        _export(write, output)
 
 
-@export.command()
-@_options
-@preset_option
-@options
-def openvino(output: str, **settings: Any) -> None:
-    """Export a model for OpenVINO, sentence-transformers and optimum: ids to answers. See `onnx`."""
-    _export_runtime("openvino", output, **settings)
-
-
-@export.command()
-@_options
-@preset_option
-@options
-@click.option("--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size.")
-def litert(output: str, **settings: Any) -> None:
-    """Export a model for LiteRT (TensorFlow Lite) and MediaPipe: ids to answers. See `onnx`."""
-    _export_runtime("litert", output, **settings)
+for _name in RUNTIMES:
+    _add_runtime(_name)
 
 
 def _check_output(output: str, mark: str, overwrite: bool) -> None:

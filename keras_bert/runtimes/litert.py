@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert.extras import needing_tensorflow_text
-from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Run, Runtime
+from keras_bert.runtimes.runtime import Run, Runtime
+from keras_bert.tensors import TRANSFORMERS_INPUTS
 
 if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
@@ -103,7 +104,8 @@ def _open(path: Path) -> Run:
 LITERT = Runtime(
     file="model.tflite",
     package="ai-edge-litert",
-    names={name: name for name in TRANSFORMERS_NAMES},
+    users="LiteRT (TensorFlow Lite) and MediaPipe",
+    names={name: name for name in TRANSFORMERS_INPUTS},
     ids_dtype="int32",
     no_bfloat16="LiteRT does not support bfloat16; export float16, float32 or int8",
     convert=_convert,
@@ -115,4 +117,5 @@ found = [run(**{name: np.array([each[i]], np.int32) for name, each in inputs.ite
 outputs = {name: np.concatenate([each[name] for each in found]) for name in found[0]}""",
     only_answers=True,
     can_load=False,
+    has_fixed_length=True,
 )

@@ -10,7 +10,8 @@ import numpy as np
 
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
 from keras_bert.runtimes import RUNTIMES
-from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Inputs, Run
+from keras_bert.runtimes.runtime import Inputs, Run
+from keras_bert.tensors import TRANSFORMERS_INPUTS
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.array_preprocessor import ArrayPreprocessor
 
@@ -122,7 +123,7 @@ class RuntimeModel:
         return outputs["embedding"]
 
     def _compute(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        return self._run({TRANSFORMERS_NAMES[name]: each for name, each in inputs.items()})
+        return self._run({TRANSFORMERS_INPUTS[name]: each for name, each in inputs.items()})
 
     def _count_truncated(self, inputs: Inputs, columns: Sequence[Sequence[str]]) -> int:
         """Counts the rows that have lost tokens. Only full rows can have, so only their texts are tokenized again."""

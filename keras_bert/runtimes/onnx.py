@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert.extras import import_extra, needing_tensorflow_text
-from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Inputs, Run, Runtime, opening
+from keras_bert.runtimes.runtime import Inputs, Run, Runtime, opening
+from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:
     import onnx
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
     from keras_bert.text import BertPreprocessor
 
-# Name of an output -> the second name that transformers, sentence-transformers and optimum look for.
-ALIASES = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
 _OPSET = 18
 
 
@@ -135,7 +134,7 @@ def _name_axes_and_outputs(model: onnx.ModelProto, packed: PackedModel) -> None:
             if not dims[axis].dim_value:
                 dims[axis].dim_param = name
     outputs = {value.name: value for value in model.graph.output}
-    for name, alias in ALIASES.items():
+    for name, alias in TRANSFORMERS_OUTPUTS.items():
         if name in outputs:
             model.graph.node.append(helper.make_node("Identity", [name], [alias]))
             copy = type(outputs[name])()
@@ -170,7 +169,8 @@ def _open(path: Path) -> Run:
 ONNX = Runtime(
     file="onnx/model.onnx",
     package="onnxruntime",
-    names=TRANSFORMERS_NAMES,
+    users="ONNX Runtime, sentence-transformers and optimum",
+    names=TRANSFORMERS_INPUTS,
     ids_dtype="int64",
     no_bfloat16="ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8",
     convert=_convert,

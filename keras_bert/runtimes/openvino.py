@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_bert.extras import import_extra, needing_tensorflow_text
-from keras_bert.runtimes.onnx import ALIASES
-from keras_bert.runtimes.runtime import TRANSFORMERS_NAMES, Inputs, Run, Runtime, opening
+from keras_bert.runtimes.runtime import Inputs, Run, Runtime, opening
+from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder
@@ -60,7 +60,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
         model = openvino.Core().read_model(float_path)
         for output in model.outputs:
             names = output.get_names()
-            output.get_tensor().set_names(names | {ALIASES[name] for name in names if name in ALIASES})
+            output.get_tensor().set_names(names | {TRANSFORMERS_OUTPUTS.get(name, name) for name in names})
         if precision == "int8":
             nncf = import_extra("nncf", "nncf", "runtimes")
             nncf.set_log_level(logging.ERROR)
@@ -86,7 +86,8 @@ def _open(path: Path) -> Run:
 OPENVINO = Runtime(
     file="openvino/openvino_model.xml",
     package="openvino",
-    names=TRANSFORMERS_NAMES,
+    users="OpenVINO, sentence-transformers and optimum",
+    names=TRANSFORMERS_INPUTS,
     ids_dtype="int64",
     no_bfloat16="OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16",
     convert=_convert,

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 Inputs = dict[str, np.ndarray]  # int32 `[batch, seq_length]`
 Run = Callable[[Inputs], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
 
-# TF Hub's name of an input -> transformers' name.
-TRANSFORMERS_NAMES = {
-    "input_word_ids": "input_ids",
-    "input_mask": "attention_mask",
-    "input_type_ids": "token_type_ids",
-}
-
 
 @dataclass(frozen=True)
 class Runtime:
@@ -30,6 +23,7 @@ class Runtime:
 
     file: str  # the model's path in the directory
     package: str  # what runs it, on PyPI
+    users: str  # programs that run it, as the command's help says
     names: Mapping[str, str]  # TF Hub's name of an input -> the runtime's
     ids_dtype: str  # of the inputs: "int32" or "int64"
     no_bfloat16: str  # why an export in bfloat16 is refused
@@ -42,6 +36,7 @@ class Runtime:
     program: str
     only_answers: bool = False  # whether to leave out outputs that others are computed from
     can_load: bool = True  # whether `load` opens its exports
+    has_fixed_length: bool = False  # whether its function takes `sequence_length`
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The table of runtimes, by name. It needs no TensorFlow.
 
-A runtime also has a command in `cli/export.py`, its files in `formats/model_files.py`, and its function in `__init__`.
+A runtime also has its files in `formats/model_files.py`, and its function in `__init__`. Each has a command: see
+`cli/export.py`.
 """
 
 from keras_bert.runtimes.litert import LITERT

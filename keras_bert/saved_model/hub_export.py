@@ -15,7 +15,15 @@ from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats import write_config
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 from keras_bert.formats.saved_model import CONFIG
-from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory, variables_read, write_card
+from keras_bert.saved_model import transformers_signature
+from keras_bert.saved_model.saving import (
+    StoredWeights,
+    callable_object,
+    new_directory,
+    variables_read,
+    within_positions,
+    write_card,
+)
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tensors import EncoderOutputs
 from keras_bert.text import BertPreprocessor
@@ -27,7 +35,11 @@ Nest: TypeAlias = "tf.Tensor | list[tf.Tensor]"  # one of the outputs of an enco
 
 
 def export_encoder(
-    model: BertEncoder | BertMaskedLM, directory: str | Path, dtype: str | None = None, overwrite: bool = False
+    model: BertEncoder | BertMaskedLM,
+    directory: str | Path,
+    dtype: str | None = None,
+    overwrite: bool = False,
+    signature: str | None = None,
 ) -> None:
     """Writes a SavedModel to call and fine-tune with `hub.KerasLayer`, `HubLayer` or `tf.saved_model.load`.
 
@@ -51,11 +63,13 @@ def export_encoder(
         dtype: "float16" or "bfloat16" halves the size of the stored weights. Every call casts them back to float32,
             which takes time, and fine-tuning loses small updates.
         overwrite: whether to replace an existing SavedModel.
+        signature: "transformers" names the inputs and outputs of the signature, which servers call, as transformers'
+            `TFBertModel` did; see `export_serving`. By default they have TF Hub's names.
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
         TypeError: `model` is neither an encoder nor a `BertMaskedLM`.
-        ValueError: `dtype` is unknown, or cannot hold a weight.
+        ValueError: `dtype` or `signature` is unknown, or `dtype` cannot hold a weight.
 
     Example:
         >>> import tempfile
@@ -71,22 +85,16 @@ def export_encoder(
     if not has_masked_lm and not isinstance(model, BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; export_encoder takes a BertEncoder or a BertMaskedLM")
     encoder = model.encoder if has_masked_lm else model
+    headed = transformers_signature.headed(encoder, signature)
     is_trainable = encoder.precision == "float32"
     with new_directory(directory, overwrite) as unfinished:
         weights = StoredWeights(model, dtype, root=encoder)
         positions = encoder.config.max_positions
 
         def encode(inputs: Mapping[str, tf.Tensor], training: bool) -> EncoderOutputs:
-            tokens = tf.shape(inputs[NAMES[0]])[1]
-            message = f"the model has {positions} positions, but the sequence tokens:"
-            checks = [tf.debugging.Assert(tokens <= positions, [message, tokens])]
-            # Cuts off tokens without a position: a GPU would look up zeros for them, and a CPU could raise its own
-            # error before the assertion does.
-            inputs = {name: values[:, :positions] for name, values in inputs.items()}
-            if training and not is_trainable:
-                message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
-                checks.append(tf.debugging.Assert(False, [message]))
-            with weights.in_place(), tf.control_dependencies(checks):
+            message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
+            refusal = [tf.debugging.Assert(False, [message])] if training and not is_trainable else []
+            with within_positions(inputs, positions) as inputs, weights.in_place(), tf.control_dependencies(refusal):
                 return encoder(inputs, training=training and is_trainable)
 
         def predict(inputs: Mapping[str, tf.Tensor], training: bool) -> dict[str, Nest]:
@@ -105,7 +113,8 @@ def export_encoder(
             outputs = root.__call__(inputs, False)  # not `root(...)`: Python looks for `__call__` in the class
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
-        tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
+        signatures = headed.signatures(weights) if headed else serving_default.get_concrete_function()
+        tf.saved_model.save(root, str(unfinished), signatures=signatures)
         if is_trainable:
             write_config(unfinished / CONFIG, encoder.config)  # for BertEncoder.from_preset
         else:

@@ -36,8 +36,11 @@ def _requests(directory: str, graph: tf.compat.v1.MetaGraphDef) -> Iterator[tupl
     """Yields the signature and the inputs of each warm-up request; for an encoder, which has none, a batch of ids."""
     path = f"{directory}/{_REQUESTS}"
     if not os.path.exists(path):
-        names = graph.signature_def["serving_default"].inputs
-        yield "serving_default", dict.fromkeys(names, np.ones([2, 8], np.int32))
+        ids = {}
+        for name, spec in graph.signature_def["serving_default"].inputs.items():
+            shape = [2] * (len(spec.tensor_shape.dim) - 1)
+            ids[name] = np.full([*shape, 8], "type" not in name, np.int32)  # some families have only type 0
+        yield "serving_default", ids
         return
     from tensorflow_serving.apis import prediction_log_pb2
 

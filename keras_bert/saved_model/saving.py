@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -16,6 +16,8 @@ from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.saved_model import MODEL
 from keras_bert.inference.precision import LOW_PRECISIONS
 from keras_bert.saved_model.hub_layer import HubLayer
+
+Request: TypeAlias = "tuple[str, dict[str, Any]]"  # a signature, and values by the names of its inputs
 
 _CARD = """\
 # A model in {precision}
@@ -104,3 +106,14 @@ def variables_read(function: Any, variables: list[tf.Variable]) -> list[tf.Varia
     """Drops variables that a traced function does not read. In low precision, most weights are constants."""
     read_ids = {id(variable) for variable in function.variables}
     return [variable for variable in variables if id(variable) in read_ids]
+
+
+@contextlib.contextmanager
+def within_positions(inputs: Mapping[str, tf.Tensor], positions: int) -> Iterator[dict[str, tf.Tensor]]:
+    """Makes a graph's call raise an error if rows are longer than the model's positions, inside the block."""
+    tokens = tf.shape(next(iter(inputs.values())))[-1]
+    message = f"the model has {positions} positions, but the sequence tokens:"
+    with tf.control_dependencies([tf.debugging.Assert(tokens <= positions, [message, tokens])]):
+        # Cuts off tokens without a position: a GPU would look up zeros for them, and a CPU could raise its own error
+        # before the assertion does.
+        yield {name: values[..., :positions] for name, values in inputs.items()}

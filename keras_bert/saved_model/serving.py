@@ -1,9 +1,12 @@
 """Exports a model that takes strings to a version directory for TF Serving, with warm-up requests."""
 
+from __future__ import annotations
+
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -11,7 +14,15 @@ import tensorflow as tf
 from keras_bert import undocumented
 from keras_bert.extras import import_extra
 from keras_bert.formats.saved_model import MODEL
-from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory, variables_read, write_card
+from keras_bert.saved_model import transformers_signature
+from keras_bert.saved_model.saving import (
+    Request,
+    StoredWeights,
+    callable_object,
+    new_directory,
+    variables_read,
+    write_card,
+)
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
@@ -24,20 +35,17 @@ def messages() -> ModuleType:
     return import_extra("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
 
 
-def write_warmup(directory: Path, names: tuple[str, ...]) -> None:
-    """Writes warm-up requests for both signatures of `export_serving` into a SavedModel; `names` are its inputs."""
+def write_warmup(directory: Path, requests: Iterable[Request]) -> None:
+    """Writes warm-up requests into a SavedModel."""
     (directory / WARMUP_FILE).parent.mkdir()
     with tf.io.TFRecordWriter(str(directory / WARMUP_FILE)) as file:
-        for texts in _BATCHES:
-            feature = {name: [text.encode() for text in texts] for name in names}
-            examples = [_encode({name: values[row] for name, values in feature.items()}) for row in range(len(texts))]
-            for signature, inputs in (("serving_default", feature), ("serialized_examples", {"examples": examples})):
-                log = messages().PredictionLog()
-                request = log.predict_log.request
-                request.model_spec.signature_name = signature
-                for name, values in inputs.items():
-                    request.inputs[name].CopyFrom(tf.make_tensor_proto(values, tf.string))
-                file.write(log.SerializeToString())
+        for signature, inputs in requests:
+            log = messages().PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.signature_name = signature
+            for name, values in inputs.items():
+                request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+            file.write(log.SerializeToString())
 
 
 def _encode(texts: dict[str, bytes]) -> bytes:
@@ -46,11 +54,12 @@ def _encode(texts: dict[str, bytes]) -> bytes:
 
 
 def export_serving(
-    model: keras.Model,
+    model: keras.Model | str | Path,
     directory: str | Path,
     version: int | None = None,
     dtype: str | None = None,
     overwrite: bool = False,
+    signature: str | None = None,
 ) -> Path:
     """Writes `directory/<version>/`, a SavedModel that TF Serving and `keras-bert serve` serve from raw strings.
 
@@ -94,7 +103,8 @@ def export_serving(
         TensorShape([1, 384])
     """
     directory = Path(directory)
-    names, serve = _find_texts_and_serve(model)
+    headed = transformers_signature.headed(model, signature)
+    served, model = (ServedTexts.of(model), model) if headed is None else (headed, headed)
     if (directory / MODEL).exists():
         raise FileExistsError(f"{directory} is itself a SavedModel; choose another directory for versions")
     version = max(versions(directory), default=0) + 1 if version is None else version
@@ -103,28 +113,14 @@ def export_serving(
     messages()
     with new_directory(directory / str(version), overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
-
-        @tf.function(
-            input_signature=[{name: tf.TensorSpec([None], tf.string, name) for name in names}], autograph=False
-        )
-        def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            with weights.in_place():
-                outputs = serve(*(texts[name] for name in names))
-            # Clients get float32 and need not know the dtype of the computation.
-            return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
-        def serialized_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-            features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
-            return serving_default(tf.io.parse_example(examples, features))
-
+        signatures = served.signatures(weights)
+        serving_default = signatures["serving_default"]
         traced = serving_default.get_concrete_function()
         variables = variables_read(traced, weights.variables)
         parts = undocumented.captured(traced, model)
         root = callable_object(serving_default, variables=variables, **({"parts": parts} if parts else {}))
-        signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
-        write_warmup(unfinished, names)
+        write_warmup(unfinished, served.requests())
         if (precision := getattr(model, "precision", "float32")) != "float32":
             write_card(unfinished, precision)
     return directory / str(version)
@@ -137,27 +133,65 @@ def versions(directory: Path) -> list[int]:
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
 
 
-def _find_texts_and_serve(model: keras.Model) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
-    """Finds the names of a model's input texts, and the function from the texts to its named outputs."""
-    if hasattr(model, "serve"):
-        return tuple(inspect.signature(model.serve).parameters), model.serve
-    inputs = getattr(model, "inputs", None)
-    if not isinstance(model, keras.Model) or not inputs:
-        raise TypeError(
-            f"got a {type(model).__name__}; expected a model that takes strings, such as BertSentenceEncoder, "
-            "or a functional Keras model with string inputs"
-        )
-    for each in inputs:
-        if each.dtype != "string" or tuple(each.shape) != (None,):
+class ServedTexts(NamedTuple):
+    """What is served of a model that takes strings."""
+
+    names: tuple[str, ...]
+    serve: Callable[..., dict[str, tf.Tensor]]  # from the texts to named outputs
+
+    @classmethod
+    def of(cls, model: Any) -> ServedTexts:
+        """Finds what a model serves. Raises TypeError if its inputs are not strings."""
+        if hasattr(model, "serve"):
+            return cls(tuple(inspect.signature(model.serve).parameters), model.serve)
+        inputs = getattr(model, "inputs", None)
+        if not isinstance(model, keras.Model) or not inputs:
             raise TypeError(
-                f"the input {each.name} is {each.dtype} of shape {tuple(each.shape)}; expected texts, "
-                'keras.Input(shape=(), dtype="string"): put a BertPreprocessor in front'
+                f"got a {type(model).__name__}; expected a model that takes strings, such as BertSentenceEncoder, "
+                "or a functional Keras model with string inputs"
             )
+        for each in inputs:
+            if each.dtype != "string" or tuple(each.shape) != (None,):
+                raise TypeError(
+                    f"the input {each.name} is {each.dtype} of shape {tuple(each.shape)}; expected texts, "
+                    'keras.Input(shape=(), dtype="string"): put a BertPreprocessor in front'
+                )
 
-    def serve(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        outputs = model(tf.nest.pack_sequence_as(model.input, texts), training=False)
-        if isinstance(outputs, dict):
-            return outputs
-        return dict(zip(model.output_names, tf.nest.flatten(outputs), strict=True))
+        def serve(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+            outputs = model(tf.nest.pack_sequence_as(model.input, texts), training=False)
+            if isinstance(outputs, dict):
+                return outputs
+            return dict(zip(model.output_names, tf.nest.flatten(outputs), strict=True))
 
-    return tuple(each.name for each in inputs), serve
+        return cls(tuple(each.name for each in inputs), serve)
+
+    def signatures(self, weights: StoredWeights) -> dict[str, Any]:
+        """Makes the functions of both signatures."""
+        names = self.names
+
+        @tf.function(
+            input_signature=[{name: tf.TensorSpec([None], tf.string, name) for name in names}], autograph=False
+        )
+        def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            with weights.in_place():
+                outputs = self.serve(*(texts[name] for name in names))
+            # Clients get float32 and need not know the dtype of the computation.
+            return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
+        def serialized_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+            features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
+            return serving_default(tf.io.parse_example(examples, features))
+
+        return {"serving_default": serving_default, "serialized_examples": serialized_examples}
+
+    def requests(self) -> Iterator[Request]:
+        """Yields warm-up requests for both signatures."""
+        for texts in _BATCHES:
+            feature = {name: [text.encode() for text in texts] for name in self.names}
+            yield "serving_default", feature
+            rows = range(len(texts))
+            yield (
+                "serialized_examples",
+                {"examples": [_encode({name: values[row] for name, values in feature.items()}) for row in rows]},
+            )

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder, saved_model
 from keras_bert.saved_model import check
+from keras_bert.saved_model.transformers_signature import HeadedEncoder
 from keras_bert.tasks import BertMaskedLM
 
 from ..support.precisions import needs_int8
@@ -42,20 +43,23 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
         ("encoder", untrained, ["--dtype", "float16", "--overwrite"]),
         ("serving", small_preset, []),
         ("serving", classifier, ["--version", "7", "--dtype", "float16", "--overwrite"]),
+        ("encoder", untrained, ["--signature", "transformers"]),
+        ("serving", classifier, ["--signature", "transformers"]),
     ):
         result = run("export", what, "--preset", preset, "--output", tmp_path / "new", *options)
         shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what != "encoder" else f"{tmp_path / 'new'}: 0.0 MB\n"
         assert result.output == shown
     assert {where for _, where, _ in exports} == {str(tmp_path / "new")}
     assert [type(model) for model, _, _ in exports[3:]] == [
-        BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier
+        BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier, BertEncoder, HeadedEncoder
     ]  # fmt: skip
     command = ("export", "preprocessor", "--output", tmp_path / "new", "--sequence-length", "1000")
     assert fails(*command).startswith("--sequence-length is 1000")
     # By default all positions, of which there are fewer than 128.
     assert [each.sequence_length for each, _, _ in exports[:3]] == [48, 7, None]
     assert [settings for _, _, settings in exports] == [
-        (False,), (True,), (False,), (None, False), ("float16", True), (None, None, False), (7, "float16", True)
+        (False,), (True,), (False,), (None, False, None), ("float16", True, None), (None, None, False, None),
+        (7, "float16", True, None), (None, False, "transformers"), (None, None, False, "transformers"),
     ]  # fmt: skip
 
 
@@ -67,8 +71,8 @@ def test_an_encoder_in_int8(run, traced, exports, small_preset, untrained, tmp_p
         options = ["--preset", preset, "--output", tmp_path / "new", "--precision", "int8"]
         run("export", "encoder", *options)
     assert [type(model) for model, *_ in exports] == [BertMaskedLM, BertEncoder]
-    (with_head, *_), (encoder, *_) = exports
-    assert (with_head.precision, encoder.precision) == ("int8", "int8")
+    run("export", "serving", *options, "--signature", "transformers")
+    assert [model.precision for model, *_ in exports] == ["int8"] * 3
 
 
 def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp_path):
@@ -82,6 +86,7 @@ def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp
         exported.serve(TEXT)["embedding"], model.encode(["you ask: The film"]), rtol=0, atol=1e-6
     )
     assert fails(*command, classifier) == "there is no prompt 'query'; this model has no prompts"
+    assert "takes ids" in fails(*command, tmp_path / "prompted", "--signature", "transformers")
 
 
 def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch, tmp_path):

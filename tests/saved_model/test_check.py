@@ -40,7 +40,7 @@ def save(directory, function, **attributes):
     for name, value in attributes.items():
         setattr(root, name, value)
     tf.saved_model.save(root, str(directory), {"serving_default": function, "serialized_examples": parse})
-    serving.write_warmup(directory, ("text",))
+    serving.write_warmup(directory, serving.ServedTexts(("text",), function).requests())
     return directory
 
 
