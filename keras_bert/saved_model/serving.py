@@ -1,4 +1,4 @@
-"""Exports a model that takes strings to a version directory for TF Serving, with warm-up requests."""
+"""Exports a model to a version directory for TF Serving, with warm-up requests: strings to answers, ids to logits."""
 
 from __future__ import annotations
 
@@ -75,12 +75,19 @@ def export_serving(
 
     Args:
         model: a task model of this package, or a functional Keras model with the inputs
-            `keras.Input(shape=(), dtype="string", name=...)`.
+            `keras.Input(shape=(), dtype="string", name=...)`. With `signature`, a task, a `BertEncoder`, or the handle
+            of a preset, which then needs no tokenizer.
         directory: the directory of the versions; created if missing.
         version: a positive number; by default, the highest existing version plus 1, or 1.
         dtype: "float16" or "bfloat16" halves the size of the stored weights, except those of a `HubLayer`; see
             `export_encoder`.
         overwrite: whether to replace an existing version.
+        signature: "transformers" gives the names, types and numbers of transformers' TensorFlow models, for clients
+            that had a SavedModel of these. `serving_default` then takes int32 ids `[batch, seq_length]`: `input_ids`,
+            `attention_mask` and, except in DistilBERT, MPNet and other families without types, `token_type_ids`; for
+            multiple choice `[batch, choices, seq_length]`. It returns the `logits` of the model's head, for question
+            answering `start_logits` and `end_logits`; without a head (a sentence encoder, too) `last_hidden_state` and,
+            with a pooler, `pooler_output`. `int64_serving` takes int64. By default, the model takes strings.
 
     Returns:
         The directory of the version.
@@ -88,8 +95,9 @@ def export_serving(
     Raises:
         FileExistsError: the version exists and `overwrite` is False; or `directory` is itself a SavedModel.
         ImportError: the extra `serve` is not installed.
-        TypeError: the model's inputs are not strings.
-        ValueError: `version` is not a positive number, or `dtype` is unknown.
+        TypeError: the model's inputs are not strings; or with `signature`, the model is no task and no encoder.
+        ValueError: `version` is not a positive number, `dtype` or `signature` is unknown, or the model has parts that
+            the models of the signature had not, such as a CRF.
 
     Example:
         >>> import tempfile
