@@ -34,6 +34,7 @@ class Converted:
     has_vocabulary: bool
     unexpected: list[str]  # names of weights that the family does not have, which are left out
     left_out: list[str]  # files, and entries of `config.json`, for which the new format has no place
+    remarks: list[str]  # what else a user should know of the files that were read
 
 
 def convert(
@@ -79,10 +80,16 @@ def convert(
             formats.write(unfinished, checkpoint.config, counted, format)
             if tokenizer is not None:
                 tokenizer.save_preset(unfinished)
-            entries = [f"{hugging_face.CONFIG}: {key}" for key in hugging_face.task_settings(preset)]
+            entries = [f"{hugging_face.CONFIG}: {key}" for key in _task_entries(preset)]
             left_out = [*model_files.present(preset.home, model_files.SETTINGS), *entries]
     return Converted(
-        checkpoint.config, checkpoint.format, heads, tokenizer is not None, checkpoint.unexpected, left_out
+        checkpoint.config,
+        checkpoint.format,
+        heads,
+        tokenizer is not None,
+        checkpoint.unexpected,
+        left_out,
+        checkpoint.remarks,
     )
 
 
@@ -104,10 +111,14 @@ def _tokenizer_of(preset: Preset) -> Tokenizer | None:
         return None
 
 
+def _task_entries(preset: Preset) -> dict[str, object]:
+    return {**hugging_face.task_settings(preset), **preset.checkpoint.entries}
+
+
 def _write_hugging_face(
     directory: Path, preset: Preset, weights: Mapping[str, Mapping[str, np.ndarray]], tokenizer: Tokenizer | None
 ) -> None:
-    config, settings = preset.checkpoint.config, hugging_face.task_settings(preset)
+    config, settings = preset.checkpoint.config, _task_entries(preset)
     scores, sparse = preset.once(cross_encoder.read), preset.once(sparse_encoder.read)
     if scores.is_declared:
         settings = {**cross_encoder.entries(scores.activation), **settings}

@@ -45,5 +45,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         echo(f"Warning: neither {source} nor {destination} has a vocabulary", err=True)
     for name in done.unexpected:
         echo(f"Warning: {name} is not a weight of this family, and is left out", err=True)
+    for remark in done.remarks:
+        echo(f"Warning: {remark}", err=True)
     if done.left_out:
         echo(f"Warning: {format} has no place for {', '.join(done.left_out)}: left out", err=True)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -68,6 +68,8 @@ class Checkpoint:
         missing: names of weights that the file lacks.
         unexpected: names in the file that belong to no part.
         unused: names in `unexpected` that belong to an encoder, such as a layer beyond `config.num_layers`.
+        entries: entries of Hugging Face's `config.json` about labels and task, if the weights' own file implies them.
+        remarks: what else a user should know of the file, a line each.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class Checkpoint:
     ) -> None:
         self.format = format
         self.path = file.path
+        self.entries: Mapping[str, Any] = {}
+        self.remarks: list[str] = []
         self._file = file
         self._storage = table.storage
         self._spellings = {name: name for name in file.names} | dict(spellings or {})
@@ -104,6 +108,19 @@ class Checkpoint:
         self.unused = [
             name for name in self.unexpected if table_names[name].startswith(scopes) or name.startswith(scopes)
         ]
+
+    def add_head(self, head: str, names: Names, file: WeightFile, entries: Mapping[str, Any]) -> None:
+        """Adds a head that only this file has, under these names; `file` replaces the weights, and has them all."""
+        same = {each for each in self.heads if not all_file_names(names).isdisjoint(all_file_names(self.names(each)))}
+        self._file, self.entries = file, entries
+        self._parts[head] = names
+        self.heads = self.heads - same | {head}
+        self.unexpected = sorted({*self.unexpected} - all_file_names(names))
+
+    @property
+    def file(self) -> WeightFile:
+        """The open weights, by their names in the file."""
+        return self._file
 
     def read(self, part: str, shapes: Mapping[str, Shape] | None = None) -> dict[str, np.ndarray]:
         """Reads all weights of one part into memory. Arguments and errors are those of `weights`."""

@@ -89,13 +89,17 @@ class Preset(PresetFiles):
 
     @cached_property
     def config(self) -> BertConfig:
-        """The configuration, from its file alone. Raises as `formats.read_config`."""
+        """The configuration, from its file alone; that of a SavedModel, from it. Raises as `formats.read_config`."""
+        if not self._config_name:
+            return self.checkpoint.config
         return self.parsed(self._config_name, parse_config)
 
     @property
     def _config_name(self) -> str:
         if self.has(hugging_face.CONFIG):
             return hugging_face.CONFIG
+        if saved_model.recognizes(self) and not any((self.directory / name).is_file() for name in CONFIGS):
+            return ""
         return files.find(self.directory, *CONFIGS).name
 
     @property
@@ -110,7 +114,10 @@ class Preset(PresetFiles):
         """The open weights. Raises as `formats.open_checkpoint`."""
         for reader in READERS.values():
             if reader.recognizes(self):
-                return reader.open_checkpoint(self)
+                checkpoint = reader.open_checkpoint(self)
+                if saved_model.recognizes(self):
+                    saved_model.add_classifier(self, checkpoint)
+                return checkpoint
         return hugging_face.open_checkpoint(self)  # raises, and names the missing files
 
     @cached_property

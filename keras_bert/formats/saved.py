@@ -93,8 +93,8 @@ def read(
     (head_size,) = (checkpoint.shapes(head) if head in checkpoint.heads else {}).get("logits/bias", (0,))
     settings, preprocessor = own_settings(preset, task, types)
     own, labels, max_length = [*settings], None, None
-    if head in checkpoint.heads and "labels" in types and checkpoint.format == "hugging_face":
-        values = preset.json(hugging_face.CONFIG, _CONFIG)
+    if head in checkpoint.heads and "labels" in types:
+        values = _entries_of(preset)
         labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)
         if "problem_type" in types and values.get("problem_type"):
             settings = {"problem_type": values["problem_type"], **settings}
@@ -149,7 +149,7 @@ def own_settings(
     preset: Preset, task: str, types: Mapping[str, files.JsonShape]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Reads a task's settings and its preprocessor's, as `write` wrote them; empty if another task wrote the files."""
-    values = preset.json(hugging_face.CONFIG, _CONFIG) if preset.checkpoint.format == "hugging_face" else {}
+    values = _entries_of(preset)
     own = values.get(hugging_face.SETTINGS) or {}
     if own.get("task") != task:
         return {}, {}
@@ -163,6 +163,13 @@ def own_settings(
             )
         files.check_json(values, {name: known[name] for name in values}, source)
     return parts[0], parts[1]
+
+
+def _entries_of(preset: Preset) -> Mapping[str, Any]:
+    """Returns the content of `config.json`, or what the weights' format implies of labels and task."""
+    checkpoint = preset.checkpoint
+    values = preset.json(hugging_face.CONFIG, _CONFIG) if checkpoint.format == "hugging_face" else {}
+    return {**values, **checkpoint.entries}
 
 
 def _read_dense(preset: Preset, shapes: Mapping[str, Shape]) -> Mapping[str, np.ndarray]:

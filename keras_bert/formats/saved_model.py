@@ -11,6 +11,19 @@ A SavedModel of TF Hub has no configuration, so `open_checkpoint` infers it:
 - The family is BERT: encoders with other positions or repeated layers are not recognized.
 
 This package's own exports have no axis for heads. Their configuration is in `assets.extra/config.json`.
+
+A classifier of Keras 2 on such an encoder is read with its Dense layer, see `graph_heads`:
+
+==========  =====  ====================================================================================
+Activation  Units  It becomes
+==========  =====  ====================================================================================
+softmax     2...   one label a text, or one a token
+none        2...   the same: the numbers are the logits
+sigmoid     2...   several labels a text
+sigmoid     1      one of two labels a text, with the logits 0 and x: the second one's probability is
+                   the sigmoid of x
+none        1      the same: x is the logit of the second label
+==========  =====  ====================================================================================
 """
 
 from __future__ import annotations
@@ -19,16 +32,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, tensorflow_messages, transformers_tensorflow
-from keras_bert.formats.checkpoint import Checkpoint, all_file_names
+from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, WeightFile, all_file_names
 from keras_bert.formats.families import table_of
 from keras_bert.formats.family import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
+from keras_bert.formats.graph_heads import GraphHead, find_head
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import open_variables
 from keras_bert.presets import PresetFiles
+from keras_bert.shapes import Shape, head_layers
+from keras_bert.task_table import HEADS
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # assets.extra is TensorFlow's folder for files that are not part of the graph
@@ -50,7 +68,8 @@ PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the pr
 # Operation -> activation. The tanh approximation of gelu, as in TF Hub's models, has a Pow; a pooler has Tanh alone.
 _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Pow": "gelu_tanh", "Relu": "relu", "Sigmoid": "silu"}
 # Encoders of TF Hub also store whether the vocabulary is in lower case.
-_EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
+_LOWERCASE = "do_lower_case"
+_EXTRAS = rf"(.*/)?({_LOWERCASE}|Variable|save_counter)'*"
 
 
 def own_table(config: BertConfig) -> FamilyTable:
@@ -88,15 +107,112 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
         raise ValueError(
             f"{directory} is of transformers, but has no configuration; copy the model's config.json there"
         )
-    if "embeddings/word/embeddings" not in file.names:
-        checkpoint = open_graph("saved_model", file, None, extras=_EXTRAS)
-        activation = preset.activation or _find_activation(directory / MODEL, checkpoint.names("encoder"))
-        checkpoint.config = replace(checkpoint.config, activation=activation)
-        return checkpoint
-    if not (directory / CONFIG).is_file():
-        raise ValueError(f"{directory} has no {CONFIG}, so its number of heads is unknown; copy config.json there")
-    config = preset.parsed(CONFIG, hugging_face.config_of)
-    return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
+    if "embeddings/word/embeddings" in file.names:
+        if not (directory / CONFIG).is_file():
+            raise ValueError(f"{directory} has no {CONFIG}, so its number of heads is unknown; copy config.json there")
+        config = preset.parsed(CONFIG, hugging_face.config_of)
+        return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
+    checkpoint = open_graph("saved_model", file, None, extras=_EXTRAS)
+    activation = preset.activation or _find_activation(preset, checkpoint.names("encoder"))
+    checkpoint.config = replace(checkpoint.config, activation=activation)
+    return checkpoint
+
+
+# -- The classifier on the encoder of a Keras 2 model.
+
+# Activation -> Hugging Face's name of the problem.
+_PROBLEMS = {
+    **dict.fromkeys((None, "Softmax"), "single_label_classification"),
+    "Sigmoid": "multi_label_classification",
+}
+_TASKS = {"sequence": "BertClassifier", "tokens": "BertTokenClassifier"}
+
+
+def add_classifier(preset: PresetFiles, checkpoint: Checkpoint) -> None:
+    """Adds the head that the graph has on the encoder; or a remark on what is there instead.
+
+    A classifier of transformers is read by its names. A Keras 2 model with its encoder may have a layer of these names.
+    """
+    file, heads = checkpoint.file, checkpoint.heads & {*_TASKS}
+    if transformers_tensorflow.scopes(file.names) or not (heads or checkpoint.unexpected):
+        return
+    found = find_head(preset.once(_graphs), checkpoint.names("encoder").get("pooler/kernel", ["none"])[0])
+    problem = found if isinstance(found, str) else _inexpressible(found, checkpoint)
+    if problem or isinstance(found, str):
+        checkpoint.remarks += [f"no head was read: {problem}"] if checkpoint.unexpected else []
+        return
+    weights, labels = {"logits/kernel": [found.kernel], "logits/bias": [found.bias]}, file.shape(found.bias)[0]
+    kind = _PROBLEMS[found.activation] if labels > 1 else _PROBLEMS["Softmax"]
+    if labels == 1:
+        both = {name: (_SecondLogit(file), name) for name in (found.kernel, found.bias)}
+        file, labels = JoinedFile(file.path, {name: (file, name) for name in file.names} | both), 2
+    rows = {"truncation": "longest_first"} | ({"max_sequence_length": found.row_length} if found.row_length else {})
+    entries = {
+        "architectures": [f"{table_of(checkpoint.config).classes}{HEADS[found.head].transformers}"],
+        **hugging_face.label_entries(hugging_face.default_labels(labels)),
+        **({"problem_type": kind} if found.head == "sequence" else {}),
+        hugging_face.SETTINGS: {"task": _TASKS[found.head], "preprocessor": rows},
+    }
+    checkpoint.add_head(found.head, weights, file, entries)
+
+
+def _inexpressible(found: GraphHead, checkpoint: Checkpoint) -> str | None:
+    """Says why a Dense layer cannot be a head here; None if it can."""
+    (layer, *_), config, file = found.kernel.rpartition("/"), checkpoint.config, checkpoint.file
+    units = file.shape(found.bias) if {found.kernel, found.bias} <= file.names else ()
+    if not units or file.shape(found.kernel) != (config.hidden_size, *units):
+        return f"the weights of the Dense layer {layer} do not fit an encoder {config.hidden_size} wide"
+    if found.activation not in _PROBLEMS or (found.head == "tokens" and found.activation == "Sigmoid"):
+        return f"the Dense layer {layer} has the activation {found.activation}"
+    if list(head_layers(config, found.head)) != ["logits"] or (found.head == "tokens" and units == (1,)):
+        return f"a {config.family} has no head of one Dense layer ({layer}, {units[0]} units) for {found.head}"
+    return None
+
+
+class _SecondLogit:
+    """The weights of one logit x as those of two, 0 and x, whose softmax is the sigmoid of x."""
+
+    size = None
+
+    def __init__(self, file: WeightFile) -> None:
+        self.path, self.names, self._file = file.path, file.names, file
+
+    def shape(self, name: str) -> Shape:
+        return (*self._file.shape(name)[:-1], 2)
+
+    def read(self, name: str) -> np.ndarray:
+        value = self._file.read(name)
+        return np.concatenate([np.zeros_like(value), value], axis=-1)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+# -- The vocabulary among the assets.
+
+_ASSETS = "assets"
+_VOCABULARY = "vocab.txt"
+_SPLITTING = {"WordpieceTokenizeWithOffsets", "FastWordpieceTokenizeWithOffsets"}
+_LOWERING = {"CaseFoldUTF8", "StringLower"}
+
+
+def tokenizer_assets(preset: PresetFiles) -> tuple[Path, dict[str, Any]] | None:
+    """Finds the folder of a WordPiece vocabulary, and its entries of `tokenizer_config.json`; None if there is none.
+
+    The graph says whether the text is lower-cased, or the variable `do_lower_case` of an encoder without tokenizer.
+    """
+    path = preset.directory / _ASSETS / _VOCABULARY
+    if not recognizes(preset) or not path.is_file() or "[CLS]" not in files.split_lines(files.read_text(path)):
+        return None
+    found = operations(preset.once(_graphs))
+    if found & _SPLITTING:
+        return path.parent, {"do_lower_case": bool(found & _LOWERING)}
+    file = open_variables(preset.directory)
+    return (path.parent, {"do_lower_case": bool(file.read(_LOWERCASE))}) if _LOWERCASE in file.names else None
+
+
+def _graphs(preset: PresetFiles) -> Any:
+    return read_graphs(preset.directory / MODEL)
 
 
 def stored_config(directory: Path) -> dict[str, Any] | None:
@@ -137,12 +253,12 @@ def operations(model: Any) -> set[str]:
     return found
 
 
-def _find_activation(path: Path, names: Names) -> str:
+def _find_activation(preset: PresetFiles, names: Names) -> str:
     """Finds the activation in the functions that compute the encoder, given the names of its variables."""
     encoder = all_file_names(names)
     kernels = all_file_names({key: names[key] for key in names if key.endswith("/intermediate/kernel")})
     operations: set[str] = set()
-    for graph in read_graphs(path).meta_graphs:
+    for graph in preset.once(_graphs).meta_graphs:
         alone, with_more = [], []  # functions that read the encoder's variables, and those that read others, too
         for name, function in graph.object_graph_def.concrete_functions.items():
             variables = {graph.object_graph_def.nodes[index].variable.name for index in function.bound_inputs}
@@ -153,9 +269,10 @@ def _find_activation(path: Path, names: Names) -> str:
     if not found and "Tanh" in operations:
         found = {"gelu_tanh"}
     if len(found) != 1:
+        shown = " and ".join(sorted(found)) or "no activation"
         raise ValueError(
-            f"{path}: the functions of the encoder show {' and '.join(sorted(found)) or 'no activation'}, so its "
-            'activation is unknown; name it, as in BertEncoder.from_preset(..., activation="gelu_tanh")'
+            f"{preset.directory / MODEL}: the functions of the encoder show {shown}, so its activation is unknown; "
+            'name it, as in BertEncoder.from_preset(..., activation="gelu_tanh")'
         )
     return found.pop()
 

@@ -152,7 +152,7 @@ def _written_whole(prefix: Path) -> Iterator[str]:
 
 # -- TensorFlow 2 checkpoints by the names of variables. The keys in the files are object paths.
 
-_OUTSIDE_THE_MODEL = {"optimizer", "save_counter"}
+_OUTSIDE_THE_MODEL = {"keras_api", "optimizer", "save_counter"}  # keras_api: metrics, and all layers once more
 
 
 def is_saved_model(directory: Path) -> bool:

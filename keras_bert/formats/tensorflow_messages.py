@@ -21,11 +21,14 @@ _MESSAGES = {
     "TensorInfo": "name:1:string dtype:2:int32 tensor_shape:3:Shape",
     # tensorflow/core/framework/graph.proto, node_def.proto, attr_value.proto, function.proto, tensor_shape.proto
     "Graph": "node:1:Node* library:2:Library",
-    "Node": "name:1:string op:2:string attr:5:Attribute{}",
-    "Attribute": "type:6:int32 func:10:Call",
+    "Node": "name:1:string op:2:string input:3:string* attr:5:Attribute{}",
+    "Attribute": "list:1:Attributes s:2:bytes type:6:int32 func:10:Call",
+    "Attributes": "type:6:int32* shape:7:Shape*",
     "Call": "name:1:string",
+    "Operation": "name:1:string input_arg:2:Call* output_arg:3:Call*",
+    "Pair": "key:1:string value:2:string",
     "Library": "function:1:Function*",
-    "Function": "signature:1:Call node_def:3:Node*",
+    "Function": "signature:1:Operation node_def:3:Node* ret:4:Pair*",
     "Shape": "dim:2:Dimension* unknown_rank:3:bool",
     "Dimension": "size:1:int64",
     # tensorflow/core/protobuf/saved_object_graph.proto

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats import keras_hub
+from keras_bert.formats import keras_hub, saved_model
 from keras_bert.formats.family import check_fixed_values, warn_of_unknown
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
@@ -86,7 +86,9 @@ class TokenizerFiles:
 
     def __init__(self, preset: PresetFiles) -> None:
         self._preset = preset
-        self.directory = preset.directory
+        has_own = any((preset.directory / name).is_file() for name in VOCABULARIES)
+        assets = None if has_own else saved_model.tokenizer_assets(preset)
+        self.directory, self._config = (preset.directory, None) if assets is None else assets
         self.tokenizer_json_path = self.directory / ALL_IN_ONE
 
     def find_vocabulary(self) -> Path:
@@ -101,7 +103,7 @@ class TokenizerFiles:
     @functools.cached_property
     def config(self) -> dict[str, Any]:
         """The content of `tokenizer_config.json`; empty if there is none. Raises ValueError if it is damaged."""
-        return self._preset.json_if_there(CONFIG, _CONFIG_SHAPE)
+        return self._preset.json_if_there(CONFIG, _CONFIG_SHAPE) if self._config is None else self._config
 
     @property
     def model_type(self) -> str | None:

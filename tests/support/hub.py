@@ -1,9 +1,13 @@
 """SavedModels for `HubLayer`, their inputs, and a classifier made of two of them."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_bert import HubLayer
@@ -65,3 +69,29 @@ def classifier(models: dict[str, str], output: str = "pooled_output", trainable:
     model = keras.Model(text, keras.layers.Dense(1)(flat))
     model.compile(keras.optimizers.Adam(1e-3), "mse")
     return model
+
+
+def save_classifier(directory: Path, models: dict, layers: Callable, **saving: Any) -> None:
+    """Saves a Keras 2 classifier as teams have it: `layers(tf_keras, outputs)` on a preprocessor and an encoder.
+
+    `models`: "preprocessor" and "encoder" -> directory. Without a preprocessor, it takes ids.
+    """
+    library, layer = pytest.importorskip("tf_keras"), pytest.importorskip("tensorflow_hub").KerasLayer
+    library.utils.set_random_seed(0)
+    inputs = {name: library.Input(shape=(None,), dtype="int32", name=name) for name in NAMES}
+    packed = inputs
+    if "preprocessor" in models:
+        inputs = library.Input(shape=(), dtype="string", name="text")
+        packed = layer(str(models["preprocessor"]))(inputs)
+    model = library.Model(inputs, layers(library, layer(str(models["encoder"]), trainable=True)(packed)))
+    for variable in model.trainable_variables:
+        value = variable.numpy()
+        if value.ndim == 1 and not value.any():  # a new bias: if it were lost, nobody would see it
+            variable.assign(np.linspace(-0.2, 0.3, len(value)))
+    if saving.get("include_optimizer"):
+        model.compile("adam", "mse", metrics=["mae"])
+        model.train_on_batch(TEXTS[:2], model(TEXTS[:2]))
+    model.save(directory, **saving)
+    config = Path(models["encoder"]) / "assets.extra"
+    if config.is_dir():  # without it, the number of heads is unknown
+        shutil.copytree(config, directory / "assets.extra", dirs_exist_ok=True)
