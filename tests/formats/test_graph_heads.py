@@ -40,6 +40,10 @@ def two(library, outputs):
     return [library.layers.Dense(2, name=name)(outputs["pooled_output"]) for name in ("good", "long")]
 
 
+def scaled(library, outputs):
+    return dense(2)(library, outputs) * 2.0
+
+
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
     directory = tmp_path_factory.mktemp("ours")
@@ -55,6 +59,7 @@ def answers(directory):
     return output.numpy()
 
 
+SLOW = pytest.mark.slow
 SINGLE, SEVERAL = "single_label_classification", "multi_label_classification"
 
 
@@ -62,12 +67,12 @@ SINGLE, SEVERAL = "single_label_classification", "multi_label_classification"
     ("layers", "problem", "labels", "read"),
     [
         (dense(1), SINGLE, 2, lambda logits: logits[:, 1:] - logits[:, :1]),
-        (dense(1, "sigmoid"), SINGLE, 2, lambda logits: tf.nn.softmax(logits)[:, 1:]),
-        (dense(3, "softmax", dropout=False), SINGLE, 3, tf.nn.softmax),
-        (dense(2), SINGLE, 2, tf.identity),
         (dense(3, "sigmoid"), SEVERAL, 3, tf.sigmoid),
+        pytest.param(dense(1, "sigmoid"), SINGLE, 2, lambda logits: tf.nn.softmax(logits)[:, 1:], marks=SLOW),
+        pytest.param(dense(3, "softmax", dropout=False), SINGLE, 3, tf.nn.softmax, marks=SLOW),
+        pytest.param(dense(2), SINGLE, 2, tf.identity, marks=SLOW),
     ],
-    ids=["logit", "sigmoid", "softmax", "logits", "sigmoids"],
+    ids=["logit", "sigmoids", "sigmoid", "softmax", "logits"],
 )
 def test_a_dense_layer_on_pooled_output(layers, problem, labels, read, ours, tmp_path):
     save_classifier(tmp_path / "old", ours, layers, include_optimizer=labels == 2)
@@ -94,11 +99,11 @@ def test_a_dense_layer_on_each_token(ours, tmp_path):
     ("layers", "said"),
     [
         (hidden, "the Dense layer classifier (no activation) reads the Dense layer between (Relu)"),
-        (mean, "reads neither pooled_output nor each token of sequence_output"),
-        (two, "only one can be a head"),
-        (dense(2, "relu"), "the Dense layer classifier has the activation Relu"),
-        (dense(2, use_bias=False), "has no bias"),
-        (lambda library, outputs: dense(2)(library, outputs) * 2.0, "the output is not that of a Dense layer"),
+        pytest.param(mean, "reads neither pooled_output nor each token of sequence_output", marks=SLOW),
+        pytest.param(two, "only one can be a head", marks=SLOW),
+        pytest.param(dense(2, "relu"), "the Dense layer classifier has the activation Relu", marks=SLOW),
+        pytest.param(dense(2, use_bias=False), "has no bias", marks=SLOW),
+        pytest.param(scaled, "the output is not that of a Dense layer", marks=SLOW),
     ],
     ids=["hidden", "mean", "two", "relu", "no bias", "scaled"],
 )
@@ -116,7 +121,7 @@ def test_without_a_preprocessor_in_the_graph_there_is_no_vocabulary(ours, tmp_pa
     assert (done.heads, done.has_vocabulary) == (["sequence"], False)
 
 
-@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("lowercase", [False, pytest.param(True, marks=SLOW)])
 def test_the_graph_says_whether_text_is_lower_cased(lowercase, ours, tmp_path):
     preprocessor = small.preprocessor(tokenizer=small.tokenizer(lowercase=lowercase))
     export_preprocessor(preprocessor, tmp_path / "preprocessor")
