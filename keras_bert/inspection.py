@@ -6,7 +6,9 @@ It imports no TensorFlow, runs nothing from a file, and opens no pickle.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import math
+import re
 import shlex
 import zipfile
 from collections.abc import Callable, Iterator
@@ -56,6 +58,8 @@ _FORMATS = {
     "garden": "a checkpoint of TF Model Garden",
     "keras_hub": "a KerasHub preset",
 }
+# Kind of an export -> the module that runs it.
+_RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai_edge_litert"}
 # Operations that read outside of their memory before _FIXED; see SECURITY.md.
 _UNSAFE = {
     "FastBertNormalize", "RougeL", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
@@ -141,10 +145,13 @@ def _model(found: Inspection) -> None:
     with Preset.open(found.path) as preset:
         if _is_pickle(preset):
             _add_configuration(found, preset.config)
+            found.what += f", {', '.join(preset.json(hugging_face.CONFIG).get('architectures') or ())}"
+            found.facts["vocabulary"] = _vocabulary(preset)
             found.wrong.append(
-                "pytorch_model.bin is a pickle, which is not opened here; `convert` reads it by PyTorch's weights-only "
-                "loader, and writes safetensors"
+                "the weights are a pickle, which is not opened here; PyTorch's weights-only loader reads it"
             )
+            if _is_installed(found, "torch", "torch"):
+                found.loads_as.append("BertEncoder")
             found.add_command(_CONVERT)
             return
         checkpoint = preset.checkpoint
@@ -158,6 +165,8 @@ def _model(found: Inspection) -> None:
             return
         names = _classes_of(preset)
         found.loads_as += names
+        if names[0] == "BertSentenceEncoder":
+            found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
         if not checkpoint.path.name.startswith(hugging_face.WEIGHTS):
             found.add_command(_CONVERT)
         elif found.facts["vocabulary"].endswith("Tokenizer"):
@@ -165,6 +174,14 @@ def _model(found: Inspection) -> None:
                 found.add_command(command)
         if found.facts["vocabulary"] == "none":
             found.wrong.append("there is no tokenizer: copy the files of the model's tokenizer there")
+
+
+def _is_installed(found: Inspection, module: str, package: str) -> bool:
+    """Whether a module is installed. If not, adds the command that installs it."""
+    if importlib.util.find_spec(module) is None:
+        found.commands.append(f"pip install {package}")
+        return False
+    return True
 
 
 def _is_pickle(preset: Preset) -> bool:
@@ -184,6 +201,10 @@ def _add_weights(found: Inspection, preset: Preset, checkpoint: Checkpoint) -> N
         "missing": ", ".join(checkpoint.missing) or "nothing",
         "unexpected": ", ".join(checkpoint.unexpected) or "nothing",
     }
+    if slots := [name for name in checkpoint.extras if re.search("adam_|optimizer", name, re.IGNORECASE)]:
+        found.facts["optimizer"] = f"{len(slots):,} arrays of its state, which are not read"
+    if checkpoint.path.suffix == ".index" and not any(checkpoint.path.parent.glob(f"{checkpoint.path.stem}.data-*")):
+        found.wrong.append(f"there are no values: copy {checkpoint.path.stem}.data-00000-of-00001 there")
 
 
 def _add_configuration(found: Inspection, config: BertConfig) -> None:
@@ -208,7 +229,7 @@ def _add_task(found: Inspection, preset: Preset) -> None:
         found.facts["labels"] = _some(labels)
     names = (*model_files.OWN, "optimizer.pt", "trainer_state.json")
     if present := [name for name in names if (preset.home / name).is_file()]:
-        found.facts["also"] = ", ".join(present)
+        found.facts["files"] = ", ".join(present)
 
 
 def _classes_of(preset: Preset) -> list[str]:
@@ -221,6 +242,13 @@ def _classes_of(preset: Preset) -> list[str]:
     if is_sentence:
         preset.sentence_settings  # noqa: B018  raises, if it is of another kind
     return [*([fitting] if is_sentence else []), *pretrained, "BertEncoder"]
+
+
+def _vectors(settings: sentence_transformers.SentenceSettings, size: int) -> str:
+    """Describes the vectors of texts: `384 wide, by mean pooling, of length 1`."""
+    text = f"{settings.dense['units'] if settings.dense else size} wide, by {settings.pooling} pooling"
+    text += " and a dense layer" * bool(settings.dense) + ", of length 1" * settings.normalize
+    return text + (f", with the prompts {_some(sorted(settings.prompts))}" if settings.prompts else "")
 
 
 def _size(config: BertConfig) -> str:
@@ -404,6 +432,8 @@ def _add_operations(found: Inspection, model: Any) -> None:
         found.wrong.append(
             f"TensorFlow Text before 2.21.1 reads outside of its memory in {', '.join(unsafe)}{_text_version()}"
         )
+    if others := sorted({each.partition(">")[0] for each in operations if ">" in each} - {"TFText"}):
+        found.wrong.append(f"it needs operations of {', '.join(others)}, which TensorFlow does not have")
     if in_python := sorted(operations & saved_model.PYTHON_OPS):
         found.wrong.append(f"it calls back into Python ({', '.join(in_python)}): it runs only where it was made")
     nodes = (each for graph in model.meta_graphs for each in _nodes(graph.graph_def) if each.op.startswith("_"))
@@ -480,7 +510,8 @@ def _index(found: Inspection) -> None:
     if missing := [name for name in names if not (found.path / name).is_file()]:
         found.wrong.append(f"it is damaged: it has no {' and no '.join(missing)}")
         return
-    found.loads_as.append("TextIndex")
+    if _is_installed(found, "faiss", "'keras-bert-models[search]'"):
+        found.loads_as.append("TextIndex")
     found.add_command('keras-bert search {} "a text"')
 
 
@@ -496,16 +527,15 @@ def _export(found: Inspection) -> None:
         values = preset.json(hugging_face.CONFIG, {hugging_face.SETTINGS: ({"task": (str, None)}, None)})
         found.facts["task"] = (values.get(hugging_face.SETTINGS) or {}).get("task") or "none: the bare encoder"
         found.facts["vocabulary"] = _vocabulary(preset)
-    if found.kind != "litert":
+    if _is_installed(found, _RUNTIMES[found.kind], "'keras-bert-models[runtimes]'") and found.kind != "litert":
         found.loads_as.append("keras_bert.runtimes.load")
     found.commands.append("its README.md has a program that runs it")
 
 
 def _directories(found: Inspection) -> None:
     inside = sorted(each for each in found.path.iterdir() if each.is_dir())
-    for each in inside[:_MANY]:
-        found.facts[each.name] = recognition.recognize(each).title
     found.facts["directories"] = f"{len(inside):,}"
+    found.facts["holds"] = "; ".join(f"{each.name}: {recognition.recognize(each).title}" for each in inside[:_MANY])
 
 
 def _first_file(pattern: str) -> Callable[[Inspection], None]:
@@ -623,7 +653,10 @@ def _safetensors(found: Inspection) -> None:
 
 
 def _array(found: Inspection) -> None:
-    array = np.load(found.path, mmap_mode="r", allow_pickle=False)
+    try:
+        array = np.load(found.path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # NumPy reads the header as Python's literals, with errors of many types
+        raise ValueError(f"{found.path} is not a whole .npy file: {error}") from None
     found.facts["shape"] = f"{array.dtype} {list(array.shape)}"
     if array.ndim == 2 and array.dtype.kind == "f":
         found.what = "vectors, an array of NumPy"

@@ -10,16 +10,19 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertSentenceEncoder, files, formats, processors
 from keras_bert import BertTokenClassifier as Tagger
 from keras_bert.formats import hugging_face
+from keras_bert.inspection import inspect
+from keras_bert.runtimes import export_onnx
 from keras_bert.saved_model import export_encoder
 from keras_bert.search import build_index
 from keras_bert.tasks import BertSparseEncoder
@@ -49,19 +52,21 @@ def keras_hub(path):
     write_wordpiece(path)
 
 
-def transformers_model(path, weights="model.safetensors"):
+def transformers_model(path):
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     labels = {"id2label": {0: "bad", 1: "fair", 2: "good"}, "label2id": {"bad": 0, "fair": 1, "good": 2}}
     config = transformers.BertConfig(vocab_size=len(small.VOCABULARY), max_position_embeddings=40, **sizes, **labels)
-    model = transformers.BertForSequenceClassification(config)
-    model.save_pretrained(path)
+    transformers.BertForSequenceClassification(config).save_pretrained(path)
     small.tokenizer().save_preset(path)
-    if weights == "pytorch_model.bin":
-        import torch
 
-        (path / "model.safetensors").unlink()
-        torch.save(model.state_dict(), path / weights)
+
+def pickled(path):
+    torch = pytest.importorskip("torch")
+    transformers_model(path)
+    weights = {name: torch.tensor(value) for name, value in load_file(path / "model.safetensors").items()}
+    (path / "model.safetensors").unlink()
+    torch.save(weights, path / "pytorch_model.bin")
 
 
 def transformers_4(name):
@@ -81,6 +86,11 @@ def sentence_transformers_model(path):
     transformer = models.Transformer(str(path.with_name("parts")))
     parts = [transformer, models.Pooling(32, "cls"), models.Dense(32, 8)]
     SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(path))
+
+
+def onnx_export(path):
+    pytest.importorskip("onnxruntime")
+    export_onnx(small.task(BertClassifier, ["a", "b"], config={"num_layers": 1}), path)
 
 
 def keras_file(*layers):
@@ -134,6 +144,11 @@ def run(**notes):
         save_state(path / "training/state.safetensors", [np.ones(3)], {"epoch": 1, "step": 5, **notes})
 
     return write
+
+
+def finished_run(path):
+    run(measures={"accuracy": 0.5})(path)
+    task(BertClassifier, ["a", "b"])(path)
 
 
 def index(path):
@@ -196,15 +211,19 @@ ROWS = {
     "sparse": (task(BertSparseEncoder, "sum", "log1p_relu"), "BertSparseEncoder", ["masked_lm"]),
     "masked": (task(BertMaskedLM), "BertMaskedLM", ["keras-bert fill"]),
     "transformers": (transformers_model, "BertClassifier", ["BertForSequenceClassification", "bad, fair, good"]),
-    "pickle": (functools.partial(transformers_model, weights="pytorch_model.bin"), None, ["pickle", "convert", "bert"]),
+    "pickle": (pickled, "BertEncoder", ["BertForSequenceClassification", "a pickle, which is not opened", "convert"]),
     "h5": (transformers_4("bert-classifier"), "BertClassifier", ["tf_model.h5", "no tokenizer", "convert"]),
     "transformers-graph": (
         transformers_4("bert-encoder-saved-model"),
         "BertSentenceEncoder",
         ["SavedModel of transformers 4", "input_ids int32 [?, ?]", "last_hidden_state float32 [?, ?, 32]"],
     ),
-    "sentences": (sentence_transformers_model, "BertSentenceEncoder", ["a sentence encoder of", "keras-bert encode"]),
-    "tf1": (checkpoint("tf1"), "BertMaskedLM", ["Google's checkpoint", "convert", "vocabulary  none"]),
+    "sentences": (
+        sentence_transformers_model,
+        "BertSentenceEncoder",
+        ["8 wide, by cls pooling and a dense layer"],
+    ),
+    "tf1": (checkpoint("tf1"), "BertMaskedLM", ["Google's checkpoint", "convert", "vocabulary  none", "no tokenizer"]),
     "garden": (checkpoint("garden"), "BertMaskedLM", ["Model Garden", "convert"]),
     "keras-hub": (keras_hub, "BertSentenceEncoder", ["KerasHub", "WordPieceTokenizer", "convert"]),
     "strange": (directory(config_DOT_json=b'{"model_type": "mamba"}', model_DOT_safetensors=b"?"), None, ["mamba"]),
@@ -218,9 +237,11 @@ ROWS = {
     "export": (keras_file(DENSE()), "keras.layers.TFSMLayer", ["Keras 3", "float32 [?, 4]"]),
     "keras-2": (keras_2_file, "HubLayer", ["a SavedModel of Keras 2", "words float32 [?, 4]"]),
     "no-variables": (function(lambda x: x, x=([None], tf.float32)), None, ["it is incomplete"]),
+    "onnx": (onnx_export, "keras_bert.runtimes.load", ["for ONNX Runtime", "BertClassifier", "README.md"]),
     "hub-module": (directory(tfhub_module_DOT_pb=b"\x08\x03", saved_model_DOT_pb=b""), None, ["TF1 Hub module"]),
     # Other directories.
     "run": (run(measures=None), None, ["not finished", "epoch 1, step 5"]),
+    "finished": (finished_run, "BertClassifier", ["training    finished: accuracy 0.5", "predict"]),
     "index": (index, "TextIndex", ["texts       2", "keras-bert search"]),
     "records": (directory(records_DOT_json=b"{}"), "Records", ["pretrain"]),
     "tokenizer": (lambda path: small.tokenizer().save_preset(path), "WordPieceTokenizer", ["a tokenizer without"]),
@@ -230,7 +251,11 @@ ROWS = {
     "gguf": (directory(model_DOT_gguf=b"GGUF"), None, ["llama.cpp"]),
     "pointers": (directory(config_DOT_json=CONFIG, model_DOT_safetensors=POINTER), None, ["git lfs pull"]),
     "empty": (directory(), None, ["an empty directory"]),
-    "models": (directory(a__config_DOT_json=CONFIG, b__model_DOT_onnx=b""), None, ["a           a conf", "ONNX"]),
+    "models": (
+        directory(a__config_DOT_json=CONFIG, b__model_DOT_onnx=b""),
+        None,
+        ["a: a configuration", "b: a model for ONNX"],
+    ),
     "notes": (directory(notes_DOT_odt=b"?"), None, ["not known", "notes.odt"]),
     # Files.
     "whole.keras": (keras_file(DENSE()), "keras.saving.load_model", ["Dense", "Keras 3"]),
@@ -250,7 +275,7 @@ ROWS = {
     "a.npy": (lambda path: np.save(path, np.ones((3, 8), np.float32)), "numpy.load", ["vectors", "float32 [3, 8]"]),
     "a.zip": (archive, None, ["a zip archive", "unpack"]),
     "a.tar.gz": (archive, None, ["a tar archive", "unpack"]),
-    "a.gz": (lambda path: path.write_bytes(gzip.compress(b"abc")), None, ["gzip"]),
+    "a.gz": (lambda path: path.write_bytes(gzip.compress(b"abc")), None, ["decompress"]),
     "a.tfrecord": (records, None, ["TFRecords"]),
     "pointer.bin": (file(POINTER), None, ["Git LFS pointer", "git lfs pull"]),
     "nothing.bin": (file(b""), None, ["an empty file"]),
@@ -284,12 +309,12 @@ print(json.dumps([{name: [each.loads_as, [*each.lines()]] for name, each in foun
     assert result.returncode == 0, result.stderr
     inspected, loaded = json.loads(result.stdout)
     assert loaded == []
-    return inspected, skipped
+    return inspected, skipped, made
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_a_path_is(name, told):
-    inspected, skipped = told
+    inspected, skipped, _ = told
     if name in skipped:
         pytest.skip(skipped[name])
     _, loads_as, words = ROWS[name]
@@ -298,3 +323,16 @@ def test_what_a_path_is(name, told):
     assert (classes or [None])[0] == loads_as, text
     for word in words:
         assert word in text, text
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if "." in name])
+def test_a_damaged_file_is_told_in_one_line_each(name, told, tmp_path):
+    if name in told[1]:
+        pytest.skip(told[1][name])
+    content, random = Path(told[2][name]).read_bytes(), np.random.default_rng(0)
+    for _ in range(20):
+        damaged = bytearray(content[: random.integers(len(content) + 1)])
+        for place in random.integers(len(damaged), size=min(3, len(damaged))):
+            damaged[place] = random.integers(256)
+        (tmp_path / name).write_bytes(damaged)
+        assert all("\n" not in text for _, text in inspect(tmp_path / name).lines())

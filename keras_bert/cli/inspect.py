@@ -16,6 +16,7 @@ Example:
   vocabulary  30,522 tokens, WordPieceTokenizer
   missing     nothing
   unexpected  nothing
+  vectors     384 wide, by mean pooling, of length 1
   loads as    BertSentenceEncoder, BertEncoder
   next        keras-bert encode "a text" --preset all-MiniLM-L6-v2
   next        keras-bert export serving --preset all-MiniLM-L6-v2 --output serving

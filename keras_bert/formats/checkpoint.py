@@ -67,6 +67,7 @@ class Checkpoint:
         heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
         missing: names of weights that the file lacks.
         unexpected: names in the file that belong to no part.
+        extras: names in the file that match the argument.
         unused: names in `unexpected` that belong to an encoder, such as a layer beyond `config.num_layers`.
         entries: entries of Hugging Face's `config.json` about labels and task, if the weights' own file implies them.
         remarks: what else a user should know of the file, a line each.
@@ -102,7 +103,9 @@ class Checkpoint:
         expected = encoder.union(*(heads[head] for head in self.heads))
         self.missing = sorted(expected - self._spellings.keys())
         used = {self._spellings[name] for name in expected | self._copies.keys() if name in self._spellings}
-        self.unexpected = sorted(name for name in file.names - used if not re.fullmatch(extras, name))
+        others = sorted(file.names - used)
+        self.unexpected = [name for name in others if not re.fullmatch(extras, name)]
+        self.extras = [name for name in others if re.fullmatch(extras, name)]
         table_names = {name: table_name for table_name, name in self._spellings.items()}
         scopes = tuple(table.scopes)
         self.unused = [

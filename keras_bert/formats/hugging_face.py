@@ -64,7 +64,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     config = preset.parsed(CONFIG, config_of)
     weights = _weights_of(preset)
     if weights is None:
-        raise recognition.missing_error(preset.directory, *_OPENERS)
+        raise recognition.missing_error(preset.directory, *_OPENERS, advice="copy the model's weights there")
     table, file = table_of(config), weights()
     classes: Iterable[str] = values.get("architectures") or ()
     if transformers_tensorflow.is_tensorflow(file.names):
@@ -88,7 +88,7 @@ def open_checkpoint(preset: PresetFiles) -> Checkpoint:
 def check_config(preset: PresetFiles) -> None:
     """Raises FileNotFoundError if a preset has no `config.json`."""
     if not preset.has(CONFIG):
-        raise recognition.missing_error(preset.directory, CONFIG)
+        raise recognition.missing_error(preset.directory, CONFIG, advice="copy it from where the weights are from")
 
 
 def _weights_of(preset: PresetFiles) -> Callable[[], WeightFile] | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import lzma
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +28,11 @@ class Look:
     def has(self, *patterns: str) -> bool:
         """Whether a directory has a file for each pattern."""
         return all(next(self.path.glob(pattern), None) is not None for pattern in patterns)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether a directory has weights as transformers writes them."""
+        return any(map(self.has, (*model_files.WEIGHTS, *model_files.SHARDS)))
 
     def is_of(self, **values: object) -> bool:
         """Whether `config.json` of a directory has these entries; `...` stands for any value."""
@@ -71,6 +78,11 @@ def _any_of(*patterns: str) -> Callable[[Look], bool]:
     return lambda look: any(map(look.has, patterns))
 
 
+def _exported(file: str) -> Callable[[Look], bool]:
+    """Recognizes an export of this package: it has a configuration, but no weights beside."""
+    return lambda look: look.has("config.json", file) and not look.has_weights
+
+
 def _begins(*beginnings: bytes) -> Callable[[Look], bool]:
     return lambda look: look.beginning.startswith(beginnings)
 
@@ -79,6 +91,7 @@ def _ends(*endings: str) -> Callable[[Look], bool]:
     return lambda look: look.path.name.endswith(endings)
 
 
+_is_compressed = _begins(b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh")  # gzip, xz, bzip2
 _WITH_TRANSFORMERS = (
     "where torch and transformers are installed, AutoModel.from_pretrained(...).save_pretrained(...) writes "
     "model.safetensors"
@@ -102,9 +115,9 @@ DIRECTORIES = (
     Kind("saved_model", "a SavedModel", _has("saved_model.pb")),
     Kind("saved_model_text", "a SavedModel in text form", _has("saved_model.pbtxt")),
     Kind("serving", "versions of a SavedModel, as TF Serving loads them", _has("[0-9]*/saved_model.pb")),
-    Kind("onnx", "an export for ONNX Runtime", _has("config.json", "onnx/model.onnx", "README.md")),
-    Kind("openvino", "an export for OpenVINO", _has("config.json", "openvino/openvino_model.xml")),
-    Kind("litert", "an export for LiteRT", _has("config.json", "model.tflite")),
+    Kind("onnx", "an export for ONNX Runtime", _exported("onnx/model.onnx")),
+    Kind("openvino", "an export for OpenVINO", _exported("openvino/openvino_model.xml")),
+    Kind("litert", "an export for LiteRT", _exported("model.tflite")),
     Kind(
         "adapter",
         "a PEFT adapter (LoRA or the like) without its base model",
@@ -117,14 +130,14 @@ DIRECTORIES = (
     Kind(
         "hugging_face",
         "a model of transformers",
-        lambda look: look.has("config.json") and any(map(look.has, (*model_files.WEIGHTS, *model_files.SHARDS))),
+        lambda look: look.has("config.json") and look.has_weights,
     ),
     Kind(
         "flax",
-        "a model of transformers in Flax's format",
+        "a model of transformers for JAX (Flax)",
         _has("flax_model*.msgpack"),
-        "where transformers 4 and flax are installed, AutoModel.from_pretrained(..., from_flax=True)"
-        ".save_pretrained(...) writes model.safetensors",
+        "where transformers 4, flax and torch are installed, AutoModel.from_pretrained(directory, from_flax=True)"
+        ".save_pretrained(new) writes model.safetensors",
     ),
     Kind("transformers_saved_model", "a SavedModel of transformers", _has("saved_model/[0-9]*/saved_model.pb")),
     Kind("checkpoint", "a checkpoint of TensorFlow", _has("*.index")),
@@ -138,7 +151,12 @@ DIRECTORIES = (
     Kind("other_onnx", "a model for ONNX Runtime", _any_of("*.onnx", "onnx/*.onnx"), _OTHER_RUNTIME),
     Kind("other_openvino", "a model for OpenVINO", _any_of("openvino_model.xml", "openvino/*.xml"), _OTHER_RUNTIME),
     Kind("tfrecords", "TFRecords", _any_of("*.tfrecord*")),
-    Kind("configuration", "a configuration without weights", _any_of("config.json", "*bert_config.json")),
+    Kind(
+        "configuration",
+        "a configuration without weights",
+        _any_of("config.json", "*bert_config.json"),
+        "copy the model's weights there",
+    ),
     Kind("tokenizer", "a tokenizer without a model", _any_of(*model_files.VOCABULARIES, "assets/tokenizer/*")),
     Kind("keras_files", "a directory of files of Keras", _any_of("*.keras", "*.h5"), "inspect one of them"),
     Kind("tables", "a directory of texts", _any_of("*.txt", "*.csv", "*.tsv", "*.jsonl", "*.parquet")),
@@ -164,9 +182,8 @@ FILES = (
     ),
     Kind("arrays", "arrays of NumPy (.npz)", lambda look: bool(look.zipped) and look.zipped[0].endswith(".npy")),
     Kind("zip", "a zip archive", _begins(b"PK\x03\x04"), _UNPACK),
-    Kind("tar", "a tar archive", lambda look: _begins(b"\x1f\x8b")(look) and _is_tar(look.path), _UNPACK),
-    Kind("tar", "a tar archive", lambda look: look.beginning[257:262] == b"ustar", _UNPACK),
-    Kind("gzip", "a file compressed with gzip", _begins(b"\x1f\x8b")),
+    Kind("tar", "a tar archive", lambda look: _is_tar(look), _UNPACK),
+    Kind("compressed", "a compressed file", _is_compressed, "decompress it, and inspect what was in it"),
     Kind("gguf", "a model for llama.cpp (GGUF)", _begins(b"GGUF"), _OTHER_RUNTIME),
     Kind("tflite", "a model for LiteRT", lambda look: look.beginning[4:8] == b"TFL3", _OTHER_RUNTIME),
     Kind("onnx", "a model for ONNX Runtime", _ends(".onnx"), _OTHER_RUNTIME),
@@ -202,20 +219,24 @@ FILES = (
 
 def recognize(path: Path) -> Kind:
     """Finds what a path is. Raises OSError if it cannot be read."""
+    if not path.is_dir() and not path.is_file():  # a pipe would never end
+        return Kind("special", "neither a file nor a directory", lambda look: True)
     look = Look(path)
     return next(kind for kind in (DIRECTORIES if path.is_dir() else FILES) if kind.recognizes(look))
 
 
-def missing_error(directory: Path, *names: str) -> FileNotFoundError:
+def missing_error(directory: Path, *names: str, advice: str) -> FileNotFoundError:
     """Makes the error for a directory without any of `names`: what it holds, what it is, and what would help."""
     kind = recognize(directory)
-    advice = [] if kind.name in ("unknown", "empty") else [f"it is {kind.title}", *filter(None, [kind.advice])]
-    return files.missing_error(directory, *names, advice="; ".join(advice))
+    what = [] if kind.name in ("unknown", "empty") else [f"it is {kind.title}"]
+    return files.missing_error(directory, *names, advice="; ".join([*what, kind.advice or advice]))
 
 
-def _is_tar(path: Path) -> bool:
+def _is_tar(look: Look) -> bool:
+    if not _is_compressed(look) and look.beginning[257:262] != b"ustar":
+        return False
     try:
-        with tarfile.open(path) as archive:
+        with tarfile.open(look.path) as archive:
             return archive.next() is not None
-    except (tarfile.TarError, OSError, EOFError, ValueError):
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
         return False

@@ -10,6 +10,7 @@ import tensorflow_text  # noqa: F401  registers the operations of text preproces
 
 from keras_bert import undocumented
 from keras_bert.extras import import_extra
+from keras_bert.formats import recognition
 from keras_bert.formats.saved_model import MODEL
 from keras_bert.processors import check_graph
 from keras_bert.tensors import Tensor
@@ -127,7 +128,8 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
     if _HUB_MODULE in names:
         raise ValueError(f"{directory} is a TF1 Hub module ({_HUB_MODULE}), not a reusable TF2 SavedModel")
     if not any(name in names for name in _GRAPHS):
-        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MODEL}; {contents}")
+        kind = f"; it is {recognition.recognize(Path(directory)).title}" if Path(directory).is_dir() else ""
+        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MODEL}; {contents}{kind}")
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
         raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {contents}")
     try:

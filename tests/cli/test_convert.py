@@ -61,6 +61,7 @@ def test_inspect(run, preset):
         "size": "2 layers, 32 wide, 4 heads, feed-forward layers 64 wide", "missing": "nothing",
         "vocabulary": f"{len(small.VOCABULARY)} tokens, WordPieceTokenizer", "unexpected": "nothing",
         "parameters": f"{parameters:,} in the encoder",
+        "vectors": "32 wide, by mean pooling, of length 1",
         "loads as": "BertSentenceEncoder, BertMaskedLM, BertEncoder",
         "next": f'keras-bert encode "a text" --preset {preset}; '
         f"keras-bert export serving --preset {preset} --output serving",
