@@ -15,20 +15,20 @@ _CALLS = """
 """
 _GENERATION = """
     bad_words_ids begin_suppress_tokens cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample
-    early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id
-    length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams num_return_sequences
-    output_scores prefix remove_invalid_values repetition_penalty return_dict_in_generate suppress_tokens temperature
-    tie_encoder_decoder top_k top_p typical_p
+    early_stopping encoder_no_repeat_ngram_size eos_token_ids exponential_decay_length_penalty forced_bos_token_id
+    forced_eos_token_id length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams
+    num_return_sequences output_scores prefix remove_invalid_values repetition_penalty return_dict_in_generate
+    suppress_tokens temperature tie_encoder_decoder top_k top_p typical_p
 """
 # Special tokens come from the tokenizer's files. Whether a decoder is tied to the embeddings, the weights show.
 _TOKENS = """
     bos_token bos_token_id cls_token cls_token_id eos_token eos_token_id mask_token mask_token_id pad_token sep_token
-    sep_token_id tie_word_embeddings
+    sep_token_id tie_weights_ tie_word_embeddings
 """
 # The labels and the task's settings, which tasks read; `label2id` and `num_labels` follow from `id2label`.
 _TASKS = """
-    architectures id2label keras_bert label2id model_type num_labels problem_type sbert_ce_default_activation_function
-    sentence_transformers
+    _num_labels architectures id2label keras_bert label2id model_type num_labels problem_type
+    sbert_ce_default_activation_function sentence_transformers
 """
 # Rates of dropout in heads: tasks have an argument `dropout` instead.
 _HEADS = """

@@ -208,12 +208,13 @@ def test_the_version_that_the_handle_names_is_read(models, tmp_path):
             assert checkpoint.path == versions / version / "variables" / "variables.index"
 
 
-def test_a_saved_model_that_was_moved_has_its_configuration(shared_data, tmp_path):
+def test_a_saved_model_that_was_moved_has_its_configuration(models, tmp_path):
     """As in the folder of TF Serving. Keras 2 stored it, or config.json is copied there."""
-    old = shared_data / "transformers4-tensorflow" / "bert-encoder-saved-model"
+    old = models / "bert-encoder-saved-model"
     moved = shutil.copytree(old / "saved_model" / "1", tmp_path / "bert" / "7")
     expected = read_all(old)
     assert same(read_all(moved)[2], expected[2])
+    assert Preset(moved).config == Preset(old).config
     (moved / "keras_metadata.pb").write_bytes(b"")
     with error_names(ValueError, moved, "transformers", "config.json"):
         read_all(moved)
