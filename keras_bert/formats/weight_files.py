@@ -201,7 +201,7 @@ class H5File:
         if item.shape is None or item.dtype.kind not in "fiub":
             return f"{name} holds {str(item.dtype)[:80]}, not numbers"
         if item.chunks:
-            return f"{name} is compressed or in several pieces; write the file again, as Keras does"
+            return f"{name} is compressed or in several pieces; `h5repack -f NONE -l CONTI OLD NEW` undoes this"
         num_bytes = math.prod(item.shape) * item.id.get_type().get_size()
         if num_bytes > min(item.id.get_storage_size(), self.size):
             return f"{name} has {num_bytes:,} bytes, which are not in the file"

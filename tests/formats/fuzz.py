@@ -35,6 +35,8 @@ FILES = {
     "h5-config": ["config.json"],
     "h5-tensorflow": ["tf_model.h5"],
     "h5-addresses": ["tf_model.h5"],
+    "h5-shards": ["tf_model.h5.index.json", "tf_model-00002-of-00002.h5"],
+    "saved-model": ["saved_model/1/variables/variables.index"],
     "sentences": [
         *("modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json"),
         "config_sentence_transformers.json",
@@ -42,10 +44,16 @@ FILES = {
     "int8-ranges": [int8_ranges.FILE],
     **{f"config-{family}": ["config.json"] for family in CONFIGS if family not in ("bert", "ernie")},
 }
+# Kind -> the model of transformers 4 of which a file is damaged.
+OF_TRANSFORMERS_4 = {
+    **dict.fromkeys(("h5-tensorflow", "h5-addresses"), "bert-sequence"),
+    "h5-shards": "bert-sequence-sharded",
+    "saved-model": "bert-encoder-saved-model",
+}
 if importlib.util.find_spec("torch"):
     FILES["torch"] = ["pytorch_model.bin"]
 # Kinds in which no checksum guards the values, nor where an array lies.
-UNGUARDED = ("safetensors", "safetensors-header", "h5", "h5-tensorflow", "h5-addresses", "torch")
+UNGUARDED = ("safetensors", "safetensors-header", "h5", "h5-tensorflow", "h5-addresses", "h5-shards", "torch")
 # Bytes that Python itself may take, for modules that are imported at first use and for messages.
 MARGIN = 4_000_000
 
@@ -57,8 +65,8 @@ def valid(kind, directory):
         layers = {name: int8_ranges.InputRange(1.5, np.ones(12, np.float32)) for name in int8_ranges.DENSE_LAYERS}
         int8_ranges.write_ranges(directory, int8_ranges.Int8Ranges((layers, None), "digest", True))
         return
-    if kind in ("h5-tensorflow", "h5-addresses"):
-        shutil.copytree(transformers4.unpack(directory.parent / "models") / "bert-sequence", directory)
+    if kind in OF_TRANSFORMERS_4:
+        shutil.copytree(transformers4.unpack(directory.parent / "models") / OF_TRANSFORMERS_4[kind], directory)
         return
     if kind.startswith("h5"):
         write_weights(directory, "bert")
