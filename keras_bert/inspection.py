@@ -46,6 +46,7 @@ _COMMANDS = {
     "BertMaskedLM": 'keras-bert fill {} "a text with a [MASK]"',
 }
 _SERVE = "keras-bert export serving --preset {} --output serving"
+_SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
 _CONVERT = "keras-bert convert {} new"
 _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "WordPiece": ("WordPieceTokenizer", hugging_face_wordpiece.read_files),
@@ -169,6 +170,8 @@ def _model(found: Inspection) -> None:
             found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
         if not checkpoint.path.name.startswith(hugging_face.WEIGHTS):
             found.add_command(_CONVERT)
+            if checkpoint.format == "hugging_face":
+                found.add_command(_SERVE_OLD_CLIENTS)
         elif found.facts["vocabulary"].endswith("Tokenizer"):
             for command in filter(None, (_COMMANDS.get(names[0]), _SERVE)):
                 found.add_command(command)
@@ -341,6 +344,8 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
         return
     if "BertEncoder" in found.loads_as:
         found.add_command(_CONVERT, path)
+        if "input_ids" in inputs:
+            found.add_command(_SERVE_OLD_CLIENTS, path)
     if "__call__" in parts:
         found.loads_as.append("HubLayer")
         found.commands.append(f"in Python: keras_bert.HubLayer({str(path)!r})")
@@ -394,6 +399,7 @@ _SAVED_MODELS: tuple[tuple[str, Callable[[set[str], set[str], set[str]], bool]],
         "a SavedModel of Keras 3, from model.export",
         lambda parts, inputs, identifiers: {"_all_variables", "_misc_assets"} <= parts,
     ),
+    ("a model that takes ids (SavedModel)", lambda parts, inputs, identifiers: "input_ids" in inputs),
     ("a SavedModel of TensorFlow 1", lambda parts, inputs, identifiers: not identifiers),
     ("a SavedModel of TensorFlow 2", lambda parts, inputs, identifiers: True),
 )

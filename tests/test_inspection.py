@@ -212,7 +212,11 @@ ROWS = {
     "masked": (task(BertMaskedLM), "BertMaskedLM", ["keras-bert fill"]),
     "transformers": (transformers_model, "BertClassifier", ["BertForSequenceClassification", "bad, fair, good"]),
     "pickle": (pickled, "BertEncoder", ["BertForSequenceClassification", "a pickle, which is not opened", "convert"]),
-    "h5": (transformers_4("bert-classifier"), "BertClassifier", ["tf_model.h5", "no tokenizer", "convert"]),
+    "h5": (
+        transformers_4("bert-classifier"),
+        "BertClassifier",
+        ["no tokenizer", "convert", "--signature transformers"],
+    ),
     "transformers-graph": (
         transformers_4("bert-encoder-saved-model"),
         "BertSentenceEncoder",
