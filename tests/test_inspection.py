@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_text
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertMaskedLM, BertReranker, BertSentenceEncoder, files, formats, processors
@@ -236,6 +237,11 @@ ROWS = {
     "preprocessor": (golden_export("preprocessor"), "HubLayer", ["a preprocessor", "FastWordpiece", "string [?]"]),
     "serving": (golden_export("serving"), "HubLayer", ["takes texts", "versions    1", "keras-bert serve"]),
     "bfloat16": (in_bfloat16, "HubLayer", ["of oneDNN", "computes in bfloat16, which needs AVX-512"]),
+    "unsafe": (
+        function(lambda x: tensorflow_text.FastBertNormalizer().normalize(x), x=([None], tf.string)),
+        None,
+        ["TensorFlow Text before 2.21.1 reads outside of its memory in FastBertNormalize"],
+    ),
     "fixed": (function(lambda ids: ids + 1, ids=IDS), None, ["rows of exactly 128 tokens", "ids int32 [?, 128]"]),
     "python": (function(py_function, x=([None], tf.float32)), None, ["calls back into Python"]),
     "export": (keras_file(DENSE()), "keras.layers.TFSMLayer", ["Keras 3", "float32 [?, 4]"]),
