@@ -61,12 +61,12 @@ _FORMATS = {
 }
 # Kind of an export -> the module that runs it.
 _RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai_edge_litert"}
-# Operations that read outside of their memory before _FIXED; see SECURITY.md.
+# Operations that read outside of their memory before 2.21.1; see SECURITY.md.
 _UNSAFE = {
     "FastBertNormalize", "RougeL", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
     "TFText>FastSentencepieceDetokenize", "TFText>FastWordpieceDetokenize",
 }  # fmt: skip
-_FIXED = (2, 21, 1)
+
 _MAX_EXPANSION = 10  # bytes of a part of a zip file per byte of the file
 _MANY = 8  # names that a line lists
 
