@@ -4,8 +4,13 @@ DST is a new directory for the encoder, all heads, the vocabulary and the settin
 format has no place for. SRC is the name of a preset, hf://org/name, or a directory in any format that keras-bert
 inspect knows. Weights are copied one by one. After an error, there is no DST.
 
+With --check, every weight of DST is compared with SRC's, and, if SRC is a SavedModel, SRC is run, too: both models get
+the same texts, or the same ids if SRC takes ids, and the largest difference of each output is printed. If DST exists,
+it is only checked. A SavedModel is a program: check only those that you trust.
+
 \b
 Examples:
+  $ keras-bert convert old_classifier new_classifier --check   # a SavedModel of Keras 2 or transformers, and the proof
   $ keras-bert convert uncased_L-12_H-768_A-12 bert-base      # Google's files, for transformers
   $ keras-bert convert bert-base bert-base-tf1 --to tf1       # and back
 """
@@ -16,8 +21,9 @@ from pathlib import Path
 
 import click
 
+from keras_bert import files
 from keras_bert.cli.options import find_preset
-from keras_bert.cli.terminal import echo, errors_in_one_line, misuse, quiet_imports
+from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, import_tensorflow, misuse, quiet_imports
 
 
 @click.command(help=__doc__)
@@ -30,11 +36,34 @@ from keras_bert.cli.terminal import echo, errors_in_one_line, misuse, quiet_impo
     metavar="FORMAT",
     help="The format to write: hugging_face, tf1 (Google's first code) or garden (TF Model Garden).",
 )
-def convert(source: Path, destination: str, format: str) -> None:
-    from keras_bert.convert import check, convert
+@click.option("--check", "checks", is_flag=True, help="Compare DST with SRC; convert first, if there is no DST.")
+@click.option(
+    "--bound",
+    type=float,
+    default=1e-5,
+    help="With --check, exit with code 1 if a difference is larger than this, times the largest value of the output if "
+    "that is more than 1. The default fits float32.",
+)
+@click.option("--texts", metavar="FILE", help="With --check, texts to compare with, one per line.")
+def convert(source: Path, destination: str, format: str, checks: bool, bound: float, texts: str | None) -> None:
+    from keras_bert.convert import check
 
+    if texts is not None and not checks:
+        raise Misuse("--texts is for --check")
     with misuse(OSError):
-        check(destination, format)
+        lines = None if texts is None else [line.rstrip("\r\n") for line in files.read_lines(texts)]
+        if lines == []:
+            raise Misuse(f"{texts} has no texts")
+        if not checks or files.is_empty_directory(Path(destination)) or not Path(destination).exists():
+            check(destination, format)
+            _convert(source, destination, format)
+    if checks:
+        _check(source, destination, bound, lines)
+
+
+def _convert(source: Path, destination: str, format: str) -> None:
+    from keras_bert.convert import convert
+
     with quiet_imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
     with errors_in_one_line(destination):
@@ -49,3 +78,22 @@ def convert(source: Path, destination: str, format: str) -> None:
         echo(f"Warning: {remark}", err=True)
     if done.left_out:
         echo(f"Warning: {format} has no place for {', '.join(done.left_out)}: left out", err=True)
+
+
+def _check(source: Path, destination: str, bound: float, texts: list[str] | None) -> None:
+    import_tensorflow()
+    from keras_bert.saved_model import compare
+
+    with misuse(OSError):
+        found = compare(source, destination, texts)
+    wrong = []
+    for each in (*found.weights, *found.outputs):
+        echo(f"{each.old} -> {each.new}: largest difference {each.largest:.1e}, of values up to {each.scale:.3g}")
+        wrong += [] if each.is_within(bound) else [each.new]
+    echo(f"unused: {', '.join(found.unused) or 'nothing'}; new: nothing, no weight is initialized")
+    if found.outputs:
+        echo(f"{len(found.outputs)} outputs compared, for {found.inputs} inputs")
+    else:
+        echo(f"{source} holds weights alone, so nothing was run")
+    if wrong:
+        raise Failure(f"{destination} differs from {source} by more than the bound, {bound:g}, in {', '.join(wrong)}")

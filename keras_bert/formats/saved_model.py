@@ -68,8 +68,7 @@ PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the pr
 # Operation -> activation. The tanh approximation of gelu, as in TF Hub's models, has a Pow; a pooler has Tanh alone.
 _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Pow": "gelu_tanh", "Relu": "relu", "Sigmoid": "silu"}
 # Encoders of TF Hub also store whether the vocabulary is in lower case.
-_LOWERCASE = "do_lower_case"
-_EXTRAS = rf"(.*/)?({_LOWERCASE}|Variable|save_counter)'*"
+_EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
 
 
 def own_table(config: BertConfig) -> FamilyTable:
@@ -199,16 +198,13 @@ _LOWERING = {"CaseFoldUTF8", "StringLower"}
 def tokenizer_assets(preset: PresetFiles) -> tuple[Path, dict[str, Any]] | None:
     """Finds the folder of a WordPiece vocabulary, and its entries of `tokenizer_config.json`; None if there is none.
 
-    The graph says whether the text is lower-cased, or the variable `do_lower_case` of an encoder without tokenizer.
+    The graph says whether it lower-cases texts.
     """
     path = preset.directory / _ASSETS / _VOCABULARY
     if not recognizes(preset) or not path.is_file() or "[CLS]" not in files.split_lines(files.read_text(path)):
         return None
     found = operations(preset.once(_graphs))
-    if found & _SPLITTING:
-        return path.parent, {"do_lower_case": bool(found & _LOWERING)}
-    file = open_variables(preset.directory)
-    return (path.parent, {"do_lower_case": bool(file.read(_LOWERCASE))}) if _LOWERCASE in file.names else None
+    return (path.parent, {"do_lower_case": bool(found & _LOWERING)}) if found & _SPLITTING else None
 
 
 def _graphs(preset: PresetFiles) -> Any:

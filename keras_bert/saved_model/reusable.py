@@ -33,7 +33,7 @@ class ReusableSavedModel:
         variables: Mapping[str, tf.Variable] | None = None,  # that replace its own, by path inside the SavedModel
     ) -> None:
         self.title = directory if endpoint is None else f"the endpoint {endpoint!r} of {directory}"
-        self.root = _load(directory, variables or {})
+        self.root = load(directory, variables or {})
         callable_part = _find_endpoint(self.root, directory, endpoint)
         self.variables = {}  # of the endpoint, by path inside the SavedModel, trainable ones first
         for kind in ("trainable_variables", "variables"):
@@ -48,7 +48,7 @@ class ReusableSavedModel:
         check_graph(concrete[0].graph.as_graph_def(), self.title)
         # The names of the endpoint's arguments; the inputs come first.
         self.parameters = list(concrete[0].function_type.parameters)
-        self._input_specs = _distinct([each.structured_input_signature[0][0] for each in concrete])
+        self.input_specs = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)
         # Read now, without the variables, because the directory may be replaced or removed before `write`.
         self._files = _read_files(directory)
@@ -99,12 +99,12 @@ class ReusableSavedModel:
     def convert(self, inputs: object) -> Nest:
         """Converts a call's inputs to tensors for the endpoint; Keras's symbolic tensors stay as they are."""
         errors = []
-        for specs in self._input_specs:
+        for specs in self.input_specs:
             try:
                 return _convert(specs, inputs, "")
             except (TypeError, ValueError) as error:
                 errors.append(error)
-        expected = ", or ".join(_describe(specs) for specs in self._input_specs)
+        expected = ", or ".join(_describe(specs) for specs in self.input_specs)
         # If the endpoint takes several structures, the errors of each would not help.
         reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
         raise type(errors[0])(f"{reason}; {self.title} takes {expected}")
@@ -122,7 +122,8 @@ def resolve(handle: str) -> str:
     return import_extra("tensorflow_hub", "tensorflow_hub", "hub").resolve(handle)
 
 
-def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
+def load(directory: str, variables: Mapping[str, tf.Variable] | None = None) -> Any:
+    """Loads a SavedModel; `variables` replace its own, by path inside it. Raises ValueError or FileNotFoundError."""
     names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
     contents = f"it holds {', '.join(names) or 'nothing'}"
     if _HUB_MODULE in names:

@@ -1,0 +1,270 @@
+"""Compares a model's old files with those that `convert` made of them: the weights, and what both compute."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.encoder.weights import load_weights
+from keras_bert.formats import Preset, saved_model
+from keras_bert.saved_model import reusable
+from keras_bert.saved_model.reusable import ReusableSavedModel
+from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.long_text import classify_texts
+from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
+from keras_bert.tasks.registry import load_task
+from keras_bert.text import BertPreprocessor, load_tokenizer
+
+TEXTS = (
+    "A fine film.",
+    "",
+    "It was a great and terrible night; nobody knew why the river had risen, and nobody asked.",
+    "Naïve cafés, 日本語, and 🙂 with xyzzyqwv!",
+    "The bank raised its rates (again) by 0.25% in 2024. " * 6,
+    "Long texts are cut at the end. " * 80,
+)
+_WORDS, _MASK, _TYPES = "input_word_ids", "input_mask", "input_type_ids"
+# Names of inputs of ids -> this package's, and TF Hub's.
+_INPUTS = {
+    **dict.fromkeys((_WORDS, "input_ids", "token_ids"), _WORDS),
+    **dict.fromkeys((_MASK, "attention_mask", "padding_mask"), _MASK),
+    **dict.fromkeys((_TYPES, "token_type_ids", "segment_ids"), _TYPES),
+}
+# Names of outputs -> this package's. An output of another name is compared with the nearest one of the same shape.
+_OUTPUTS = {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output", "default": "pooled_output"}
+_HEADS = ("sequence", "tokens", "spans")
+_ROWS, _LENGTH = 8, 32  # of ids
+
+Outputs = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference between an output, or the weights of a part, of two models."""
+
+    old: str  # the name in the old model
+    new: str  # the name here
+    largest: float  # the largest difference of two numbers
+    scale: float  # the largest absolute value in the old model
+
+    def is_within(self, bound: float) -> bool:
+        """Checks whether the largest difference is at most `bound`, times `scale` if that is more than 1."""
+        return self.largest <= bound * max(1.0, self.scale)  # False for NaN
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found."""
+
+    weights: list[Difference]  # one for each part: the encoder and the heads
+    outputs: list[Difference]  # one for each output of the old model; empty if its files hold weights alone
+    unused: list[str]  # names of the old weights that belong to no part
+    inputs: int  # the number of texts, or of rows of ids, that both models got
+
+
+def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None) -> Comparison:
+    """Compares a model's old files with new ones: every weight, and, of a SavedModel, every output.
+
+    Use it after `convert`, before the old model is switched off. A SavedModel is run by its signature, or called: those
+    of transformers, of Keras 2 and 3, of TF Hub and of this package. It gets texts if it takes strings, or else ids:
+    rows of several lengths with padding, two segments and unknown tokens. At padding, nothing is compared, because this
+    package's outputs are zero there. A SavedModel is a program: run only those that you trust.
+
+    Args:
+        old: the directory of the old model, in a format that `from_preset` reads.
+        new: that of the new one.
+        texts: texts to compare with, as many as fit in memory; by default a few of many kinds.
+
+    Returns:
+        The differences. An output whose name says nothing, such as "classifier", is compared with the logits or the
+        probabilities, whichever are nearer.
+
+    Raises:
+        FileNotFoundError: one of the directories is not a model, or texts are needed, and the new one has no tokenizer.
+        ValueError: the old model cannot be run, or takes other inputs; or an output has no counterpart in the new one.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertEncoder
+        >>> from keras_bert.saved_model import compare, export_encoder
+        >>> directory = tempfile.mkdtemp()
+        >>> export_encoder(BertEncoder.from_preset("all-MiniLM-L6-v2"), directory)
+        >>> found = compare(directory, "all-MiniLM-L6-v2")
+        >>> [each.new for each in found.outputs], all(each.is_within(1e-5) for each in found.outputs)
+        (['pooled_output', 'sequence_output'], True)
+    """
+    with Preset.open(old) as old_preset, Preset.open(new) as new_preset:
+        weights, unused = _compare_weights(old_preset, new_preset), old_preset.checkpoint.unexpected
+        path = old_preset.checkpoint.path
+        if path.name != "variables.index" or not (path.parents[1] / saved_model.MODEL).is_file():
+            return Comparison(weights, [], unused, 0)
+        function, specs = _load(path.parents[1])
+        inputs, packed = _make_inputs(specs, new_preset, texts)
+        theirs = {name: np.asarray(value) for name, value in sorted(function(inputs).items())}
+        ours = {**packed, **_compute(new_preset, packed, theirs)}
+    nearest = {name: _nearest(name, value, ours, packed[_MASK]) for name, value in theirs.items()}
+    if missing := [name for name, each in nearest.items() if each is None]:
+        raise ValueError(
+            f"{new} has no counterpart of {', '.join(missing)} of the old model; it has "
+            f"{', '.join(name for name in ours if name not in packed)}"
+        )
+    return Comparison(weights, [each for each in nearest.values() if each], unused, len(packed[_MASK]))
+
+
+def _compare_weights(old: Preset, new: Preset) -> list[Difference]:
+    differences = []
+    for part in sorted({"encoder", *old.checkpoint.heads} & {"encoder", *new.checkpoint.heads}):
+        before, after = old.checkpoint.weights(part), new.checkpoint.weights(part)
+        largest = scale = 0.0
+        for name in before:
+            value = before[name]
+            same_shape = name in after and after.shapes[name] == value.shape
+            largest = float(np.maximum(largest, _largest(value - after[name]) if same_shape else np.inf))
+            scale = max(scale, _largest(value))
+        differences.append(Difference(f"{len(before)} weights", part, largest, scale))
+    return differences
+
+
+# -- The old model.
+
+
+def _load(directory: Path) -> tuple[Callable[[Any], Mapping[str, Any]], Any]:
+    """Loads a SavedModel; returns a function of its inputs, and the specs of these: a dict, or one spec."""
+    graphs = saved_model.read_graphs(directory / saved_model.MODEL)
+    if in_python := sorted(saved_model.operations(graphs) & saved_model.PYTHON_OPS):
+        raise ValueError(
+            f"{directory} calls back into Python ({', '.join(in_python)}), which works only in the process that saved "
+            "it, so it cannot be run"
+        )
+    root = reusable.load(str(directory))
+    if signatures := dict(getattr(root, "signatures", {})):
+        signature = signatures.get("serving_default") or next(iter(signatures.values()))
+        kept = root  # TensorFlow frees its variables otherwise
+        return lambda inputs: (kept, signature(**inputs))[1], signature.structured_input_signature[1]
+    model = ReusableSavedModel(str(directory))
+    return lambda inputs: _by_name(model(inputs)), model.input_specs[0]
+
+
+def _by_name(outputs: Any) -> dict[str, Any]:
+    """Names the tensors in a nest of outputs: `encoder_outputs[0]`."""
+    if not isinstance(outputs, Mapping):
+        outputs = {"output": keras.tree.flatten(outputs)}
+    named = {name: value if isinstance(value, list | tuple) else None for name, value in outputs.items()}
+    single = {name: outputs[name] for name, several in named.items() if several is None}
+    return single | {f"{name}[{i}]": each for name, several in named.items() for i, each in enumerate(several or ())}
+
+
+# -- Inputs for both.
+
+
+def _make_inputs(specs: Any, new: Preset, texts: Sequence[str] | None) -> tuple[Any, Outputs]:
+    """Makes the inputs of the old model, and the same ones for the new model's encoder."""
+    named = specs if isinstance(specs, Mapping) else {"": specs}
+    if len(named) == 1 and next(iter(named.values())).dtype == tf.string:
+        rows = tf.constant(list(texts or TEXTS))
+        return (rows if named is not specs else dict.fromkeys(named, rows)), _pack(new, rows)
+    roles = {name: _INPUTS.get(name) for name in named}
+    if None in roles.values() or {spec.shape.rank for spec in named.values()} != {2}:
+        raise ValueError(
+            f"the old model has the inputs {', '.join(sorted(named))}; it can be compared if it takes one list of "
+            f"strings, or matrices of ids under the names {', '.join(_INPUTS)}"
+        )
+    length = next((spec.shape[1] for spec in named.values() if spec.shape[1]), None)
+    packed = _random_ids(new, length, {*roles.values()}) if texts is None else _pack(new, tf.constant(texts), length)
+    return {name: tf.cast(packed[role], named[name].dtype) for name, role in roles.items() if role}, packed
+
+
+def _pack(new: Preset, texts: tf.Tensor, length: int | None = None) -> Outputs:
+    """Packs texts, in rows as long as the task's own preprocessor makes them, or of a given length."""
+    own = load_task(new).preprocessor if length is None and new.checkpoint.heads & {*_HEADS} else None
+    packed = (own or BertPreprocessor.from_preset(new, sequence_length=length))(texts)
+    return {name: np.asarray(value) for name, value in packed.items()}
+
+
+def _random_ids(new: Preset, length: int | None, roles: set[str | None]) -> Outputs:
+    """Makes rows of random tokens of several lengths; without an input for the mask, all of one length."""
+    config, rng = new.checkpoint.config, np.random.default_rng(0)
+    length = length or min(_LENGTH, config.max_positions)
+    lengths = np.linspace(1, length, _ROWS).astype(int) if _MASK in roles else np.full(_ROWS, length)
+    places, lengths = np.arange(length), lengths[:, None]
+    mask = places < lengths
+    ids = rng.integers(0, config.vocab_size, [_ROWS, length])
+    ids[ids == config.pad_token_id] = (config.pad_token_id + 1) % config.vocab_size
+    with contextlib.suppress(FileNotFoundError):
+        ids[:, length // 2] = load_tokenizer(new).unk_token_id
+    types = mask & (places >= lengths // 2) & (_TYPES in roles and config.type_vocab_size > 1)
+    values = {_WORDS: np.where(mask, ids, config.pad_token_id), _MASK: mask, _TYPES: types}
+    return {name: np.asarray(value, np.int32) for name, value in values.items()}
+
+
+# -- What the new model computes.
+
+
+def _compute(new: Preset, packed: Outputs, theirs: Outputs) -> Outputs:
+    """Computes the outputs of the new model's encoder, and those of its head that the old model may have."""
+    checkpoint, logits = new.checkpoint, None
+    encoder = BertEncoder.from_preset(new)
+    outputs = encoder(packed, training=False)
+    if names := checkpoint.heads & {*_HEADS}:
+        (name, *_) = sorted(names)
+        head = ClassifierHead(encoder.config, name, checkpoint.shapes(name)["logits/bias"][0])
+        head.build()
+        load_weights(head, checkpoint, name)
+        is_of_text = name == "sequence"
+        logits = classify_texts(encoder, head, packed) if is_of_text else head(outputs["sequence_output"])
+    elif any(each.shape[-1:] == (checkpoint.config.vocab_size,) for each in theirs.values()):
+        positions = np.broadcast_to(np.arange(packed[_WORDS].shape[1], dtype=np.int32), packed[_WORDS].shape)
+        logits = BertMaskedLM.from_preset(new)({**packed, POSITIONS: positions}, training=False)
+    computed = _by_name(outputs) | ({} if logits is None else _of_head(logits))
+    return {name: np.asarray(value) for name, value in computed.items() if value is not None}
+
+
+def _of_head(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    outputs = {
+        "logits": logits,
+        "probabilities (softmax)": tf.nn.softmax(logits),
+        "probabilities (sigmoid)": tf.sigmoid(logits),
+    }
+    if logits.shape[-1] == 2:
+        outputs |= {
+            "logit of the second label": logits[..., 1:] - logits[..., :1],
+            "probability of the second label": tf.nn.softmax(logits)[..., 1:],
+            "start_logits": logits[..., 0],
+            "end_logits": logits[..., 1],
+        }
+    return outputs
+
+
+# -- Differences.
+
+
+def _nearest(name: str, old: np.ndarray, ours: Outputs, mask: np.ndarray) -> Difference | None:
+    """Compares an output with the one of its name; of an unknown name, with the nearest one of its shape."""
+    known = _OUTPUTS.get(name, name)
+    differences = [
+        Difference(name, each, _largest(pair[0] - pair[1]), _largest(pair[0]))
+        for each in ([known] if known in ours else ours)
+        if (pair := _aligned(old, ours[each], mask)) is not None
+    ]
+    return min(differences, key=lambda each: each.largest, default=None)
+
+
+def _aligned(old: np.ndarray, new: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Takes the numbers of tokens, without padding, if rows have tokens; None if the shapes differ."""
+    if new.ndim > 1 and new.shape[:2] == mask.shape and old.ndim == new.ndim:
+        old = old[:, : mask.shape[1]]  # rows of the old model may have more padding
+        old, new = (old[mask == 1], new[mask == 1]) if old.shape[:2] == mask.shape else (old, new)
+    numbers = old.dtype.kind in "fiu" and old.shape == new.shape
+    return (old.astype(np.float64), new.astype(np.float64)) if numbers else None
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.max(np.abs(values), initial=0))
