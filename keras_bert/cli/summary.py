@@ -1,8 +1,9 @@
 """Show a model's parts, memory and operations.
 
 All numbers are for float32. HANDLE is a preset, or the name of a published size, such as bert-base or
-albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step needs the
-weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
+albert-xxlarge. No weights are read. "sum of 12" means that 12 layers have such weights, which are counted
+together. A training step needs the weights, their gradients, AdamW's two moments, and the activations, which are an
+estimate.
 
 If the model has int8 ranges, or if --precision int8 calibrates it, a last line lists the layers that are not
 computed in int8 because they would lose too much.
@@ -15,12 +16,12 @@ Example:
   embeddings/position     512 x 768              393,216
   embeddings/type         2 x 768                  1,536
   embeddings/norm         768 + 768                1,536
-  layer/attention/qkv     768 x 2304 + 2304   21,261,312  x 12
-  layer/attention/output  768 x 768 + 768      7,087,104  x 12
-  layer/attention_norm    768 + 768               18,432  x 12
-  layer/intermediate      768 x 3072 + 3072   28,348,416  x 12
-  layer/output            3072 x 768 + 768    28,320,768  x 12
-  layer/output_norm       768 + 768               18,432  x 12
+  layer/attention/qkv     768 x 2304 + 2304   21,261,312  sum of 12
+  layer/attention/output  768 x 768 + 768      7,087,104  sum of 12
+  layer/attention_norm    768 + 768               18,432  sum of 12
+  layer/intermediate      768 x 3072 + 3072   28,348,416  sum of 12
+  layer/output            3072 x 768 + 768    28,320,768  sum of 12
+  layer/output_norm       768 + 768               18,432  sum of 12
   pooler                  768 x 768 + 768        590,592
   total                                      109,482,240
   weights        417.6 MiB
@@ -127,7 +128,8 @@ def _shapes(shapes: Sequence[Shape]) -> str:
 def _times(part: PartSummary) -> str:
     if part.uses == 1:
         return ""
-    return f"x {part.copies}" if part.copies == part.uses else f"x {part.copies}, used {part.uses} times"
+    copies = [f"sum of {part.copies}"] if part.copies > 1 else []
+    return ", ".join(copies + ([f"used {part.uses} times"] if part.uses > part.copies else []))
 
 
 def _echo_table(rows: Sequence[tuple[str, str, str, str]]) -> None:

@@ -7,7 +7,7 @@ import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -88,6 +88,13 @@ class Tokenizer:
         compiled = functools.partial(tf.function, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
         self._ids = compiled(lambda strings: self._tokenize(strings, with_offsets=False)[0])
         self._ids_and_offsets = compiled(lambda strings: self._tokenize(strings, with_offsets=True))
+
+    if not TYPE_CHECKING:  # to a type checker, it would mean that a tokenizer has any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Names the method that does what one of other libraries' tokenizers does."""
+            ours = {"encode": "tokenize", "decode": "detokenize", "batch_decode": "detokenize"}.get(name)
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}" + (f"; call {ours!r}" if ours else ""))
 
     def tokenize(self, strings: Strings) -> tf.RaggedTensor:
         """Turns strings into ids, without the special tokens of a sequence, such as `[CLS]` and `[SEP]`.

@@ -234,8 +234,8 @@ def train_on(
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
         if updates < ENOUGH_UPDATES and not recipe.few_shot:
             warnings.warn(
-                f"the run has only {updates:,} updates; with fewer than {ENOUGH_UPDATES} a model may learn little: "
-                f"raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
+                f"the run has only {updates:,} update{'s' * (updates > 1)}; with fewer than {ENOUGH_UPDATES} a model "
+                f"may learn little: raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
                 stacklevel=3,
             )
         run.start(model, settings)

@@ -70,6 +70,7 @@ PACKING = template(CLS, SEP, 1, 0)
 BYTES = pre_tokenizer_of("gpt2", False)
 TRIM = {"trim_offsets": True, "add_prefix_space": False}
 LLAMA = pre_tokenizer_of("llama3", False)["pretokenizers"]
+DIGITS = {"type": "Digits", "individual_digits": True}
 BERT = {
     "type": "BertNormalizer",
     "clean_text": True,
@@ -164,6 +165,12 @@ ROWS = {
         ("pre_tokenizer.trim_offsets", False, WITHOUT_EFFECT),
         ("pre_tokenizer.use_regex", False, ["use_regex"]),
         ("pre_tokenizer", {"type": "Sequence", "pretokenizers": LLAMA}, OBEYED),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [DIGITS, BYTES]}, OBEYED),
+        (
+            "pre_tokenizer",
+            {"type": "Sequence", "pretokenizers": [{**DIGITS, "individual_digits": False}, BYTES]},
+            ["Digits"],
+        ),
         (
             "pre_tokenizer",
             {"type": "Sequence", "pretokenizers": [{**LLAMA[0], "behavior": "Removed", "invert": True}, LLAMA[1]]},

@@ -48,6 +48,12 @@ TEXTS = {
 }
 
 
+def test_names_of_other_libraries():
+    for theirs, ours in (("encode", "'tokenize'"), ("decode", "'detokenize'"), ("pad", "WordPieceTokenizer")):
+        with error_names(AttributeError, theirs, ours):
+            getattr(small.tokenizer(), theirs)
+
+
 @pytest.mark.parametrize(("texts", "error", "words"), TEXTS.values(), ids=TEXTS)
 def test_what_is_no_text(tokenizer, texts, error, words):
     preprocessor = small.preprocessor()

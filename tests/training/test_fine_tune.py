@@ -379,6 +379,7 @@ DEFAULT = {"epochs": None, "batch_size": None}
             {"batch_size": None, "batch_tokens": 4000, "epochs": 2},
             ("only 2 updates", "epochs, now 2", "batch_tokens, now 4,000"),
         ),
+        (8, {"batch_size": 8}, ("only 1 update;", "epochs, now 1")),
         (800, DEFAULT, None),
         (72, DEFAULT, (60, "epochs, now 20", "batch_size, now 32")),
         (72, DEFAULT | {"validation_split": 0.5}, (40, "epochs, now 20", "batch_size, now 32")),
