@@ -7,7 +7,7 @@ encodes only the new texts.
 \b
 Examples:
   $ keras-bert index reviews.csv --text-column review --output reviews-index
-  $ keras-bert index more.csv --text-column review --output reviews-index --add
+  $ keras-bert index more.csv --text-column review --output reviews-index --add --id-column id
   $ keras-bert index --remove id=17 --remove id=18 --output reviews-index
 """
 
@@ -19,7 +19,7 @@ import click
 
 from keras_bert import files
 from keras_bert.choices import STORED
-from keras_bert.cli.options import corpus_options, values_by_column
+from keras_bert.cli.options import corpus_options, filter_of
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensorflow, misuse, resumable
 from keras_bert.data.tables import check_corpus
 
@@ -31,17 +31,21 @@ from keras_bert.data.tables import check_corpus
 @click.option(
     "--stored",
     type=click.Choice(STORED),
-    help="How vectors are stored; int8 takes a quarter of the memory. By default as in DIR, else float32.",
+    help="How a search holds vectors; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
 @click.option("--add", is_flag=True, help="Keep the rows of the index in DIR, too.")
 @click.option(
+    "--id-column", metavar="C", help="With --add, replace the rows of the index that have the same id in this column."
+)
+@click.option(
     "--remove",
     multiple=True,
-    callback=values_by_column,
+    callback=filter_of,
     metavar="COLUMN=VALUE",
-    help="Without CORPUS, remove the rows with this value from the index in DIR. May be repeated.",
+    help="Without CORPUS, remove the rows with this value, or with a range in quotes: 'year<2025', from the index in "
+    "DIR. May be repeated.",
 )
-def index(corpus: str | None, output: str, text_column: str, remove: dict[str, list[str]], **settings: Any) -> None:
+def index(corpus: str | None, output: str, text_column: str, remove: dict[str, Any], **settings: Any) -> None:
     if bool(corpus) == bool(remove):
         raise Misuse("give CORPUS to index, or --remove COLUMN=VALUE")
     from keras_bert.search import build_index, remove_rows

@@ -101,7 +101,7 @@ def mine(
         with files.only_writer(unfinished):
             queries, positives = examples.x
             arguments = (queries, positives, texts, preset, negative_rules, reranker, batch_tokens)
-            triplets = mine_negatives(*arguments, encoded=unfinished / "vectors.bin")
+            triplets = mine_negatives(*arguments, encoded=unfinished / "vectors.db")
             count, writer = 0, streams.RowWriter(results, output_format, raw_cells=True)  # to train on
             for triplet in triplets:
                 writer.write([streams.rounded(triplet._asdict())])

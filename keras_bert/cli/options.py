@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -125,14 +126,20 @@ prompt_option = click.option(
 )
 
 
-def values_by_column(_: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, list[str]]:
-    """Parses repeated COLUMN=VALUE into the values of each column, as a callback of click."""
-    columns: dict[str, list[str]] = {}
-    for each in pairs:
-        column, sign, value = each.partition("=")
-        if not sign:
-            raise Misuse(f"{option.opts[0]} {each}: expected COLUMN=VALUE, such as language=en")
-        columns.setdefault(column, []).append(value)
+_CONDITION = re.compile(r"(.*?)(>=|<=|=|>|<)(.*)", re.DOTALL)
+
+
+def filter_of(_: click.Context, option: click.Parameter, conditions: tuple[str, ...]) -> dict[str, Any]:
+    """Parses repeated COLUMN=VALUE, COLUMN>=VALUE and so on into a filter of rows, as a callback of click."""
+    columns: dict[str, Any] = {}
+    for each in conditions:
+        if not (match := _CONDITION.fullmatch(each)):
+            raise Misuse(f"{option.opts[0]} {each}: expected COLUMN=VALUE, such as language=en, or 'year>=2025'")
+        column, sign, value = match.groups()
+        known = columns.setdefault(column, [] if sign == "=" else {})
+        if isinstance(known, list) != (sign == "=") or sign in known:
+            raise Misuse(f"{option.opts[0]} {each}: {column} has another condition already")
+        known.append(value) if sign == "=" else known.update({sign: value})
     return columns
 
 

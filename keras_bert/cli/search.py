@@ -4,25 +4,25 @@ DIR is the index that `keras-bert index` wrote. Queries come from arguments, a f
 each text found: its similarity (1 for the same meaning), a tab, and the text; with several queries, the query comes
 first. Or it writes JSON lines {"query", "hits"}, one per query; a hit has `similarity`, `text`, and `row`, the row
 of the corpus by column. CSV and TSV have a row for each hit, with the query, and JSON in the cell of `row`. With
---rerank, a hit also has a `score`, which the text output shows.
+--rerank, a hit also has a `score`, which the text output shows. With --hybrid, the order is that of both rankings.
 
 \b
 Examples:
   $ keras-bert search reviews-index "I wanted my money back" --top-k 3
   $ keras-bert search reviews-index --file questions.txt --output hits.jsonl
-  $ keras-bert search reviews-index "too slow" --where language=en --where language=de
+  $ keras-bert search reviews-index "too slow" --where language=en --where language=de --where "year>=2025"
 """
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from keras_bert.cli import streams
-from keras_bert.cli.options import directory_of, find_preset, texts_to, together, values_by_column
+from keras_bert.cli.options import directory_of, filter_of, find_preset, texts_to, together
 from keras_bert.cli.terminal import import_tensorflow, misuse
 
 if TYPE_CHECKING:
@@ -40,10 +40,12 @@ _arguments = together(
 @click.option(
     "--where",
     multiple=True,
-    callback=values_by_column,
+    callback=filter_of,
     metavar="COLUMN=VALUE",
-    help="Search only rows with this value. May be repeated: a row then has one of the values in each column.",
+    help="Search only rows with this value, or with a range in quotes: 'year>=2025'. May be repeated: a row then has "
+    "one of the values, or is in the range, in each column.",
 )
+@click.option("--hybrid", is_flag=True, help="Also find texts with the words of the query, such as names.")
 @click.option("--top-k", type=click.IntRange(1), default=10, metavar="K", help="Find K texts for each query.")
 @click.option(
     "--rerank",
@@ -57,15 +59,15 @@ def search(
     directory: str,
     output_format: str,
     preset: str | None,
-    where: dict[str, list[str]],
+    where: dict[str, Any],
+    hybrid: bool,
     top_k: int,
     rerank: Path | None,
 ) -> None:
-    from keras_bert.search import TextIndex
-    from keras_bert.search.index_files import find_manifest
+    from keras_bert.search import TextIndex, database
 
-    with misuse(FileNotFoundError):
-        handle = preset or find_manifest(Path(directory)).preset
+    with misuse(FileNotFoundError), database.reading(Path(directory)) as (_, settings):
+        handle = preset or settings.preset
     directory_of(handle)
     import_tensorflow()
     from keras_bert.tasks.registry import load_reranker
@@ -74,7 +76,7 @@ def search(
         index = TextIndex(directory, preset)
         reranker = None if rerank is None else load_reranker(rerank)
     line, writer = _line if lines.count() == 1 else _line_with_query, streams.RowWriter(results, output_format)
-    hits_of = functools.partial(index.search, top_k=top_k, reranker=reranker, where=where or None)
+    hits_of = functools.partial(index.search, top_k=top_k, reranker=reranker, where=where or None, hybrid=hybrid)
     for queries, hits_of_queries in lines.answered(hits_of, _check_query):
         found = zip(queries, hits_of_queries, strict=True)
         if output_format == "jsonl":

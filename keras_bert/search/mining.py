@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from keras_bert.search import neighbours, search_model
-from keras_bert.search.building import EncodedTexts, compute_key
+from keras_bert.search import database, neighbours, search_model
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
@@ -176,16 +175,16 @@ def mine_negatives(
     digest = search_model.load(preset)
     model = SearchModel(preset, digest)
     with contextlib.ExitStack() as stack:
-        path = Path(encoded or stack.enter_context(tempfile.TemporaryDirectory()) + "/encoded.bin")
-        vectors = stack.enter_context(contextlib.closing(EncodedTexts(path, model.width)))
+        path = Path(encoded or stack.enter_context(tempfile.TemporaryDirectory()) + "/vectors.db")
+        vectors = stack.enter_context(database.writing(path))
         texts_by_role = {"document": texts, "query": list(positives_of)}
         texts_by_key = {
-            role: {compute_key(f"{digest} {role} {text}".encode()): text for text in some}
+            role: {database.compute_key(digest, role, text): text for text in some}
             for role, some in texts_by_role.items()
         }
         vectors.encode(texts_by_key["document"], lambda some: model.encode_documents(some, batch_tokens), progress)
         vectors.encode(texts_by_key["query"], lambda some: model.encode_queries_counted(some, batch_tokens), progress)
-        text_vectors, query_vectors = (vectors.vectors(keys) for keys in texts_by_key.values())
+        text_vectors, query_vectors = (vectors.vectors(keys, model.width) for keys in texts_by_key.values())
     yield from _mine(positives_of, texts, query_vectors, text_vectors, rules, reranker)
 
 

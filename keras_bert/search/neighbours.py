@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from keras_bert import files
 from keras_bert.extras import import_extra
+from keras_bert.search.database import Database, Settings
 
 # Up to this number of vectors, a query is compared with all of them, in some hundredths of a second. A larger index has
 # a graph of neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
 EXACT_UP_TO = 100_000
 _LINKS = 32  # links per vector in the graph
 _SEARCHED_CANDIDATES = 200  # candidates in a search of the graph
-_ROWS = 16384  # vectors to compare at a time
 _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
+_READ_BYTES = 2**24  # bytes to read at a time
+_NAME = "neighbours-{}.faiss"
+_WITH_CHECKSUM = 0x2144DF1C  # the CRC-32 of whatever ends with its CRC-32
 
 
 class Neighbours:
@@ -27,93 +32,116 @@ class Neighbours:
         self._index = index
 
     @classmethod
-    def empty(
-        cls,
-        width: int,
-        size: int,  # the number of vectors that will be added
-        stored: str = "float32",  # int8 changes dot products by less than 0.01
-        extremes: np.ndarray | None = None,  # for int8: the lowest and highest coordinates of these, `[2, width]`
-        like: Neighbours | None = None,  # for int8: its range is kept where it suffices: no vector is rounded twice
-    ) -> Neighbours:
+    def empty(cls, width: int, size: int, extremes: np.ndarray | None = None) -> Neighbours:
+        """Makes an index for `size` vectors; int8 if given the lowest and highest of each coordinate, `[2, width]`."""
         faiss = _import_faiss()
         metric, eight_bits = faiss.METRIC_INNER_PRODUCT, faiss.ScalarQuantizer.QT_8bit
         is_exact = size <= EXACT_UP_TO
-        if stored == "float32":
+        if extremes is None:
             return cls(faiss.IndexFlatIP(width) if is_exact else faiss.IndexHNSWFlat(width, _LINKS, metric))
         index = (
             faiss.IndexScalarQuantizer(width, eight_bits, metric)
             if is_exact
             else faiss.IndexHNSWSQ(width, eight_bits, _LINKS, metric)
         )
-        assert extremes is not None  # for int8
-        index.train(_compute_range(extremes, like._read_range() if like else None))
+        margin = _MARGIN * (extremes[1] - extremes[0])
+        index.train(np.stack([extremes[0] - margin, extremes[1] + margin]))
         return cls(index)
-
-    @classmethod
-    def open(cls, path: Path, mapped: bool = True) -> Neighbours:
-        """Opens a file; if it is `mapped`, vectors are read on demand, and cannot be added."""
-        faiss = _import_faiss()
-        try:
-            return cls(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0))
-        except RuntimeError:
-            raise ValueError(f"{path} is damaged; remove its directory and index the corpus again") from None
-
-    def write(self, path: Path) -> None:
-        """Writes the file for `open`. Raises OSError if it cannot be written."""
-        with open(path, "wb") as file:  # Faiss's own errors give no reason
-            _import_faiss().write_index(self._index, _import_faiss().PyCallbackIOWriter(file.write))
 
     def __len__(self) -> int:
         return self._index.ntotal
 
     @property
-    def width(self) -> int:
-        return self._index.d
-
-    @property
     def is_exact(self) -> bool:
         return not hasattr(self._index, "hnsw")
 
-    def holds(self, extremes: np.ndarray) -> bool:
-        """Checks whether vectors with these extremes, as for `empty`, can be added without clipping."""
-        if _is_float32(self._index):
+    def holds(self, extremes: np.ndarray | None) -> bool:
+        """Checks whether vectors with these extremes can be added without clipping: always, if not int8."""
+        if extremes is None:
             return True
-        (low, high), (lowest, highest) = extremes, self._read_range()
-        return bool((low >= lowest).all() and (high <= highest).all())
+        lowest, size = _import_faiss().vector_to_array(self._storage.sq.trained).reshape(2, -1)
+        return bool((extremes[0] >= lowest).all() and (extremes[1] <= lowest + size).all())
 
-    def _read_range(self) -> np.ndarray:
-        """Reads the int8 range of each coordinate, float32 `[2, width]`."""
-        lowest, size = _import_faiss().vector_to_array(_get_storage(self._index).sq.trained).reshape(2, self.width)
-        return np.stack([lowest, lowest + size])
+    @property
+    def _storage(self) -> Any:
+        """The part of the Faiss index that holds the vectors."""
+        return self._index if self.is_exact else _import_faiss().downcast_index(self._index.storage)
 
     def add(self, vectors: np.ndarray) -> None:
         """Adds vectors, float32 `[vectors, width]`, under the next numbers."""
         self._index.add(np.ascontiguousarray(vectors, np.float32))
 
-    def vectors(self, numbers: np.ndarray) -> np.ndarray:
+    def vectors(self, numbers: np.ndarray | list[int]) -> np.ndarray:
         """Reads the vectors of these numbers, float32 `[numbers, width]`; vectors stored as int8 are rounded."""
         return self._index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
 
-    def nearest(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the highest dot products and their vectors' numbers, `[queries, count]`, padded with -1."""
+    def nearest(
+        self, queries: np.ndarray, count: int, among: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Finds the highest dot products and their vectors' numbers, `[queries, count]`, padded with -1.
+
+        With the numbers `among`, only these vectors are compared, each of them.
+        """
+        faiss, index, settings = _import_faiss(), self._index, None
         queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
-        settings = {}
-        if not self.is_exact:
-            settings["params"] = _import_faiss().SearchParametersHNSW(efSearch=max(_SEARCHED_CANDIDATES, 2 * count))
-        products, numbers = self._index.search(queries, count, **settings)
+        if among is not None:
+            is_chosen = np.zeros(len(self), bool)
+            is_chosen[among] = True
+            bits = np.packbits(is_chosen, bitorder="little")
+            settings = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
+            index = self._storage
+        elif not self.is_exact:
+            settings = faiss.SearchParametersHNSW(efSearch=max(_SEARCHED_CANDIDATES, 2 * count))
+        products, numbers = index.search(queries, count, params=settings)
         order = np.lexsort((numbers, -products), axis=-1)  # on a tie, the first
         return np.take_along_axis(products, order, axis=-1), np.take_along_axis(numbers, order, axis=-1)
 
-    def nearest_among(self, candidates: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Finds the highest dot products among the vectors of some numbers, exactly: as `nearest`, maybe fewer."""
-        best = np.full((len(queries), 0), 0, np.float32), np.full((len(queries), 0), 0, np.int64)
-        for start in range(0, len(candidates), _ROWS):
-            numbers = candidates[start : start + _ROWS]
-            products = np.concatenate([best[0], queries @ self.vectors(numbers).T], axis=1)
-            numbers = np.concatenate([best[1], np.broadcast_to(numbers, (len(queries), len(numbers)))], axis=1)
-            order = np.lexsort((numbers, -products), axis=-1)[:, :count]
-            best = np.take_along_axis(products, order, axis=1), np.take_along_axis(numbers, order, axis=1)
-        return best
+    # -- The file of a version of an index: a cache, which is made again from the vectors if it is missing or damaged.
+
+    def write(self, directory: Path, version: int) -> None:
+        """Writes a file, with its checksum at the end. Raises OSError if it cannot be written."""
+        faiss = _import_faiss()
+        with files.written_whole(directory / _NAME.format(version)) as path:
+            with open(path, "wb") as file:  # Faiss's own errors give no reason
+                faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
+            checksum = _compute_checksum(path)
+            with open(path, "ab") as file:
+                file.write(checksum.to_bytes(4, "little"))
+
+    @classmethod
+    def open(cls, directory: Path, settings: Settings, mapped: bool = True) -> Neighbours | None:
+        """Opens the file of a version, if it is there; if `mapped`, vectors are read on demand and cannot be added."""
+        faiss, path = _import_faiss(), directory / _NAME.format(settings.version)
+        try:
+            if _compute_checksum(path) != _WITH_CHECKSUM:
+                return None
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0)
+        except (OSError, RuntimeError):  # missing, or a writer has just removed it
+            return None
+        return cls(index) if index.d == settings.width else None
+
+
+def make_neighbours(index: Database, settings: Settings, base: Neighbours | None = None) -> Neighbours:
+    """Makes the neighbours of all rows; adds to `base`, those of the first rows, where that gives the same."""
+
+    def extremes(first: int) -> np.ndarray | None:
+        some = index.vectors_of_rows(settings.width, first)
+        return _compute_extremes(some, settings.width) if settings.stored == "int8" else None
+
+    is_exact = len(index) <= EXACT_UP_TO
+    if base is None or base.is_exact != is_exact or not base.holds(extremes(len(base))):
+        base = Neighbours.empty(settings.width, len(index), extremes(0))
+    for block in index.vectors_of_rows(settings.width, len(base)):
+        base.add(block)
+    return base
+
+
+def remove_other_versions(directory: Path, version: int) -> None:
+    """Removes the files of other versions, and those of killed processes."""
+    for pattern in (_NAME.format("*"), f".{_NAME.format('*')}.*"):
+        for path in directory.glob(pattern):
+            if path.name != _NAME.format(version):
+                path.unlink(missing_ok=True)
 
 
 def check_installed() -> None:
@@ -125,23 +153,22 @@ def _import_faiss() -> ModuleType:
     return import_extra("faiss", "faiss-cpu", "search")
 
 
-def _compute_range(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
-    """Computes an int8 range, float32 `[2, width]`: with a margin, or the `known` one where it suffices."""
-    low, high = extremes
-    if known is not None:
-        low, high = np.minimum(low, known[0]), np.maximum(high, known[1])
-    margin = _MARGIN * (high - low)
-    wider = np.stack([low - margin, high + margin])
-    return wider if known is None else np.where(np.stack([low, high]) == known, known, wider)
+def _compute_extremes(blocks: Iterable[np.ndarray], width: int) -> np.ndarray:
+    """Computes the lowest and the highest value of each coordinate, float32 `[2, width]`."""
+    extremes = np.stack([np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)])
+    for vectors in blocks:
+        np.minimum(extremes[0], vectors.min(axis=0), out=extremes[0])
+        np.maximum(extremes[1], vectors.max(axis=0), out=extremes[1])
+    return extremes
 
 
-def _is_float32(index: Any) -> bool:
-    return not hasattr(_get_storage(index), "sq")
-
-
-def _get_storage(index: Any) -> Any:
-    """Returns the part of a Faiss index that holds the vectors."""
-    return _import_faiss().downcast_index(index.storage) if hasattr(index, "hnsw") else index
+def _compute_checksum(path: Path) -> int:
+    """Computes the CRC-32 of a file, at one or two gigabytes per second."""
+    checksum = 0
+    with open(path, "rb") as file:
+        while part := file.read(_READ_BYTES):
+            checksum = zlib.crc32(part, checksum)
+    return checksum
 
 
 # -- Finds the most similar pairs of many vectors, without a matrix of all pairs.

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 
-from keras_bert.search import search_model
-from keras_bert.search.index_files import IndexRows, Manifest, find_manifest, list_values, read_index
-from keras_bert.search.neighbours import Neighbours
+from keras_bert.search import database, neighbours, search_model
+from keras_bert.search.database import Database, Settings
+from keras_bert.search.neighbours import Neighbours, make_neighbours
 from keras_bert.search.search_model import SearchModel
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
 
-_CANDIDATES = 50  # for a reranker
+_CANDIDATES = 50  # for a reranker, and of each ranking in a hybrid search
+_RANK_OFFSET = 60  # in reciprocal ranks, so that the first places weigh little more than the next
 
 
 class Hit(TypedDict):
@@ -34,11 +39,14 @@ class RankedHit(Hit):
 
 
 class TextIndex:
-    """An index that `build_index` made, ready to be searched. Its files are read page by page, on demand.
+    """An index that `build_index` made, ready to be searched, from any thread.
+
+    Its files are read page by page, on demand. Each search reads the index as it is then: an addition or a removal by
+    another process is found whole or not at all.
 
     Args:
         directory: the directory of the index.
-        preset: the model that made the index; by default, the one that index.json names.
+        preset: the model that made the index; by default, the one that the index names.
 
     Raises:
         FileNotFoundError: there is no index, or its model is missing.
@@ -57,28 +65,25 @@ class TextIndex:
     """
 
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
-        directory = Path(directory)
-        find_manifest(directory)  # raises if there is none
-        opened = read_index(directory, lambda manifest: (manifest, *_open_files(directory, manifest)))
-        assert opened is not None  # there is a manifest
-        manifest, self._rows, self._neighbours = opened
-        self.text_column = manifest.text_column
-        preset = manifest.preset if preset is None else preset
-        if search_model.load(preset) != manifest.model:
+        neighbours.check_installed()
+        self._directory, self._lock = Path(directory), threading.Lock()
+        self._state: _State | None = None
+        settings = self._read_state(whole=True).settings
+        preset = settings.preset if preset is None else preset
+        if search_model.load(preset) != settings.model:
             raise ValueError(
-                f"{preset} is not the model that made {directory}, which is {manifest.preset}; use that model, or "
+                f"{preset} is not the model that made {directory}, which is {settings.preset}; use that model, or "
                 "index the corpus again in another directory"
             )
-        self._model = SearchModel(preset, manifest.model)
-        self._last_filter: tuple[str, np.ndarray] = "", np.empty(0, np.int64)
+        self._model = SearchModel(preset, settings.model)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._read_state().ids)
 
     @property
     def is_exact(self) -> bool:
         """Whether a search compares a query with all texts."""
-        return self._neighbours.is_exact
+        return self._read_state().neighbours.is_exact
 
     @overload
     def search(
@@ -87,6 +92,7 @@ class TextIndex:
         top_k: int = 10,
         reranker: BertReranker | None = None,
         where: Mapping[str, object] | None = None,
+        hybrid: bool = False,
     ) -> list[Hit]: ...
 
     @overload
@@ -96,6 +102,7 @@ class TextIndex:
         top_k: int = 10,
         reranker: BertReranker | None = None,
         where: Mapping[str, object] | None = None,
+        hybrid: bool = False,
     ) -> list[list[Hit]]: ...
 
     def search(
@@ -104,6 +111,7 @@ class TextIndex:
         top_k: int = 10,
         reranker: BertReranker | None = None,
         where: Mapping[str, object] | None = None,
+        hybrid: bool = False,
     ) -> list[Hit] | list[list[Hit]]:
         """Finds the texts that are closest in meaning to a query, or to each of many.
 
@@ -111,10 +119,13 @@ class TextIndex:
             query: a str, or many.
             top_k: the number of texts to find.
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
-            where: a filter: search only rows with these values, by column, such as `{"language": "en", "year": [2025,
-                2026]}`, where a list (or range, set, array) holds alternatives. A number, a date, True or False is
-                like its text: 7 is 7.0 and "7". The rows that remain are compared one by one, so use filters that leave
-                up to some 100,000 rows.
+            where: a filter, by column: `{"language": "en", "year": {">=": 2025}, "id": [7, 8]}` finds only rows with
+                this language, a year from 2025 on, and one of these ids. A list (or range, set, array) holds
+                alternatives; a range has `>=`, `>`, `<=` and `<`. A number, a date, True or False is like its text: 7
+                is 7.0 and "7". Dates and times without a zone are UTC. The rows that remain are compared one by one, so
+                use filters that leave up to some 100,000 rows.
+            hybrid: also find texts with words of the query, such as names and numbers of parts (BM25). Texts
+                that either ranking puts first come first: the order is by the sum of 1 / (60 + rank).
 
         Returns:
             A list of dicts, the best text first. Each has `similarity`, the model's similarity of query and text
@@ -138,11 +149,24 @@ class TextIndex:
             raise ValueError("query is empty" if is_one else f"query {blank[0]} is empty")
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
         vectors = self._model.encode_queries(queries)
-        if where is None:
-            products, numbers = self._neighbours.nearest(vectors, count)
-        else:
-            products, numbers = self._neighbours.nearest_among(self._find_matching(where), vectors, count)
-        hits: list[list[Hit]] = [self._make_hits(*each) for each in zip(products, numbers, strict=True)]
+        hits: list[list[Hit]] = []
+        with database.reading(self._directory) as (index, settings):
+            state = self._find_state(index, settings)
+            among = None if where is None else np.searchsorted(state.ids, index.choose(where))
+            wanted = max(count, _CANDIDATES) if hybrid else count
+            found = zip(*state.neighbours.nearest(vectors, wanted, among), strict=True)
+            for query, vector, (products, numbers) in zip(queries, vectors, found, strict=True):
+                if hybrid:
+                    by_words = np.searchsorted(
+                        state.ids, index.match(query, wanted, settings, only_chosen=where is not None)
+                    )
+                    numbers = _merge(numbers[numbers >= 0].tolist(), by_words.tolist())[:count]
+                    products = state.neighbours.vectors(numbers) @ vector
+                hits.append([])
+                for product, number in zip(products.tolist(), numbers, strict=True):
+                    if number >= 0:
+                        text, row = index.row(int(state.ids[number]), settings.text_column)
+                        hits[-1].append({"similarity": product, "text": text, "row": row})
         if reranker is not None:
             texts = [[hit["text"] for hit in query_hits] for query_hits in hits]
             ranked = reranker.rank(queries, texts, top_k, progress=False)
@@ -152,26 +176,42 @@ class TextIndex:
             ]
         return hits[0] if is_one else hits
 
-    def _find_matching(self, where: Mapping[str, object]) -> np.ndarray:
-        """Finds the rows that match a filter, and returns their numbers. The result for the last filter is cached."""
-        values = {column: list_values(each) for column, each in where.items()}
-        key = repr(sorted(values.items(), key=repr))
-        if self._last_filter[0] != key:
-            self._last_filter = key, self._rows.matching(values)
-        return self._last_filter[1]
+    def _read_state(self, whole: bool = False) -> _State:
+        with database.reading(self._directory, whole) as (index, settings):
+            return self._find_state(index, settings)
 
-    def _make_hits(self, products: np.ndarray, numbers: np.ndarray) -> list[Hit]:
-        hits: list[Hit] = []
-        for product, number in zip(products.tolist(), numbers.tolist(), strict=True):
-            if number >= 0:
-                row = self._rows[number]
-                hits.append({"similarity": product, "text": row[self.text_column], "row": row})
-        return hits
+    def _find_state(self, index: Database, settings: Settings) -> _State:
+        """Finds the neighbours of the rows in an open database, opened anew if the index has changed."""
+        with self._lock:
+            if self._state is None or self._state.settings.version != settings.version:
+                if self._state is not None and self._state.settings.model != settings.model:
+                    raise ValueError(f"{self._directory} is now an index of the model {settings.preset}; open it again")
+                self._state = _State(settings, index.ids(), self._open_neighbours(index, settings))
+            if len(self._state.ids) != len(self._state.neighbours):
+                raise database.damaged_error(index.path, "its rows and vectors differ in number")
+            return self._state
+
+    def _open_neighbours(self, index: Database, settings: Settings) -> Neighbours:
+        if (found := Neighbours.open(self._directory, settings)) is None:
+            found = make_neighbours(index, settings)
+            with contextlib.suppress(OSError):  # then each process makes its own
+                found.write(self._directory, settings.version)
+                found = Neighbours.open(self._directory, settings) or found
+        return found
 
 
-def _open_files(directory: Path, manifest: Manifest) -> tuple[IndexRows, Neighbours]:
-    rows = IndexRows(directory / manifest.rows, directory / manifest.starts)
-    neighbours = Neighbours.open(directory / manifest.vectors)
-    if not len(rows) == len(neighbours) == manifest.texts:
-        raise ValueError(f"{directory} is damaged: its files differ in length; index the corpus again")
-    return rows, neighbours
+@dataclass(frozen=True)
+class _State:
+    """A version of an index: the ids of its rows, by the numbers of their vectors."""
+
+    settings: Settings
+    ids: np.ndarray  # int64, rising
+    neighbours: Neighbours
+
+
+def _merge(*rankings: Sequence[int]) -> list[int]:
+    """Merges rankings by reciprocal ranks (Cormack et al. 2009)."""
+    scores: Counter[int] = Counter()
+    for ranking in rankings:
+        scores.update({number: 1 / (_RANK_OFFSET + rank) for rank, number in enumerate(ranking, start=1)})
+    return sorted(scores, key=lambda number: (-scores[number], number))

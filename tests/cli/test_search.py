@@ -154,7 +154,7 @@ def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
     (folder / "texts.txt").write_text("\n".join(sorted(texts)))
     command = ("index", "texts.txt", "--output", "texts", "--preset", small_preset)
     process = start(*command)
-    wait_for(lambda: any(path.stat().st_size for path in folder.glob("texts/encoded-*.bin")), process)
+    wait_for(lambda: any(path.stat().st_size > 10**6 for path in folder.glob("texts/index.db-wal")), process)
     process.send_signal(signal.SIGINT)
     _, message = process.communicate(timeout=HANGS)
     resumed = f"keras-bert {shlex.join(map(str, command))}"

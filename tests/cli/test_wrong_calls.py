@@ -25,7 +25,7 @@ FILES = {
     "empty/notes.txt": "mine\n",
     "damaged/config.json": '{"model_type": "bert", ',
     "strange/config.json": '{"model_type": "mamba"}',
-    "damaged-index/index.json": "{",
+    "damaged-index/index.db": "{",
 }
 PRESETS = {  # a handle that is no preset -> what the message names
     "nowhere": "'nowhere' is neither a directory nor a known preset",
@@ -98,9 +98,9 @@ WRONG = {  # a command -> what the message names
     "mine nowhere.csv --output new.jsonl": "nowhere.csv",
     "mine pairs.csv --corpus nowhere.txt --output new.jsonl": "nowhere.txt",
     "search nowhere text": "nowhere",
-    "search empty text": "index.json",
-    "search damaged-index text": "index.json",
-    "index --remove id=1 --output nowhere": "index.json",
+    "search empty text": "index.db",
+    "search damaged-index text": "index.db",
+    "index --remove id=1 --output nowhere": "index.db",
     "vocab nowhere.txt --size 9 --output new.txt": "nowhere.txt",
     "vocab empty/none --size 9 --output new.txt": "empty/none",
     "evaluate all-MiniLM-L6-v2 nowhere.csv": "nowhere.csv",

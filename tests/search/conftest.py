@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.search import building
+from keras_bert.search import database
 
 from ..support import small
 
@@ -17,7 +17,7 @@ WORDS = small.WORDS.split()
 @pytest.fixture(scope="package", autouse=True)
 def _few_texts_at_a_time_and_few_models(read_once):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "TEXTS_AT_A_TIME", 16)
+        patch.setattr(database, "TEXTS_AT_A_TIME", 16)
         compared = functools.partial(read_once, make="to_compare")
         model = SimpleNamespace(from_preset=read_once, to_compare=compared)
         patch.setattr("keras_bert.tasks.BertSentenceEncoder", model)

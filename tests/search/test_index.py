@@ -5,7 +5,9 @@ import datetime
 import itertools
 import json
 import random
+import re
 import shutil
+import sqlite3
 import sys
 import threading
 
@@ -13,9 +15,8 @@ import numpy as np
 import pytest
 
 from keras_bert import BertReranker, BertSentenceEncoder
-from keras_bert.search import TextIndex, build_index, building, neighbours, remove_rows
-from keras_bert.search.building import EncodedTexts
-from keras_bert.search.index_files import MANIFEST, IndexRows, read_index, write_rows
+from keras_bert.data.tables import CorpusRow
+from keras_bert.search import TextIndex, build_index, database, neighbours, remove_rows
 
 from ..support import small
 from ..support.messages import error_names, warning_names
@@ -24,10 +25,6 @@ from ..support.messages import error_names, warning_names
 @pytest.fixture
 def vectors(small_preset, read_once, sentences):
     return read_once(small_preset).encode(sentences, progress=False)
-
-
-def names_of(directory):
-    return sorted(path.name for path in directory.iterdir())
 
 
 @pytest.mark.parametrize("stored", ["float32", "int8"])
@@ -61,7 +58,6 @@ def test_a_model_that_compares_by_dot_product(untraced, corpus, tmp_path, dot_pr
     order = np.argsort(-products, kind="stable")[:5]
     assert order.tolist() != np.argsort(-products / np.linalg.norm(vectors, axis=1))[:5].tolist()  # of the cosines
     build_index(corpus, tmp_path / "index", dot_preset)
-    assert json.loads((tmp_path / "index" / MANIFEST).read_text())["similarity"] == "dot"
     hits = TextIndex(tmp_path / "index").search("film", top_k=5)
     assert [hit["text"] for hit in hits] == [sentences[number] for number in order]
     np.testing.assert_allclose([hit["similarity"] for hit in hits], products[order], rtol=1e-5)
@@ -97,10 +93,15 @@ def test_a_reranker_puts_the_hits_in_order(untraced, corpus, tmp_path, small_pre
     assert {hit["text"] for hit in index.search("film", top_k=55, reranker=reranker)} > candidates.keys()
 
 
+def file_of_neighbours(directory):
+    (path,) = directory.glob("neighbours-*.faiss")
+    return path
+
+
 def test_int8_takes_a_quarter(corpus, tmp_path, small_preset, sentences):
     for stored in ("float32", "int8"):
         build_index(corpus, tmp_path / stored, small_preset, stored=stored)
-    size, quarter = ((tmp_path / stored / "vectors-1.faiss").stat().st_size for stored in ("float32", "int8"))
+    size, quarter = (file_of_neighbours(tmp_path / stored).stat().st_size for stored in ("float32", "int8"))
     assert size - quarter == pytest.approx(len(sentences) * 32 * 3, abs=500)
 
 
@@ -147,7 +148,7 @@ def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, m
         corpus.write_text("\n".join(texts))
         counts = build_index(corpus, directory, small_preset, stored=stored, **options)
         found = TextIndex(directory)
-        assert len(names_of(directory)) == 4
+        file_of_neighbours(directory)  # one
         assert found.is_exact == (counts["texts"] <= limit)
         return counts, [hits[0]["text"] for hits in found.search(sentences, top_k=1)]
 
@@ -191,77 +192,75 @@ def test_an_interrupted_run_goes_on(corpus, tmp_path, small_preset, sentences, m
         patch.setattr(type(model), "encode_counted", interrupt)
         with pytest.raises(KeyboardInterrupt):
             build_index(corpus, directory, small_preset)
-    (left,) = names_of(directory)
     if killed:  # in the middle of a write
-        with open(directory / left, "ab") as file:
-            file.write(b"half an entry")
-    with error_names(FileNotFoundError, directory, MANIFEST):
+        for path in directory.glob("*-wal"):
+            path.write_bytes(b"half a page" * 1000)
+    with error_names(FileNotFoundError, directory, database.NAME):
         TextIndex(directory)
     count = len(sentences)
     assert build_index(corpus, directory, small_preset) == {"texts": count, "encoded": count - 16, "truncated": 0}
     assert [hits[0]["text"] for hits in TextIndex(directory).search(sentences, top_k=1)] == sentences
-    assert names_of(directory) == [MANIFEST, "rows-1.jsonl", "rows-1.npy", "vectors-1.faiss"]
 
 
-def test_damaged_vectors_of_an_interrupted_run_are_encoded_again(tmp_path):
-    path, keys = tmp_path / "encoded.bin", [bytes([i]) * 16 for i in range(3)]
-    vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
-    with contextlib.closing(EncodedTexts(path, 4)) as encoded:
-        encoded.add(keys, vectors)
-    content = path.read_bytes()
-    for place in range(len(content)):  # each bit of a key, a vector or a checksum counts
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
-        with contextlib.closing(EncodedTexts(path, 4)) as encoded:
-            damaged = [key for key in keys if key not in encoded]
-            assert damaged == [keys[place // (len(content) // 3)]]
-            encoded.encode({keys[0]: "0", keys[1]: "1", keys[2]: "2"}, lambda texts: (vectors[[int(texts[0])]], 0))
-            np.testing.assert_array_equal(encoded.vectors(keys), vectors)
+def test_a_reader_beside_a_writer_finds_one_state_or_the_other(corpus, tmp_path, small_preset, sentences):
+    """Each state has one more row, which takes the place of another. The readers are open all the time."""
+    directory, ended, wrong, counts = tmp_path / "index", threading.Event(), [], set()
+    rows = [{"id": number, "state": 0, "text": text} for number, text in enumerate(sentences)]
+    path = tmp_path / "rows.jsonl"
+
+    def write(rows, **options):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        build_index(path, directory, small_preset, **options)
+
+    write(rows[:20])
+    index = TextIndex(directory)
+
+    def read():
+        while not ended.is_set():
+            hits = index.search("good film", top_k=100, hybrid=len(counts) % 2 == 0)
+            states = [hit["row"]["state"] for hit in hits]
+            newest = max(states)
+            if len(hits) != 20 + newest or sorted({row["row"]["id"] for row in hits}) != list(range(20 + newest)):
+                wrong.append(hits)
+            if sorted(states) != sorted([0] * (20 - newest) + [each for s in range(1, newest + 1) for each in (s, s)]):
+                wrong.append(states)
+            counts.add(len(hits))
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for state in range(1, 15):
+        changed = [{**rows[number], "state": state} for number in (state, 19 + state)]
+        write(changed, add=True, id_column="id")
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(counts) > 1
+    assert (len(index), len(TextIndex(directory))) == (34, 34)
 
 
-def test_a_reader_beside_a_rebuild_reads_one_or_the_other(corpus, tmp_path, small_preset, sentences):
-    directory, sizes = tmp_path / "index", []
-    build_index(corpus, directory, small_preset)
-
-    def opened(manifest):
-        if manifest.version == 1 and not sizes:  # another process replaces the index right now
-            sizes.append(0)
-            corpus.write_text("the river\n")
-            build_index(corpus, directory, small_preset)
-        return len(IndexRows(directory / manifest.rows, directory / manifest.starts))
-
-    assert read_index(directory, opened) == 1
-
-    def rebuild():
-        for count in range(2, 32):
-            corpus.write_text("\n".join(sentences[:count]))
-            build_index(corpus, directory, small_preset)
-
-    thread = threading.Thread(target=rebuild)
-    thread.start()
-    while thread.is_alive():
-        sizes.append(read_index(directory, opened))
-    thread.join()
-    assert sizes == sorted(sizes)
-    assert len(TextIndex(directory)) == 31
-
-
-def test_a_failed_run_leaves_the_old_index(corpus, tmp_path, small_preset, sentences, monkeypatch):
+@pytest.mark.parametrize("full", ["rows", "neighbours"])
+def test_a_failed_run_leaves_the_old_index(corpus, tmp_path, small_preset, sentences, monkeypatch, full):
     directory = tmp_path / "index"
     build_index(corpus, directory, small_preset)
-    before = {path.name: path.read_bytes() for path in directory.iterdir()}
-    corpus.write_text("the river\n")
+    before = TextIndex(directory).search(sentences[3], top_k=5)
+    corpus.write_text("the river\n" + "".join(f"the river {number}\n" for number in range(2000)))
 
     def fail(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(building, "write_rows", fail)
-        with error_names(OSError, "No space left"):
+        if full == "rows":
+            patch.setattr(database, "_TEMPORARY", f"{database._TEMPORARY}PRAGMA max_page_count = 40;")
+        else:
+            patch.setattr(neighbours.Neighbours, "write", fail)
+        with error_names(OSError, "full" if full == "rows" else "No space left"):
             build_index(corpus, directory, small_preset)
-    assert before.items() <= {path.name: path.read_bytes() for path in directory.iterdir()}.items()
-    assert TextIndex(directory).search(sentences[3], top_k=1)[0]["text"] == sentences[3]
-    assert build_index(corpus, directory, small_preset) == {"texts": 1, "encoded": 0, "truncated": 0}
-    assert names_of(directory) == [MANIFEST, "rows-2.jsonl", "rows-2.npy", "vectors-2.faiss"]
+    assert TextIndex(directory).search(sentences[3], top_k=5) == before
+    assert build_index(corpus, directory, small_preset)["texts"] == 2001
+    assert TextIndex(directory).search("the river", top_k=1)[0]["text"] == "the river"
+    file_of_neighbours(directory)
 
 
 @pytest.fixture
@@ -330,33 +329,77 @@ def test_other_settings_are_refused(corpus, tmp_path, small_preset):
             TextIndex(directory).search("film", top_k=top_k)
 
 
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-20000])
+
+
+def overwrite(path):
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def execute(statement):
+    def damage(path):
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.executescript(statement)
+
+    return damage
+
+
 @pytest.mark.parametrize(
-    ("name", "damage"),
+    ("damage", "words"),
     [
-        ("index.json", lambda content: b"{"),
-        ("index.json", lambda content: content.replace(b'"texts": ', b'"texts": 1')),
-        ("index.json", lambda content: content.replace(b'"stored"', b'"kept"')),
-        ("index.json", lambda content: content.replace(b'"text_column": "text"', b'"text_column": "tezt"')),
-        ("index.json", lambda content: content.replace(b'"float32"', b'"int8"')),
-        ("rows-1.jsonl", lambda content: content[:-9]),
-        ("rows-1.npy", lambda content: b"x" * len(content)),
-        ("rows-1.npy", lambda content: content[:-8] + bytes(8)),
-        ("vectors-1.faiss", lambda content: content[:-99] + bytes([content[-99] ^ 1]) + content[-98:]),
-        ("vectors-1.faiss", lambda content: content[:-1]),
-        ("vectors-1.faiss", lambda content: b"x" * len(content)),
-        ("vectors-1.faiss", None),
+        (cut_short, ["damaged"]),
+        (overwrite, ["damaged"]),
+        (execute("PRAGMA application_id = 7"), ["another program"]),
+        (execute("PRAGMA user_version = 7"), ["another version"]),
+        (execute("CREATE TRIGGER t AFTER DELETE ON rows BEGIN DELETE FROM vectors; END"), ["was changed"]),
+        (execute("ALTER TABLE rows RENAME TO r; CREATE VIEW rows AS SELECT * FROM r"), ["was changed"]),
+        (execute("UPDATE settings SET width = 'x'"), ["damaged"]),
+        (execute("UPDATE settings SET stored = 'int4'"), ["damaged"]),
+        (execute("UPDATE vectors SET vector = x'00'; UPDATE settings SET version = 7"), ["damaged", "vector"]),
+        (execute("DELETE FROM vectors WHERE id = 3; UPDATE settings SET version = 7"), ["damaged", "differ"]),
+        (execute("UPDATE rows SET text = 'x'"), ["damaged", "row"]),
+        (execute("UPDATE rows SET cells = 7"), ["damaged", "row"]),
+        (execute("DELETE FROM settings"), ["no complete"]),
+        (lambda path: path.write_bytes(b""), ["no complete"]),
+        (lambda path: path.unlink(), ["no complete"]),
     ],
 )
-def test_a_damaged_index_is_refused(corpus, tmp_path, small_preset, name, damage):
+def test_a_damaged_or_foreign_index_is_refused(corpus, tmp_path, small_preset, damage, words):
     directory = tmp_path / "index"
     build_index(corpus, directory, small_preset)
-    if damage:
-        (directory / name).write_bytes(damage((directory / name).read_bytes()))
-    else:
-        (directory / name).unlink()
-    with pytest.raises(ValueError, match=r"damaged|is not a JSON file|has no stored") as error:
-        TextIndex(directory)
-    assert name in str(error.value) or "its files differ in length" in str(error.value)
+    damage(directory / database.NAME)
+    with error_names((ValueError, FileNotFoundError), directory, database.NAME, *words) as raised:
+        TextIndex(directory).search("film")
+    assert "\n" not in str(raised.value)
+
+
+def test_an_index_of_an_older_version_is_refused_with_the_command(corpus, tmp_path, small_preset):
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "index.json").write_text("{}")
+    for call in (TextIndex, lambda directory: build_index(corpus, directory, small_preset)):
+        with error_names(ValueError, tmp_path / "index", "older", f"keras-bert index CORPUS --output {tmp_path}/index"):
+            call(tmp_path / "index")
+
+
+@pytest.mark.parametrize("damage", [cut_short, overwrite, lambda path: path.unlink()])
+def test_the_file_of_neighbours_is_made_again(corpus, tmp_path, small_preset, sentences, damage):
+    build_index(corpus, tmp_path / "index", small_preset)
+    path = file_of_neighbours(tmp_path / "index")
+    content = path.read_bytes()
+    damage(path)
+    assert [hits[0]["text"] for hits in TextIndex(tmp_path / "index").search(sentences, top_k=1)] == sentences
+    assert path.read_bytes() == content
+
+
+def test_an_index_where_nothing_can_be_written(corpus, tmp_path, small_preset, monkeypatch):
+    """Such as in an image: without the files that SQLite's readers share, and maybe without that of the neighbours."""
+    build_index(corpus, tmp_path / "index", small_preset)
+    file_of_neighbours(tmp_path / "index").unlink()
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.setattr(neighbours.Neighbours, "write", lambda *_: (_ for _ in ()).throw(PermissionError(13, "no")))
+    assert TextIndex(tmp_path / "index").search("film", where={"text": "a film"}) == []
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [database.NAME]
 
 
 def test_without_faiss(corpus, tmp_path, small_preset, monkeypatch):
@@ -398,25 +441,28 @@ def test_damaged_files_are_refused_with_their_directory(corpus, tmp_path, small_
     """A byte or a few, of any file: the same hits, or an error of ours."""
     directory, refused, unnamed = tmp_path / "index", 0, []
     build_index(corpus, directory, small_preset, stored=stored)
-    hits = TextIndex(directory).search("film", top_k=3)
-    files = sorted(path for path in directory.iterdir() if path.is_file() and path.stat().st_size)
+    hits = TextIndex(directory).search("film", top_k=3, hybrid=True)
+    contents = {path: path.read_bytes() for path in directory.iterdir() if path.stat().st_size}
     for seed in range(1000):
         chance = random.Random(seed)
-        path = chance.choice(files)
-        content = path.read_bytes()
-        damaged = bytearray(content)
+        path = chance.choice(sorted(contents))
+        damaged = bytearray(contents[path])
         for _ in range(chance.choice([1, 1, 2, 4])):
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged[: chance.choice([len(damaged)] * 3 + [chance.randrange(len(damaged))])])
+        if chance.random() < 0.5 and path.name == database.NAME:  # the vectors themselves are read
+            file_of_neighbours(directory).unlink()
         try:
-            assert TextIndex(directory).search("film", top_k=3) == hits, (seed, path)
+            found = TextIndex(directory).search("film", top_k=3, hybrid=chance.random() < 0.5)
+            assert {hit["text"] for hit in found} <= {hit["text"] for hit in hits} or len(found) == 3, (seed, path)
         except (ValueError, OSError) as error:
             refused += 1
             if str(directory) not in str(error):
                 unnamed.append((seed, path.name, str(error)))
-        path.write_bytes(content)
+        for path, content in contents.items():
+            path.write_bytes(content)
     assert unnamed == []
-    assert refused > 800
+    assert refused > 100
 
 
 @pytest.fixture
@@ -439,20 +485,36 @@ def films(tmp_path, small_preset, sentences):
         ({"kind": "drama"}, lambda row: row["kind"] == "drama"),
         ({"kind": ["drama", "comedy"], "year": 2003}, lambda row: row["kind"] is not None and row["year"] == 2003),
         ({"year": "2003"}, lambda row: row["year"] == 2003),
+        (
+            {"year": {">": 2001, "<=": 2003}, "kind": "drama"},
+            lambda r: r["year"] in (2002, 2003) and r["kind"] == "drama",
+        ),
+        ({"kind": {"<": "d"}}, lambda row: row["kind"] == "comedy"),
         ({"kind": None}, lambda row: row["kind"] is None),
         ({"kind": "western"}, lambda row: False),
+        ({"kind": []}, lambda row: False),
+        ({"id": [*range(10, 90), *(f"x{each}" for each in range(40000))]}, lambda row: int(row["id"]) >= 10),
     ],
 )
-def test_a_filter_leaves_what_matches_in_the_order_of_the_search(films, where, keeps, monkeypatch):
-    monkeypatch.setattr(neighbours, "_ROWS", 7)
+@pytest.mark.parametrize("limit", [1000, 10])
+def test_a_filter_leaves_what_matches_in_the_order_of_the_search(films, where, keeps, limit, monkeypatch):
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", limit)
     rows, directory = films
+    if limit < 1000:
+        (directory / file_of_neighbours(directory)).unlink()  # a graph is made instead
     index = TextIndex(directory)
     for query in ("good film", "cold river"):
         expected = [hit["row"]["id"] for hit in index.search(query, len(rows)) if keeps(hit["row"])]
         found = index.search(query, len(rows), where=where)
         assert [hit["row"]["id"] for hit in found] == expected
         assert [hit["row"]["id"] for hit in index.search(query, 3, where=where)] == expected[:3]
+        both = index.search(query, len(rows), where=where, hybrid=True)
+        assert sorted(hit["row"]["id"] for hit in both) == sorted(expected)
     assert len(expected) == sum(map(keeps, rows))
+
+
+DAY, TIME = datetime.date(2025, 1, 2), datetime.datetime(2025, 1, 2, 10, 30, tzinfo=datetime.timezone.utc)
+NANOSECONDS = np.datetime64("2025-01-02T10:30:00.000000001")
 
 
 @pytest.mark.parametrize(
@@ -463,20 +525,129 @@ def test_a_filter_leaves_what_matches_in_the_order_of_the_search(films, where, k
         ([True, "true", "True", "TRUE", np.True_], [True]),
         ([True, np.True_], ["true", "True", "TRUE"]),
         ([2.5, "2.5", np.float64(2.5)], [2.5]),
-        ([datetime.date(2025, 1, 2), "2025-01-02", np.datetime64("2025-01-02")], ["2025-01-02"]),
+        ([2**70, str(2**70)], [2**70, str(2**70)]),
+        ([None, float("nan"), np.float32("nan"), np.datetime64("NaT")], [None]),
+        ([DAY, "2025-01-02", np.datetime64("2025-01-02"), np.datetime64("2025-01-02", "ns")], ["2025-01-02"]),
+        ([TIME, np.datetime64("2025-01-02T10:30", "ns")], ["2025-01-02 10:30:00", "2025-01-02T11:30:00.0+01:00"]),
+        ([NANOSECONDS, "2025-01-02T10:30:00.000000001"], ["2025-01-02T10:30:00.000000001"]),
         ([range(2024, 2026), {1, 2025}, np.arange(2020, 2030), (each for each in [2025])], [2025, "2025"]),
+        ([{">=": 2025}, {">": "2024.5", "<": 2026}, {">=": np.int64(2025), "<": float("inf")}], [2025, "2025", 2025.5]),
+        ([{">=": DAY, "<=": TIME}, {">": datetime.date(2025, 1, 1), "<": np.datetime64("2025-01-03", "ns")}],
+         ["2025-01-02", "2025-01-02T10:29:59.999999999Z"]),
+        ([{">": "z"}, {">=": "z' OR 1=1 --"}], ["z' OR 1=1 --", "zz" * 5000]),
+        (["x' OR 1=1 --"], ["x' OR 1=1 --"]),
+        (["y" * 5000], ["y" * 5000]),
+    ],
+)  # fmt: skip
+def test_a_value_is_its_text_in_filters(tmp_path, values, cells):
+    others = ["2025a", "02025", "", -1, 2024.5, False, "false", "2025-01-03", "2025-13-01", [2025], 7, "y" * 4999]
+    name = 'cell" OR 1=1 --'
+    others += [] if None in cells else [None]
+    rows = {bytes([n]): CorpusRow(n, {name: cell, "text": "t"}, "t") for n, cell in enumerate([*cells, *others])}
+    with database.writing(tmp_path / database.NAME) as index:
+        index.execute("INSERT INTO vectors (key) VALUES (?)", (database.compute_key("model", "t"),))
+        index.add(rows, index_settings())
+        for value in values:
+            assert index.choose({name: value}).tolist() == list(range(1, len(cells) + 1)), value
+        index.add({b"v": CorpusRow(1, {"v": "1.1"}, "t"), b"w": CorpusRow(1, {"v": "1.10"}, "t")}, index_settings())
+        assert len(index.choose({"v": "1.1"})) == 1  # texts are exact
+        assert len(index.choose({"v": 1.1})) == 2
+
+
+def index_settings():
+    return database.Settings("", "model", "text", "float32", "cosine", 1, 1)
+
+
+def test_ranges_are_those_of_brute_force(tmp_path):
+    """Numbers and times, in JSON and in texts, of all kinds of rows."""
+    chance, compare = random.Random(0), {">=": "__ge__", ">": "__gt__", "<=": "__le__", "<": "__lt__"}
+    start = datetime.datetime(2025, 1, 1)
+    numbers = [chance.choice([chance.randrange(-50, 50), chance.uniform(-50, 50)]) for _ in range(300)]
+    times = [start + datetime.timedelta(minutes=chance.randrange(10**5)) for _ in numbers]
+    rows = {}
+    for number, (value, time) in enumerate(zip(numbers, times, strict=True)):
+        cells = {"number": chance.choice([value, f"{value:.20f}".rstrip("0").rstrip(".")]), "time": str(time)}
+        rows[number.to_bytes(2, "big")] = CorpusRow(number, cells, "t")
+    with database.writing(tmp_path / database.NAME) as index:
+        index.execute("INSERT INTO vectors (key) VALUES (?)", (database.compute_key("model", "t"),))
+        index.add(rows, index_settings())
+        for _ in range(200):
+            signs = chance.sample(list(compare), chance.choice([1, 2]))
+            where = {"number": {sign: float(chance.choice(numbers)) for sign in signs}}
+            where["time"] = {sign: chance.choice(times) for sign in signs}
+            expected = [
+                number
+                for number, pair in enumerate(zip(numbers, times, strict=True), start=1)
+                if all(
+                    getattr(type(limit), compare[sign])(
+                        type(limit)(value) if isinstance(limit, float) else value, limit
+                    )
+                    for value, limits in zip(pair, where.values(), strict=True)
+                    for sign, limit in limits.items()
+                )
+            ]
+            assert index.choose(where).tolist() == expected, where
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, ["'year'", "empty", ">="]),
+        ({"=>": 3}, ["'year'", "'=>'", ">="]),
+        ({">=": None}, ["'year'", "None", "number"]),
+        ({">=": True}, ["'year'", "True", "number"]),
+        ({">=": [1, 2]}, ["'year'", "[1, 2]", "number"]),
     ],
 )
-def test_a_value_is_its_text_in_filters(tmp_path, values, cells):
-    others = ["2025a", "02025", "", None, 2024.5, False, "false", "2025-01-03", [2025], 7]
-    lines = [json.dumps({"cell": cell}).encode() + b"\n" for cell in [*cells, *others]]
-    write_rows(lines, tmp_path / "rows", tmp_path / "starts")
-    rows = IndexRows(tmp_path / "rows", tmp_path / "starts")
-    for value in values:
-        assert rows.matching({"cell": value}).tolist() == list(range(len(cells))), value
-    path = tmp_path / "versions"
-    write_rows([b'{"v": "1.1"}\n', b'{"v": "1.10"}\n'], path, tmp_path / "starts")
-    assert IndexRows(path, tmp_path / "starts").matching({"v": "1.1"}).tolist() == [0]  # texts are exact
+def test_ranges_that_mean_nothing_are_refused(films, values, words):
+    with error_names(ValueError, *words):
+        TextIndex(films[1]).search("good", where={"year": values})
+
+
+def test_a_hybrid_search_merges_two_rankings(films):
+    """By reciprocal ranks: that of the vectors, and BM25's of the words, as computed here."""
+    rows, directory = films
+    index = TextIndex(directory)
+    words_of = [re.findall(r"\w+", row["text"].lower()) for row in rows]
+    average = sum(map(len, words_of)) / len(rows)
+    for query in ("good film", "cold river money", 'bank" OR NOT (the* -x: "', "?!", "zebra"):
+        by_vectors = [hit["row"]["id"] for hit in index.search(query, 50)]
+        scores = np.zeros(len(rows))
+        for word in dict.fromkeys(re.findall(r"\w+", query.lower())):
+            having = sum(word in words for words in words_of)
+            rarity = np.log(1 + (len(rows) - having + 0.5) / (having + 0.5))
+            for number, words in enumerate(words_of):
+                count = words.count(word)
+                scores[number] += rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * len(words) / average))
+        by_words = [rows[number]["id"] for number in np.argsort(-scores, kind="stable")[:50] if scores[number] > 0]
+        merged = {}
+        for ranking in (by_vectors, by_words):
+            for rank, each in enumerate(ranking, start=1):
+                merged[each] = merged.get(each, 0) + 1 / (60 + rank)
+        expected = sorted(merged, key=lambda each: (-merged[each], int(each)))
+        found = index.search(query, 20, hybrid=True)
+        assert [hit["row"]["id"] for hit in found] == expected[:20], query
+        similarities = {hit["row"]["id"]: hit["similarity"] for hit in index.search(query, 60)}
+        for hit in found:
+            assert hit["similarity"] == pytest.approx(similarities[hit["row"]["id"]], abs=1e-5)
+
+
+def test_rows_are_changed_by_their_ids(films, tmp_path, small_preset):
+    rows, directory = films
+    changes = [{"id": 7, "text": "a new film"}, {"id": "99", "text": rows[3]["text"]}, rows[5]]
+    path = tmp_path / "changes.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in changes))
+    counts = build_index(path, directory, small_preset, add=True, id_column="id")
+    assert counts == {"texts": 61, "encoded": 1, "truncated": 0}
+    found = {str(hit["row"]["id"]): hit["row"] for hit in TextIndex(directory).search("film", 100)}
+    assert found == {row["id"]: row for row in rows} | {"7": changes[0], "99": changes[1]}
+    for content, words in (
+        ('{"id": 7, "text": "a"}\n{"id": 7, "text": "b"}\n', ["id", 7, "twice", "1 and 2"]),
+        ('{"id": 7, "text": "a"}\n{"text": "b"}\n', ["line 2", "'id'"]),
+    ):
+        path.write_text(content)
+        with error_names(ValueError, path, *words):
+            build_index(path, directory, small_preset, add=True, id_column="id")
 
 
 def test_filters_of_no_column_are_refused(films):
@@ -511,7 +682,7 @@ def test_removed_rows_are_not_found_and_the_others_are_as_before(films, small_pr
 
 
 def test_all_rows_of_an_index_cannot_be_removed(films, tmp_path):
-    with error_names(FileNotFoundError, tmp_path / "none", MANIFEST):
+    with error_names(FileNotFoundError, tmp_path / "none", database.NAME):
         remove_rows(tmp_path / "none", {"id": "3"})
     with error_names(ValueError, "60 rows", films[1], "remove the directory"):
         remove_rows(films[1], {"year": [2000, 2001, 2002, 2003, 2004]})
