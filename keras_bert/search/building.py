@@ -154,10 +154,9 @@ def _commit(
     index: Database, directory: Path, settings: Settings, old: Settings | None, is_longer: bool, is_same: bool
 ) -> None:
     """Ends a change: a search reads the new rows, with their nearest neighbours, from now on."""
-    is_same = is_same and old is not None
-    version = old.version if is_same else secrets.randbits(60)
+    version = old.version if old and is_same else secrets.randbits(60)
     index.write_settings(settings._replace(version=version))
-    if not is_same:
+    if not (old and is_same):
         index.execute("DELETE FROM vectors WHERE id NOT IN (SELECT vector FROM rows)")
         base = Neighbours.open(directory, old, mapped=False) if old and is_longer else None
         neighbours.make_neighbours(index, settings, base).write(directory, version)
@@ -168,7 +167,9 @@ def _commit(
 def _check_ids(corpus: str | Path, rows: Iterable[CorpusRow], column: str | None) -> None:
     """Raises ValueError if a row has no id in this column, or that of another row."""
     lines: dict[str, int] = {}
-    for row in rows if column else ():
+    if column is None:
+        return
+    for row in rows:
         if (value := row.columns.get(column)) is None:
             raise ValueError(f"{corpus}, line {row.line}: no {column!r}; each row needs an id")
         if (first := lines.setdefault(str(value), row.line)) != row.line:

@@ -95,5 +95,6 @@ def list_values(values: Any) -> list[Any]:
     """Lists the alternatives of a filter: a value, or several in any collection."""
     if isinstance(values, np.ndarray):
         return list(values.ravel())
-    is_one = isinstance(values, str | bytes | np.generic) or not isinstance(values, Iterable)
-    return [values] if is_one else list(values)
+    if isinstance(values, str | bytes | np.generic) or not isinstance(values, Iterable):
+        return [values]
+    return list(values)
