@@ -70,12 +70,21 @@ def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
     assert ids() == [1, 2, 3]
     assert ids("--where", "lang=de") == [2, 3]
     assert ids("--where", "lang=de", "--where", "id=3", "--where", "id=1") == [3]
+    assert ids("--where", "id>=2", "--where", "id<3") == [2]
+    assert ids("--where", "id>1", "--hybrid") == [2, 3]
+    for second in ("id>=3", "id=3"):
+        message = fails("search", "films", "good", "--where", "id>=2", "--where", second, small=False)
+        assert f"--where {second}: id has another condition" in message
     assert "no column 'Lang'; its columns are 'id', 'lang', 'text'; did you mean 'lang'?" in fails(
         "search", "films", "good", "--where", "Lang=de", small=False
     )
     assert "--where lang: expected COLUMN=VALUE" in fails("search", "films", "good", "--where", "lang", small=False)
+    (folder / "more.jsonl").write_text('{"id": 3, "text": "a good film", "lang": "en"}\n')
+    added = run("index", "more.jsonl", "--output", "films", "--add", "--id-column", "id")
+    assert added.stdout == "films: 3 texts, 1 encoded now, 0 of them truncated\n"
+    assert sorted(ids("--where", "lang=en")) == [1, 3]
     assert out(run("index", "--remove", "id=2", "--output", "films", small=False)) == "films: rows removed: 1\n"
-    assert ids() == [1, 3]
+    assert sorted(ids()) == [1, 3]
     assert "give CORPUS to index, or --remove" in fails("index", "--output", "films", small=False)
     (folder / "queries.txt").write_text("good film\n\n")
     message = fails("search", "films", "--file", "queries.txt", small=False)
