@@ -37,6 +37,7 @@ from keras_bert.formats import (
 )
 from keras_bert.formats.tensorflow_index import TensorFlowIndex
 from keras_bert.formats.tensorflow_messages import BFLOAT16, DTYPES
+from keras_bert.search import database
 from keras_bert.task_table import HEADS, TASKS
 
 # Class -> the command that uses its model, {} is the path.
@@ -505,17 +506,12 @@ def _run(found: Inspection) -> None:
 
 
 def _index(found: Inspection) -> None:
-    shape: files.JsonShape = {"preset": str, "texts": int, "stored": str, "similarity": str, "version": int}
-    values = files.read_json(found.path / "index.json", shape)
-    found.facts |= {
-        "texts": f"{values['texts']:,}",
-        "vectors": f"{values['stored']}, compared by {values['similarity']}",
-        "preset": values["preset"],
-    }
-    names = (f"vectors-{values['version']}.faiss", f"rows-{values['version']}.jsonl")
-    if missing := [name for name in names if not (found.path / name).is_file()]:
-        found.wrong.append(f"it is damaged: it has no {' and no '.join(missing)}")
-        return
+    with database.reading(found.path) as (index, settings):
+        found.facts |= {
+            "texts": f"{len(index):,}",
+            "vectors": f"{settings.stored}, compared by {settings.similarity}",
+            "preset": settings.preset,
+        }
     if _is_installed(found, "faiss", "'keras-bert-models[search]'"):
         found.loads_as.append("TextIndex")
     found.add_command('keras-bert search {} "a text"')

@@ -103,7 +103,7 @@ _OTHER_RUNTIME = "nothing here reads it: look for the model that it was made fro
 # The first that recognizes a path is what it is.
 DIRECTORIES = (
     Kind("run", "a training run", _has(f"{files.RUN}/state.safetensors")),
-    Kind("index", "an index of texts", _has("index.json", "vectors-*.faiss")),
+    Kind("index", "an index of texts", _any_of("index.db", "vectors-*.faiss")),
     Kind("records", "examples to pre-train on", _has("records.json")),
     Kind(
         "hub_module",
