@@ -201,8 +201,9 @@ def test_the_scope_of_variables_tells_the_head(tmp_path, kind):
 def test_the_version_that_the_handle_names_is_read(models, tmp_path):
     shutil.copytree(models / "bert-encoder-saved-model", tmp_path / "a")
     versions = tmp_path / "a" / "saved_model"
-    shutil.copytree(versions / "1", versions / "10")
-    (versions / "9").mkdir()
+    for version in ("9", "10"):
+        shutil.copytree(versions / "1", versions / version)
+    (versions / "11").mkdir()  # one that is not written yet
     for handle, version in {"a": "10", "a/saved_model/1": "1"}.items():
         with formats.open_checkpoint(tmp_path / handle) as checkpoint:
             assert checkpoint.path == versions / version / "variables" / "variables.index"
