@@ -56,10 +56,11 @@ def spelled(file: WeightFile, config: BertConfig, table: FamilyTable) -> tuple[W
     # Layers beyond those of the configuration are found, too: the checkpoint reports them.
     parts = table.parts(replace(config, num_layers=_MOST_LAYERS, num_groups=None, pooler=True))
     known = set().union(*(all_file_names(part) for part in parts.values()))
+    most_words = 1 + max(name.count(".") for name in known)  # so that a hostile name of many words takes no time
     spellings: dict[str, str] = {}
     copies: dict[str, list[str]] = {}
     for name in sorted(file.names):
-        words = _pytorch_name(name).split(".")
+        words = _pytorch_name(name).split(".")[-most_words:]
         ending = next((end for i in range(len(words)) if (end := ".".join(words[i:])) in known), name)
         first = spellings.setdefault(ending, name)
         # Keras stores a variable that two layers share in the groups of both.
