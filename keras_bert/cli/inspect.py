@@ -1,4 +1,4 @@
-"""Tell what a path is, whether it loads here, what it holds, and how to go on.
+"""Tell what a path is, and how to go on with it.
 
 PATH is a directory or a file, of this package or of others; or the name of a preset, or hf://org/name. Nothing in it
 is run. Weights that a model lacks are listed as missing, those that it has no place for as unexpected.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from keras_bert.extras import needing_tensorflow_text
 from keras_bert.runtimes.runtime import Run, Runtime
 from keras_bert.tensors import TRANSFORMERS_INPUTS
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import PackedModel
@@ -81,6 +81,8 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
 
 
 def _open(path: Path) -> Run:
+    import numpy as np  # the table of runtimes, which --help reads, does without it
+
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:  # use the same class from TensorFlow

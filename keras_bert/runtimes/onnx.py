@@ -7,13 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from keras_bert.extras import import_extra, needing_tensorflow_text
 from keras_bert.runtimes.runtime import Inputs, Run, Runtime, opening
 from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx
     import tf2onnx
 
@@ -92,6 +91,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
 @functools.cache
 def _add_operations() -> None:
     """Registers operations that ONNX lacks with tf2onnx: erfc, which TensorFlow's GELU uses, and log1p."""
+    import numpy as np
     from tf2onnx import utils
     from tf2onnx.handler import tf_op
 
@@ -154,6 +154,8 @@ def _quantize(path: Path) -> None:
 
 
 def _open(path: Path) -> Run:
+    import numpy as np
+
     onnxruntime = import_extra("onnxruntime", "onnxruntime", "runtimes")
     with opening(path, "ONNX Runtime"):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

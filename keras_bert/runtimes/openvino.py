@@ -9,13 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from keras_bert.extras import import_extra, needing_tensorflow_text
 from keras_bert.runtimes.runtime import Inputs, Run, Runtime, opening
 from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from keras_bert.encoder import BertEncoder
     from keras_bert.runtimes.comparison import Difference
     from keras_bert.runtimes.export import PackedModel
@@ -71,6 +71,8 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
 
 def _open(path: Path) -> Run:
     """Opens a file in float32, whatever type the processor is fastest in."""
+    import numpy as np
+
     openvino = import_extra("openvino", "openvino", "runtimes")
     with opening(path, "OpenVINO"):
         model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})

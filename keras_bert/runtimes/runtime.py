@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from keras_bert.runtimes.export import PackedModel
 
-Inputs = dict[str, np.ndarray]  # int32 `[batch, seq_length]`
-Run = Callable[[Inputs], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
+Inputs: TypeAlias = "dict[str, np.ndarray]"  # int32 `[batch, seq_length]`
+Run: TypeAlias = "Callable[[Inputs], dict[str, np.ndarray]]"  # inputs under the runtime's names -> outputs by name
 
 
 @dataclass(frozen=True)
