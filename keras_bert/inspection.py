@@ -34,6 +34,7 @@ from keras_bert.formats import (
     saved_model,
     sentence_transformers,
     sentencepiece_model,
+    weight_files,
 )
 from keras_bert.formats.tensorflow_index import TensorFlowIndex
 from keras_bert.formats.tensorflow_messages import BFLOAT16, DTYPES
@@ -613,9 +614,12 @@ def _classes_in(config: Any) -> list[tuple[str, str]]:
 def _h5(found: Inspection) -> None:
     import h5py
 
+    weight_files.check_h5(found.path)
     try:
         with h5py.File(found.path, "r") as file:
             present = [name for name in ("keras_version", "model_config") if name in file.attrs]
+            # A list may refer to one text a million times.
+            present = [name for name in present if file.attrs.get_id(name).shape == ()]
             attributes = {name: _text(file.attrs[name]) for name in present}
             names, is_old = sorted(file.keys()), "layer_names" in file.attrs or "model_weights" in file
     except Exception as error:  # the type of h5py's error depends on the damage

@@ -162,8 +162,7 @@ class H5File:
         self.size = path.stat().st_size
         self._groups = {""}
         self._arrays: dict[str, h5py.Dataset] = {}
-        files.refuse_pointer(path)
-        _check_heaps(path)
+        check_h5(path)
         try:
             self._file = h5py.File(path, "r")
             problem = self._file.visit_links(self._add)
@@ -221,11 +220,13 @@ class H5File:
         self._file.close()
 
 
-def _check_heaps(path: Path) -> None:
+def check_h5(path: Path) -> None:
     """Raises ValueError where HDF5 would take all memory: a heap whose free places refer to each other in a circle.
 
-    A heap, the names in a group, begins with "HEAP", a version, 3 bytes, its size, its first free place, its address.
+    Call it before HDF5 opens a file. A heap, the names in a group, begins with "HEAP", a version, 3 bytes, its size,
+    its first free place, its address.
     """
+    files.refuse_pointer(path)
     with path.open("rb") as file:
         start = file.read(16)
         sizes = start[13:15] if start[8:9] in (b"\0", b"\1") else start[9:11]  # by the version of the file

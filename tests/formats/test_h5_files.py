@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_bert.formats.weight_files import H5File
+from keras_bert.inspection import inspect
 
 from ..support.messages import error_names
 
@@ -113,6 +114,7 @@ def test_a_circle_of_free_places_is_refused(tmp_path):
     path.write_bytes(content)
     with error_names(ValueError, path, "heap", "endless"):
         H5File(path)
+    assert "endless" in inspect(path).wrong[0]
 
 
 def test_a_name_does_not_lead_through_another(tmp_path):
