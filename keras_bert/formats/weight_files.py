@@ -231,7 +231,8 @@ def check_h5(path: Path) -> None:
         start = file.read(16)
         sizes = start[13:15] if start[8:9] in (b"\0", b"\1") else start[9:11]  # by the version of the file
         if start[:8] != _H5_SIGNATURE or sizes != b"\x08\x08":
-            raise ValueError(f"{path} ({path.stat().st_size:,} bytes) is no HDF5 file, or none that Keras writes")
+            size = path.stat().st_size
+            raise ValueError(f"{path} ({size:,} bytes) is not a whole HDF5 file as Keras writes them; fetch it again")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             heap = -1
             while (heap := content.find(b"HEAP\0", heap + 1)) >= 0:
