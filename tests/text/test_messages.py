@@ -165,7 +165,7 @@ VALUES = {
     "an added token that is none": (lambda: modern(added_tokens=["<user>"]), ["no '<user>'", "added token"]),
     "an added token twice": (lambda: modern(added_tokens=["  ", "  "]), ["added_tokens", "'  '", "twice"]),
     "an empty added token": (lambda: modern(added_tokens=[""]), ["added_tokens", "empty"]),
-    "a split": (lambda: llama(split="bert"), ["split", "'bert'", "gpt2, llama3"]),
+    "a split": (lambda: llama(split="bert"), ["split", "'bert'", "gpt2, digits, llama3"]),
     "a space before words": (lambda: llama(add_prefix_space=True), ["add_prefix_space", True, "'llama3'", "'gpt2'"]),
     "a piece with a zero": (lambda: pieces(UNK, A, ("b\0", -2.0, NORMAL)), ["piece 2", r"'b\x00'", "U+0000"]),
     "an empty piece": (lambda: pieces(UNK, A, ("", -2.0, NORMAL)), ["piece 2", "empty"]),
