@@ -49,7 +49,7 @@ _COMMANDS = {
 }
 _SERVE = "keras-bert export serving --preset {} --output serving"
 _SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
-_CONVERT = "keras-bert convert {} new"
+_CONVERT = "keras-bert convert {} new --check"
 _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "WordPiece": ("WordPieceTokenizer", hugging_face_wordpiece.read_files),
     "BPE": ("BytePairTokenizer", hugging_face_byte_pairs.read_files),
@@ -206,6 +206,7 @@ def _add_weights(found: Inspection, preset: Preset, checkpoint: Checkpoint) -> N
         "missing": ", ".join(checkpoint.missing) or "nothing",
         "unexpected": ", ".join(checkpoint.unexpected) or "nothing",
     }
+    found.wrong += checkpoint.remarks
     if slots := [name for name in checkpoint.extras if re.search("adam_|optimizer", name, re.IGNORECASE)]:
         found.facts["optimizer"] = f"{len(slots):,} arrays of its state, which are not read"
     if checkpoint.path.suffix == ".index" and not any(checkpoint.path.parent.glob(f"{checkpoint.path.stem}.data-*")):
