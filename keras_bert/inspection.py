@@ -5,24 +5,20 @@ It imports no TensorFlow, runs nothing from a file, and opens no pickle.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import math
 import re
 import shlex
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors import SafetensorError, safe_open
-
 from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.formats import (
-    Checkpoint,
     Preset,
     hugging_face,
     hugging_face_byte_pairs,
@@ -34,10 +30,12 @@ from keras_bert.formats import (
     saved_model,
     sentence_transformers,
     sentencepiece_model,
-    weight_files,
+    transformers_tensorflow,
 )
-from keras_bert.formats.tensorflow_index import TensorFlowIndex
+from keras_bert.formats.tensorflow_file import open_variables
 from keras_bert.formats.tensorflow_messages import BFLOAT16, DTYPES
+from keras_bert.formats.tokenizer_files import tokens_of
+from keras_bert.formats.weight_files import H5File, open_safetensors
 from keras_bert.search import database
 from keras_bert.task_table import HEADS, TASKS
 
@@ -56,11 +54,7 @@ _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "Unigram": ("SentencePieceTokenizer", hugging_face_unigram.read_files),
 }
 # Format -> what a model in it is, if nothing says more.
-_FORMATS = {
-    "tf1": "Google's checkpoint of TensorFlow 1",
-    "garden": "a checkpoint of TF Model Garden",
-    "keras_hub": "a KerasHub preset",
-}
+_FORMATS = {"tf1": "Google's checkpoint of TensorFlow 1", "garden": "a checkpoint of TF Model Garden"}
 # Kind of an export -> the module that runs it.
 _RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino", "litert": "ai_edge_litert"}
 # Operations that read outside of their memory before 2.21.1; see SECURITY.md.
@@ -68,8 +62,17 @@ _UNSAFE = {
     "FastBertNormalize", "RougeL", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
     "TFText>FastSentencepieceDetokenize", "TFText>FastWordpieceDetokenize",
 }  # fmt: skip
-
-_MAX_EXPANSION = 10  # bytes of a part of a zip file per byte of the file
+# Dimension -> its words.
+_SIZES = {
+    "num_layers": "{} layers",
+    "hidden_size": "{} wide",
+    "num_heads": "{} heads",
+    "intermediate_size": "feed-forward layers {} wide",
+    "embedding_size": "embeddings {} wide",
+    "num_groups": "{} of the layers with weights of their own",
+}
+# Layers that neither Keras has: those of transformers and of TF Hub.
+_FOREIGN = r"TF\w+(Model|MainLayer|For\w+)|KerasLayer"
 _MANY = 8  # names that a line lists
 
 
@@ -132,13 +135,25 @@ def inspect(path: str | Path) -> Inspection:
     kind = recognition.recognize(found_path)
     found = Inspection(str(path), found_path, kind.name, kind.title)
     try:
-        if kind.name in _DETAILS:
-            _DETAILS[kind.name](found)
+        if kind.name in _READERS:
+            _READERS[kind.name](found)
     except (ValueError, OSError, ImportError) as error:
         found.wrong.append(" ".join(str(error).split()))
-    if kind.advice and not found.loads_as:
-        found.commands.append(kind.advice.format(parent=shlex.quote(str(found_path.parent))))
+    if not found.loads_as and kind.name in ("part", "h5", "safetensors", "other"):
+        _add_model_around(found)
+    if kind.advice and not found.loads_as and not found.commands:
+        found.commands.append(kind.advice)
     return found
+
+
+def _add_model_around(found: Inspection) -> None:
+    """Of a part of a model, adds whose directory it is in, or the directory around that."""
+    for directory in found.path.parents[:2]:
+        kind = recognition.recognize(directory)
+        if kind.name not in ("directory", "empty", "other", "part"):
+            found.facts["inside"] = f"{directory}: {kind.title}"
+            found.commands = [f"keras-bert inspect {shlex.quote(str(directory))}"]
+            return
 
 
 # -- Models whose weights and configuration are read here.
@@ -146,39 +161,18 @@ def inspect(path: str | Path) -> Inspection:
 
 def _model(found: Inspection) -> None:
     with Preset.open(found.path) as preset:
-        if _is_pickle(preset):
-            _add_configuration(found, preset.config)
-            found.what += f", {', '.join(preset.json(hugging_face.CONFIG).get('architectures') or ())}"
-            found.facts["vocabulary"] = _vocabulary(preset)
-            found.wrong.append(
-                "the weights are a pickle, which is not opened here; PyTorch's weights-only loader reads it"
-            )
-            if _is_installed(found, "torch", "torch"):
-                found.loads_as.append("BertEncoder")
-            found.add_command(_CONVERT)
+        if not _is_pickle(preset):
+            _add_model(found, preset)
+            found.what = _FORMATS.get(preset.checkpoint.format, found.what)
+            if preset.checkpoint.format == "hugging_face":
+                _add_task(found, preset)
             return
-        checkpoint = preset.checkpoint
-        found.facts["format"] = f"{checkpoint.format}, {checkpoint.path.name}"
-        _add_weights(found, preset, checkpoint)
-        found.what = _FORMATS.get(checkpoint.format, found.what)
-        if checkpoint.format == "hugging_face":
-            _add_task(found, preset)
-        if checkpoint.missing:
-            found.wrong.append("weights are missing: what needs them does not load")
-            return
-        names = _classes_of(preset)
-        found.loads_as += names
-        if names[0] == "BertSentenceEncoder":
-            found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
-        if not checkpoint.path.name.startswith(hugging_face.WEIGHTS):
-            found.add_command(_CONVERT)
-            if checkpoint.format == "hugging_face":
-                found.add_command(_SERVE_OLD_CLIENTS)
-        elif found.facts["vocabulary"].endswith("Tokenizer"):
-            for command in filter(None, (_COMMANDS.get(names[0]), _SERVE)):
-                found.add_command(command)
-        if found.facts["vocabulary"] == "none":
-            found.wrong.append("there is no tokenizer: copy the files of the model's tokenizer there")
+        _add_configuration(found, preset, preset.config)
+        found.what += f", {', '.join(preset.json(hugging_face.CONFIG).get('architectures') or ())}"
+        found.wrong.append("the weights are a pickle, which is not opened here; PyTorch's weights-only loader reads it")
+        if _is_installed(found, "torch", "torch"):
+            found.loads_as.append("BertEncoder")
+        found.add_command(_CONVERT)
 
 
 def _is_installed(found: Inspection, module: str, package: str) -> bool:
@@ -195,26 +189,42 @@ def _is_pickle(preset: Preset) -> bool:
     return bool(names) and all(name.startswith("pytorch_model") for name in names)
 
 
-def _add_weights(found: Inspection, preset: Preset, checkpoint: Checkpoint) -> None:
-    """Adds what the configuration and the names of the weights say."""
-    _add_configuration(found, checkpoint.config)
-    parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
-    found.facts |= {
-        "parameters": f"{parameters:,} in the encoder",
-        "heads": ", ".join(sorted(checkpoint.heads)) or "none",
-        "vocabulary": _vocabulary(preset),
-        "missing": ", ".join(checkpoint.missing) or "nothing",
-        "unexpected": ", ".join(checkpoint.unexpected) or "nothing",
-    }
-    found.wrong += checkpoint.remarks
+def _add_model(found: Inspection, preset: Preset) -> None:
+    """Adds what the weights are, the classes that load them, and how to go on."""
+    checkpoint = preset.checkpoint
+    found.facts["format"] = f"{checkpoint.format}, {checkpoint.path.name}"
+    parameters = f"{sum(map(math.prod, checkpoint.shapes('encoder').values())):,} in the encoder"
+    heads = ", ".join(sorted(checkpoint.heads)) or "none"
+    _add_configuration(found, preset, checkpoint.config, parameters=parameters, heads=heads)
+    found.facts["missing"] = ", ".join(checkpoint.missing) or "nothing"
+    found.facts["unexpected"] = ", ".join(checkpoint.unexpected) or "nothing"
     if slots := [name for name in checkpoint.extras if re.search("adam_|optimizer", name, re.IGNORECASE)]:
         found.facts["optimizer"] = f"{len(slots):,} arrays of its state, which are not read"
-    if checkpoint.path.suffix == ".index" and not any(checkpoint.path.parent.glob(f"{checkpoint.path.stem}.data-*")):
-        found.wrong.append(f"there are no values: copy {checkpoint.path.stem}.data-00000-of-00001 there")
+    found.wrong += checkpoint.remarks
+    index = checkpoint.path
+    if index.suffix == ".index" and not any(index.parent.glob(f"{index.stem}.data-*")):
+        found.wrong.append(f"there are no values: copy {index.stem}.data-00000-of-00001 there")
+    if checkpoint.missing:
+        found.wrong.append("weights are missing: what needs them does not load")
+        return
+    names = _classes_of(preset)
+    found.loads_as += names
+    if names[0] == "BertSentenceEncoder":
+        found.facts["vectors"] = _vectors(preset.sentence_settings, checkpoint.config.hidden_size)
+    if not index.name.startswith(hugging_face.WEIGHTS):
+        is_called_so = checkpoint.format == "hugging_face" and all("input_ids" in each for each in found.signatures)
+        commands = (_CONVERT, _SERVE_OLD_CLIENTS if is_called_so else None)
+    else:
+        commands = (_COMMANDS.get(names[0]), _SERVE) if found.facts["vocabulary"].endswith("Tokenizer") else ()
+    for command in filter(None, commands):
+        found.add_command(command, Path(preset.handle))
+    if found.facts["vocabulary"] == "none":
+        found.wrong.append("there is no tokenizer: copy the files of the model's tokenizer there")
 
 
-def _add_configuration(found: Inspection, config: BertConfig) -> None:
+def _add_configuration(found: Inspection, preset: Preset, config: BertConfig, **more: str) -> None:
     found.facts |= {"family": config.family, "size": _size(config), "positions": str(config.max_positions)}
+    found.facts |= {**more, "vocabulary": _vocabulary(preset)}
 
 
 def _add_task(found: Inspection, preset: Preset) -> None:
@@ -233,8 +243,7 @@ def _add_task(found: Inspection, preset: Preset) -> None:
     labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)
     if labels and any(HEADS[head].has_labels for head in preset.checkpoint.heads):
         found.facts["labels"] = _some(labels)
-    names = (*model_files.OWN, "optimizer.pt", "trainer_state.json")
-    if present := [name for name in names if (preset.home / name).is_file()]:
+    if present := [name for name in model_files.OWN if (preset.home / name).is_file()]:
         found.facts["files"] = ", ".join(present)
 
 
@@ -259,17 +268,9 @@ def _vectors(settings: sentence_transformers.SentenceSettings, size: int) -> str
 
 def _size(config: BertConfig) -> str:
     """Lists the dimensions, after the name of the published size that has them, if there is one."""
-    fields = ("family", "num_layers", "hidden_size", "num_heads", "intermediate_size", "embedding_size", "num_groups")
-    dimensions = [getattr(config, field) for field in fields]
-    names = [name for name in SIZES if dimensions == [getattr(BertConfig.named(name), field) for field in fields]]
-    text = (
-        f"{config.num_layers} layers, {config.hidden_size} wide, {config.num_heads} heads, "
-        f"feed-forward layers {config.intermediate_size} wide"
-    )
-    if config.embedding_size is not None:
-        text += f", embeddings {config.embedding_size} wide"
-    if config.num_groups is not None:
-        text += f", {config.num_groups} with weights of {'its' if config.num_groups == 1 else 'their'} own"
+    own = {field: getattr(config, field) for field in ("family", *_SIZES)}
+    names = [name for name in SIZES if own.items() <= vars(BertConfig.named(name)).items()]
+    text = ", ".join(words.format(own[field]) for field, words in _SIZES.items() if own[field] is not None)
     return f"{names[0]}: {text}" if names else text
 
 
@@ -278,28 +279,18 @@ def _vocabulary(preset: Preset) -> str:
     tokenizer_files = preset.tokenizer_files
     try:
         name, read = _TOKENIZERS[tokenizer_files.kind]
-        tokens = _tokens(read(tokenizer_files))
+        arguments = read(tokenizer_files)
+        if "model_file" in arguments:
+            tokens = sentencepiece_model.read_pieces(arguments["model_file"], arguments["family"])[2]
+            tokens = list(dict.fromkeys([*tokens, *arguments.get("more_special_tokens", ())]))
+        else:
+            tokens = tokens_of(arguments["vocabulary"])
         tokenizer_files.check(tokens, {})
     except FileNotFoundError:
         return "none"
     except (ValueError, OSError) as error:
         return f"cannot be read: {' '.join(str(error).split())}"
     return f"{len(tokens):,} tokens, {name}"
-
-
-def _tokens(arguments: dict[str, Any]) -> list[str]:
-    """Lists the tokens of a tokenizer, from its arguments."""
-    if "model_file" in arguments:
-        tokens = sentencepiece_model.read_pieces(arguments["model_file"], arguments["family"])[2]
-        return [*tokens, *(each for each in arguments.get("more_special_tokens", ()) if each not in tokens)]
-    vocabulary = arguments["vocabulary"]
-    if isinstance(vocabulary, Path):
-        vocabulary = (
-            files.read_json(vocabulary, {str: int})
-            if vocabulary.suffix == ".json"
-            else files.split_lines(files.read_text(vocabulary))
-        )
-    return sorted(vocabulary, key=vocabulary.__getitem__) if isinstance(vocabulary, dict) else vocabulary
 
 
 def _tokenizer(found: Inspection) -> None:
@@ -312,9 +303,17 @@ def _tokenizer(found: Inspection) -> None:
 
 def _configuration(found: Inspection) -> None:
     with Preset.open(found.path) as preset:
-        _add_configuration(found, preset.config)
-        found.facts["vocabulary"] = _vocabulary(preset)
-    found.wrong.append("there are no weights: a model of this configuration has to be trained")
+        _add_configuration(found, preset, preset.config)
+
+
+def _export(found: Inspection) -> None:
+    with Preset.open(found.path) as preset:
+        values = preset.json(hugging_face.CONFIG, {hugging_face.SETTINGS: ({"task": (str, None)}, None)})
+        task = (values.get(hugging_face.SETTINGS) or {}).get("task") or "none: the bare encoder"
+        _add_configuration(found, preset, preset.config, task=task)
+    if _is_installed(found, _RUNTIMES[found.kind], "'keras-bert-models[runtimes]'") and found.kind != "litert":
+        found.loads_as.append("keras_bert.runtimes.load")
+    found.commands.append("its README.md has a program that runs it")
 
 
 # -- SavedModels.
@@ -324,166 +323,93 @@ def _saved_model(found: Inspection, path: Path | None = None) -> None:
     path = path or found.path
     model = saved_model.read_graphs(path / saved_model.MODEL)
     graph = model.meta_graphs[0]
-    root = graph.object_graph_def.nodes[0] if graph.object_graph_def.nodes else None
-    parts = {child.local_name for child in root.children} if root else set()
     found.facts["written by"] = f"TensorFlow {graph.meta_info_def.tensorflow_version or 'of an unknown version'}"
     signatures = {name: each for name, each in graph.signature_def.items() if not name.startswith("__")}
     for name, each in sorted(signatures.items()):
         found.signatures.append(f"{name}: {_tensors(each.inputs)} -> {_tensors(each.outputs)}")
-    inputs = {name for each in signatures.values() for name in each.inputs}
-    types = {DTYPES.get(tensor.dtype, "") for each in signatures.values() for tensor in each.inputs.values()}
-    identifiers = {node.user_object.identifier for node in graph.object_graph_def.nodes}
-    is_ours = (path / saved_model.CONFIG).is_file()
-    title = next(title for title, is_it in _SAVED_MODELS if is_it(parts, inputs | types, identifiers))
-    found.what = title + (", an export of keras_bert" if is_ours else "")
+    objects = graph.object_graph_def.nodes
+    parts = {child.local_name for child in objects[0].children} if objects else set()
+    inputs = [item for signature in signatures.values() for item in signature.inputs.items()]
+    found.what = _title(parts, inputs, {node.user_object.identifier for node in objects})
     _add_operations(found, model)
-    fixed = sorted({each for signature in signatures.values() for each in _fixed_lengths(signature.inputs)})
-    if fixed:
-        found.wrong.append(f"it takes rows of exactly {' or '.join(map(str, fixed))} tokens")
-    if (path / "variables" / "variables.index").is_file():
-        _add_variables(found, path)
-    else:
+    ids = (tensor.tensor_shape.dim for _, tensor in inputs if DTYPES.get(tensor.dtype) in ("int32", "int64"))
+    lengths = {str(dims[1].size) for dims in ids if len(dims) == 2 and dims[1].size > 0}
+    if lengths:
+        found.wrong.append(f"it takes rows of exactly {' or '.join(sorted(lengths))} tokens")
+    if not (path / "variables/variables.index").is_file():
         found.wrong.append("it is incomplete: it has no variables/variables.index")
         return
-    if "BertEncoder" in found.loads_as:
-        found.add_command(_CONVERT, path)
-        if "input_ids" in inputs:
-            found.add_command(_SERVE_OLD_CLIENTS, path)
+    file = open_variables(path)
+    is_own = saved_model.is_own(file.names)
+    found.what += ", an export of keras_bert" * is_own
+    with Preset.open(path) as preset:
+        try:
+            _add_model(found, preset)
+        except ValueError as error:
+            if any(math.prod(file.shape(name)) > 1 for name in file.names):  # more than counters
+                found.facts["encoder"] = f"not read: {error}"
     if "__call__" in parts:
         found.loads_as.append("HubLayer")
         found.commands.append(f"in Python: keras_bert.HubLayer({str(path)!r})")
     elif "serve" in signatures:
         found.loads_as.append("keras.layers.TFSMLayer")
-    if path.name.isdecimal() and path == found.path:
-        found.add_command("keras-bert serve {}", path.resolve().parent)
+    if path.name.isdecimal():
+        home = path.parent if path.parent.name else path.absolute().parent  # its name is that of the model
+        for command in ["keras-bert export --check {}"] * is_own + ["keras-bert serve {}"]:
+            found.add_command(command, home)
 
 
-def _add_variables(found: Inspection, path: Path) -> None:
-    """Adds what the variables say, if they are those of an encoder."""
-    with Preset.open(path) as preset:
-        try:
-            checkpoint = preset.checkpoint
-        except ValueError as error:
-            index = TensorFlowIndex(path / "variables" / "variables.index")
-            values = [math.prod(shape) for name, shape in index.shapes.items() if name.endswith("VARIABLE_VALUE")]
-            found.facts["weights"] = f"{len(values)}, with {sum(values):,} numbers"
-            if max(values, default=0) > 1:  # more than counters
-                found.facts["encoder"] = f"none that is known here: {error}"
-            return
-        found.facts["format"] = f"{checkpoint.format}, {checkpoint.path.name}"
-        _add_weights(found, preset, checkpoint)
-        if not checkpoint.missing:
-            found.loads_as += _classes_of(preset)
-
-
-# What a SavedModel is, by the parts of its root object, the names and types of its inputs, and its objects.
-_SAVED_MODELS: tuple[tuple[str, Callable[[set[str], set[str], set[str]], bool]], ...] = (
-    (
-        "a preprocessor with TF Hub's interface (SavedModel)",
-        lambda parts, inputs, identifiers: {"tokenize", "bert_pack_inputs"} <= parts,
-    ),
-    (
-        "an encoder with TF Hub's interface (SavedModel)",
-        lambda parts, inputs, identifiers: "__call__" in parts and {"input_word_ids", "input_mask"} <= inputs,
-    ),
-    (
-        "a model that takes texts (SavedModel), such as an export for TF Serving",
-        lambda parts, inputs, identifiers: "string" in inputs and not inputs & {"int32", "int64", "float32"},
-    ),
-    (
-        "a SavedModel of transformers 4",
-        lambda parts, inputs, identifiers: "serving" in parts and "input_ids" in inputs,
-    ),
-    (
-        "a SavedModel of Keras 2",
-        lambda parts, inputs, identifiers: any(each.startswith("_tf_keras") for each in identifiers),
-    ),
-    (
-        "a SavedModel of Keras 3, from model.export",
-        lambda parts, inputs, identifiers: {"_all_variables", "_misc_assets"} <= parts,
-    ),
-    ("a model that takes ids (SavedModel)", lambda parts, inputs, identifiers: "input_ids" in inputs),
-    ("a SavedModel of TensorFlow 1", lambda parts, inputs, identifiers: not identifiers),
-    ("a SavedModel of TensorFlow 2", lambda parts, inputs, identifiers: True),
-)
+def _title(parts: set[str], inputs: list[tuple[str, Any]], identifiers: set[str]) -> str:
+    """What a SavedModel is, by the parts of its root object, its inputs, and the kinds of its objects."""
+    names, types = {name for name, _ in inputs}, {DTYPES.get(tensor.dtype) for _, tensor in inputs}
+    titles = {
+        "a preprocessor with TF Hub's interface (SavedModel)": {"tokenize", "bert_pack_inputs"} <= parts,
+        "an encoder with TF Hub's interface (SavedModel)": "__call__" in parts and "input_word_ids" in names,
+        "a model that takes texts (SavedModel)": types == {"string"},
+        "a SavedModel of transformers 4": "serving" in parts and "input_ids" in names,
+        "a SavedModel of Keras 2": any(each.startswith("_tf_keras") for each in identifiers),
+        "a SavedModel of Keras 3, from model.export": {"_all_variables", "_misc_assets"} <= parts,
+        "a model that takes ids (SavedModel)": "input_ids" in names,
+        "a SavedModel of TensorFlow 1": not identifiers,
+        "a SavedModel of TensorFlow 2": True,
+    }
+    return next(title for title, is_it in titles.items() if is_it)
 
 
 def _tensors(tensors: Any) -> str:
     """Describes the inputs or outputs of a signature: `input_ids int32 [?, ?]`."""
-    return ", ".join(
-        f"{name} {DTYPES.get(each.dtype, f'type {each.dtype}')} {_shape(each.tensor_shape)}"
-        for name, each in sorted(tensors.items())
-    )
-
-
-def _shape(shape: Any) -> str:
-    if shape.unknown_rank:
-        return "of any shape"
-    return f"[{', '.join('?' if each.size < 0 else str(each.size) for each in shape.dim)}]"
-
-
-def _fixed_lengths(inputs: Any) -> list[int]:
-    """Lists the fixed lengths of rows of ids."""
-    ids = (each.tensor_shape.dim for each in inputs.values() if DTYPES.get(each.dtype) in ("int32", "int64"))
-    return [dims[1].size for dims in ids if len(dims) == 2 and dims[1].size > 0]
+    texts = []
+    for name, each in sorted(tensors.items()):
+        sizes = ["?" if dim.size < 0 else str(dim.size) for dim in each.tensor_shape.dim]
+        shape = ", ".join(["..."] if each.tensor_shape.unknown_rank else sizes)
+        texts.append(f"{name} {DTYPES.get(each.dtype, f'type {each.dtype}')} [{shape}]")
+    return ", ".join(texts)
 
 
 def _add_operations(found: Inspection, model: Any) -> None:
     """Adds what kinds of operations the graphs have, and what is known to be wrong with them."""
-    operations = saved_model.operations(model)
-    text = sorted(operations & saved_model.TEXT_OPS)
-    fused = sorted(each for each in operations if each.startswith("_Mkl"))
-    listed = [f"{len(operations)} kinds"]
-    listed += [f"of TensorFlow Text: {_some(text)}"] if text else []
-    listed += [f"of oneDNN: {_some(fused)}"] if fused else []
-    found.facts["operations"] = "; ".join(listed)
-    if unsafe := sorted(operations & _UNSAFE):
-        found.wrong.append(
-            f"TensorFlow Text before 2.21.1 reads outside of its memory in {', '.join(unsafe)}{_text_version()}"
-        )
-    if others := sorted({each.partition(">")[0] for each in operations if ">" in each} - {"TFText"}):
-        found.wrong.append(f"it needs operations of {', '.join(others)}, which TensorFlow does not have")
-    if in_python := sorted(operations & saved_model.PYTHON_OPS):
-        found.wrong.append(f"it calls back into Python ({', '.join(in_python)}): it runs only where it was made")
-    nodes = (each for graph in model.meta_graphs for each in _nodes(graph.graph_def) if each.op.startswith("_"))
-    if any(attribute.type == BFLOAT16 for node in nodes for attribute in node.attr.values()):
-        found.wrong.append(f"it computes in bfloat16, which needs AVX-512{_processor()}")
+    kinds = saved_model.operations(model)
+    special = sorted(each for each in kinds if each in saved_model.TEXT_OPS or each.startswith("_Mkl"))
+    listed = f"; of TensorFlow Text or oneDNN: {_some(special)}" * bool(special)
+    found.facts["operations"] = f"{len(kinds)} kinds{listed}"
+    for found_kinds, words in (
+        (kinds & _UNSAFE, "TensorFlow Text before 2.21.1 reads outside of its memory in {}"),
+        ({each for each in kinds if ">" in each and not each.startswith("TFText>")}, "TensorFlow does not have its {}"),
+        (kinds & saved_model.PYTHON_OPS, "it calls back into Python ({}): it runs only where it was made"),
+    ):
+        if found_kinds:
+            found.wrong.append(words.format(_some(found_kinds)))
+    nodes = (each for graph in model.meta_graphs for each in saved_model.nodes(graph.graph_def))
+    fused = (node for node in nodes if node.op.startswith("_"))
+    if any(attribute.type == BFLOAT16 for node in fused for attribute in node.attr.values()):
+        found.wrong.append("it computes in bfloat16, which needs AVX-512")
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
-    yield from graph.node
-    for function in graph.library.function:
-        yield from function.node_def
-
-
-def _text_version() -> str:
-    try:
-        version = importlib.metadata.version("tensorflow-text")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-    return f"; here is {version}"
-
-
-def _processor() -> str:
-    try:
-        flags = Path("/proc/cpuinfo").read_text(errors="replace")
-    except OSError:  # not Linux
-        return ""
-    return "; this processor has it" if "avx512f" in flags else "; this processor has none"
-
-
-def _serving(found: Inspection) -> None:
-    versions = sorted((int(each.parent.name), each.parent) for each in found.path.glob("[0-9]*/saved_model.pb"))
-    _saved_model(found, versions[-1][1])
-    found.facts["versions"] = ", ".join(str(number) for number, _ in versions)
-    found.add_command("keras-bert export --check {}")
-    found.add_command("keras-bert serve {}")
-
-
-def _saved_model_of_transformers(found: Inspection) -> None:
-    newest = max(found.path.glob("saved_model/[0-9]*/saved_model.pb")).parent
-    _saved_model(found, newest)
-    found.add_command("keras-bert serve {}", newest.parent)
+def _versions(found: Inspection) -> None:
+    found_files = [*found.path.glob("[0-9]*/saved_model.pb"), *found.path.glob("saved_model/[0-9]*/saved_model.pb")]
+    paths = [each.parent for each in found_files]
+    _saved_model(found, max(paths, key=lambda path: (len(path.name), path.name)))
+    found.facts["versions"] = _some({path.name for path in paths})
 
 
 # -- Other directories.
@@ -491,11 +417,8 @@ def _saved_model_of_transformers(found: Inspection) -> None:
 
 def _run(found: Inspection) -> None:
     path = found.path / files.RUN / "state.safetensors"
-    try:
-        with safe_open(path, framework="numpy") as file:
-            notes = files.parse_json((file.metadata() or {}).get("notes", "{}"))
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+    with closing(open_safetensors(path)) as file:
+        notes = files.parse_json(file.metadata.get("notes", "{}"))
     files.check_json(notes, {"epoch": int, "step": int, "measures": ({str: float}, None)}, path)
     if notes.get("measures") is not None and (found.path / hugging_face.WEIGHTS).is_file():
         _model(found)
@@ -509,91 +432,62 @@ def _run(found: Inspection) -> None:
 
 def _index(found: Inspection) -> None:
     with database.reading(found.path) as (index, settings):
-        found.facts |= {
-            "texts": f"{len(index):,}",
-            "vectors": f"{settings.stored}, compared by {settings.similarity}",
-            "preset": settings.preset,
-        }
+        found.facts |= {"texts": f"{len(index):,}", "preset": settings.preset}
     if _is_installed(found, "faiss", "'keras-bert-models[search]'"):
         found.loads_as.append("TextIndex")
     found.add_command('keras-bert search {} "a text"')
 
 
 def _records(found: Inspection) -> None:
-    found.facts["files"] = f"{len(list(found.path.glob('*.tfrecord'))):,}"
     found.loads_as.append("Records")
-    found.commands.append(f"keras-bert pretrain --records {shlex.quote(found.handle)} --output new")
+    found.add_command("keras-bert pretrain --records {} --output new")
 
 
-def _export(found: Inspection) -> None:
-    with Preset.open(found.path) as preset:
-        _add_configuration(found, preset.config)
-        values = preset.json(hugging_face.CONFIG, {hugging_face.SETTINGS: ({"task": (str, None)}, None)})
-        found.facts["task"] = (values.get(hugging_face.SETTINGS) or {}).get("task") or "none: the bare encoder"
-        found.facts["vocabulary"] = _vocabulary(preset)
-    if _is_installed(found, _RUNTIMES[found.kind], "'keras-bert-models[runtimes]'") and found.kind != "litert":
-        found.loads_as.append("keras_bert.runtimes.load")
-    found.commands.append("its README.md has a program that runs it")
-
-
-def _directories(found: Inspection) -> None:
-    inside = sorted(each for each in found.path.iterdir() if each.is_dir())
-    found.facts["directories"] = f"{len(inside):,}"
-    found.facts["holds"] = "; ".join(f"{each.name}: {recognition.recognize(each).title}" for each in inside[:_MANY])
-
-
-def _first_file(pattern: str) -> Callable[[Inspection], None]:
-    def read(found: Inspection) -> None:
-        found.facts["files"] = _some(sorted(each.name for each in found.path.glob(pattern)))
-
-    return read
+def _contents(found: Inspection) -> None:
+    inside = sorted(found.path.iterdir())
+    holds = "; ".join(f"{each.name}: {recognition.recognize(each).title}" for each in inside[:_MANY])
+    found.facts["holds"] = holds + f"; and {len(inside) - _MANY:,} more" * (len(inside) > _MANY)
+    found.commands.append("inspect one of them")
 
 
 # -- Files.
 
 
 def _keras(found: Inspection) -> None:
-    with zipfile.ZipFile(found.path) as archive:
-        config, metadata = (_read_json_in(archive, name, found.path) for name in ("config.json", "metadata.json"))
-    found.facts["written by"] = f"Keras {metadata.get('keras_version')}"
-    _add_layers(found, config)
-
-
-def _read_json_in(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Any]:
-    if archive.getinfo(name).file_size > _MAX_EXPANSION * path.stat().st_size + 2**20:
-        raise ValueError(f"{path} is refused: its {name} is many times larger than the file")
+    limit = 10 * found.path.stat().st_size + 2**20  # a small file may hold gigabytes of zeros
     try:
-        values = files.parse_json(archive.read(name).decode())
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    files.check_json(values, dict, f"{path}: {name}")
-    return values
+        with zipfile.ZipFile(found.path) as archive:
+            texts = [archive.open(name).read(limit).decode() for name in ("config.json", "metadata.json")]
+    except Exception as error:  # the type depends on the damage
+        raise ValueError(f"{found.path} is damaged: {error}") from None
+    config, metadata = map(files.parse_json, texts)
+    files.check_json(metadata, dict, f"{found.path}: metadata.json")
+    _add_layers(found, config, str(metadata.get("keras_version")))
 
 
-def _add_layers(found: Inspection, config: dict[str, Any]) -> None:
-    """Adds the model of a configuration of Keras, its layers, and what stands in the way of loading it."""
-    version = found.facts["written by"].rpartition(" ")[2]
-    is_keras_3 = version.startswith("3.")
+def _add_layers(found: Inspection, config: Any, version: str) -> None:
+    """Adds the layers of a model of Keras, and what stands in the way of loading it."""
+    found.facts["written by"] = f"Keras {version}"
     classes = _classes_in(config)
     names = list(dict.fromkeys(name for _, name in classes))
     found.facts["classes"] = _some(names)
-    custom = sorted({name for package, name in classes if not package.startswith(("keras", "tf_keras", "builtins"))})
+    others = {name for package, name in classes if not package.startswith(("keras", "tf_keras", "builtins"))}
+    custom = [name for name in names if name in others or re.fullmatch(_FOREIGN, name)]
     if "Lambda" in names:
         found.wrong.append(
-            "it has a Lambda layer, which is Python code: Keras runs it only with safe_mode=False; do that only for a "
-            "file that you trust"
+            "it has a Lambda layer, Python code: Keras runs it with safe_mode=False; do so if you trust it"
         )
     if custom:
-        found.wrong.append(f"it needs the code of {', '.join(custom[:_MANY])}, which is not part of Keras")
-    if not is_keras_3:
+        found.wrong.append(f"it needs the code of {_some(custom)}, which is not part of Keras")
+    if not version.startswith("3."):
         found.wrong.append(f"Keras 2 wrote it ({version}): tf_keras, not Keras 3, loads it")
+        objects = ", ".join(f"{name!r}: {name}" for name in custom)
+        load = f"tf_keras.models.load_model({found.handle!r}{f', custom_objects={{{objects}}}' if custom else ''})"
         found.commands.append("pip install tf_keras")
-        load = f"tf_keras.models.load_model({found.handle!r})"
         found.commands.append(f'in Python: {load}.save("new", save_format="tf"); then: keras-bert inspect new')
     elif not custom and "Lambda" not in names:
-        found.loads_as.append("keras.saving.load_model")
-        if any(package.startswith("keras_bert") for package, _ in classes):
-            found.loads_as[0] += ", after import keras_bert"
+        is_ours = any(package.startswith("keras_bert") for package, _ in classes)
+        found.loads_as.append("keras.saving.load_model" + ", after import keras_bert" * is_ours)
 
 
 def _classes_in(config: Any) -> list[tuple[str, str]]:
@@ -606,95 +500,51 @@ def _classes_in(config: Any) -> list[tuple[str, str]]:
         if isinstance(value, dict):
             name = value.get("class_name")
             if isinstance(name, str) and "config" in value:
-                registered = str(value.get("registered_name") or "").rpartition(">")[0]
-                classes.append((registered or str(value.get("module") or "keras"), name))
+                registered = str(value.get("registered_name") or name).rpartition(">")[0]
+                classes.append((registered or str(value.get("module") or "keras"), name.rpartition(">")[2]))
             waiting += list(value.values())[::-1]
     return classes
 
 
 def _h5(found: Inspection) -> None:
-    import h5py
-
-    weight_files.check_h5(found.path)
-    try:
-        with h5py.File(found.path, "r") as file:
-            present = [name for name in ("keras_version", "model_config") if name in file.attrs]
-            # A list may refer to one text a million times.
-            present = [name for name in present if file.attrs.get_id(name).shape == ()]
-            attributes = {name: _text(file.attrs[name]) for name in present}
-            names, is_old = sorted(file.keys()), "layer_names" in file.attrs or "model_weights" in file
-    except Exception as error:  # the type of h5py's error depends on the damage
-        raise ValueError(f"{found.path} is not a whole HDF5 file; fetch it again ({error})") from None
-    found.facts["written by"] = f"Keras {attributes.get('keras_version', 3)}"
-    found.facts["groups"] = _some(names) or "none"
-    if "model_config" in attributes:
-        found.what = "a whole model of Keras (HDF5)"
-        _add_layers(found, files.parse_json(attributes["model_config"]))
-        return
-    found.what = "weights of Keras without a model (HDF5)"
-    beside = recognition.recognize(found.path.resolve().parent)
-    if beside.name in ("hugging_face", "keras_hub"):
-        found.what += f", part of {beside.title}"
-        found.commands.append(f"keras-bert inspect {shlex.quote(str(found.path.parent))}")
-    elif is_old:
-        found.wrong.append("only the code that made its model can load it: model.load_weights(...), with tf_keras")
+    with closing(H5File(found.path)) as file:
+        version, model = (file.text(name) for name in ("keras_version", "model_config"))
+    if model is None:
+        found.facts["arrays"] = _some(file.names) or "none"
     else:
-        found.wrong.append("only the code that made its model can load it: model.load_weights(...)")
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        found.what = "a whole model of Keras (HDF5)"
+        _add_layers(found, files.parse_json(model), version or "3")
+    if transformers_tensorflow.has_lists(file.names):
+        found.what += ", written with transformers 4"
+        found.commands = [
+            "copy config.json and the tokenizer's files of the model that it was made from to a new directory, old",
+            f"cp {shlex.quote(str(found.path))} old/tf_model.h5; keras-bert convert old new --check",
+        ]
 
 
 def _safetensors(found: Inspection) -> None:
-    try:
-        with safe_open(found.path, framework="numpy") as file:
-            found.facts["tensors"] = _some(sorted(file.keys()))
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        raise ValueError(f"{found.path} is not a whole safetensors file; fetch it again ({error})") from None
-    if "format" in metadata:
-        found.facts["written for"] = metadata["format"]
-    if (found.path.parent / hugging_face.CONFIG).is_file():
-        found.commands.append(f"keras-bert inspect {shlex.quote(str(found.path.parent))}")
+    with closing(open_safetensors(found.path)) as file:
+        found.facts |= {"arrays": _some(file.names), "written for": file.metadata.get("format", "no library")}
 
 
-def _array(found: Inspection) -> None:
-    try:
-        array = np.load(found.path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # NumPy reads the header as Python's literals, with errors of many types
-        raise ValueError(f"{found.path} is not a whole .npy file: {error}") from None
-    found.facts["shape"] = f"{array.dtype} {list(array.shape)}"
-    if array.ndim == 2 and array.dtype.kind == "f":
-        found.what = "vectors, an array of NumPy"
-        found.loads_as.append("numpy.load")
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY:,} more" if len(names) > _MANY else "")
+def _some(names: Collection[str]) -> str:
+    listed = names if isinstance(names, list) else sorted(names)
+    return ", ".join(listed[:_MANY]) + (f" and {len(listed) - _MANY:,} more" if len(listed) > _MANY else "")
 
 
 # Kind of `recognition` -> what reads more of it.
-_DETAILS: dict[str, Callable[[Inspection], None]] = {
+_READERS: dict[str, Callable[[Inspection], None]] = {
     **dict.fromkeys(("hugging_face", "sentence_transformers", "keras_hub", "checkpoint"), _model),
     "saved_model": _saved_model,
-    "serving": _serving,
-    "transformers_saved_model": _saved_model_of_transformers,
-    **dict.fromkeys(("onnx", "openvino", "litert"), _export),
+    "versions": _versions,
+    **dict.fromkeys(_RUNTIMES, _export),
     "run": _run,
     "index": _index,
     "records": _records,
     "configuration": _configuration,
     "tokenizer": _tokenizer,
-    "directories": _directories,
-    "gguf": _first_file("*.gguf"),
-    "other_onnx": _first_file("**/*.onnx"),
-    "keras_files": _first_file("*.[hk]*"),
-    "tables": _first_file("*.*"),
-    "tfrecords": _first_file("*.tfrecord*"),
-    "unknown": _first_file("*"),
+    "directory": _contents,
     "keras": _keras,
     "h5": _h5,
     "safetensors": _safetensors,
-    "array": _array,
 }

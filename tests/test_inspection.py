@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -30,9 +31,8 @@ from keras_bert.tasks import BertSparseEncoder
 from keras_bert.training.run import save_state
 
 from .golden import make_golden_export as golden
-from .support import small
+from .support import small, transformers4
 from .support.checkpoints import CONFIGS, random_weights
-from .support.data import SHARED_DATA
 from .support.keras_hub import write_weights, write_wordpiece
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 133\n"
@@ -70,13 +70,32 @@ def pickled(path):
     torch.save(weights, path / "pytorch_model.bin")
 
 
-def transformers_4(name):
-    def copy(path):
-        if not SHARED_DATA.is_dir():
-            pytest.skip("needs what transformers 4 wrote")
-        shutil.copytree(SHARED_DATA / "transformers4-tensorflow" / name, path)
+def transformers_4(name, without=(), part=""):
+    """A model that transformers 4 wrote, or a part of it; `path` is the directory, or that part's new name."""
 
-    return copy
+    def write(path):
+        with tarfile.open(transformers4.ARCHIVE) as archive:
+            archive.extractall(
+                path.parent, [each for each in archive if each.name.startswith(f"{name}/")], filter="data"
+            )
+        for file in without:
+            (path.parent / name / file).unlink()
+        (path.parent / name / part).rename(path)
+
+    return write
+
+
+def with_configuration(path):
+    transformers_4("bert-encoder", part=path.name)(path)
+    (path.parent / "bert-encoder/config.json").rename(path.parent / "config.json")
+
+
+def around_transformers_4(path):
+    """A model of Keras 2 with such a model inside."""
+    transformers_4("bert-encoder", part="tf_model.h5")(path)
+    with h5py.File(path, "a") as file:
+        layers = [{"class_name": "TFBertModel", "config": {}}, {"class_name": "Dense", "config": {}}]
+        file.attrs["model_config"] = json.dumps({"class_name": "Functional", "config": {"layers": layers}})
 
 
 def sentence_transformers_model(path):
@@ -92,6 +111,17 @@ def sentence_transformers_model(path):
 def onnx_export(path):
     pytest.importorskip("onnxruntime")
     export_onnx(small.task(BertClassifier, ["a", "b"], config={"num_layers": 1}), path)
+
+
+def other_export(module, file):
+    """What `inspect` looks at of an export for another runtime."""
+
+    def write(path):
+        pytest.importorskip(module)
+        values = {**hugging_face.values_of(CONFIGS["bert"]), "keras_bert": {"task": "BertClassifier"}}
+        directory(**{"config_DOT_json": files.to_json(values).encode(), file: b"?"})(path)
+
+    return write
 
 
 def keras_file(*layers):
@@ -118,6 +148,13 @@ def golden_export(part):
             archive.extractall(path, filter="data")
 
     return unpack
+
+
+def weights_lost(path):
+    """A preset whose weights are only in an export."""
+    task(BertClassifier, ["a", "b"])(path)
+    (path / "model.safetensors").unlink()
+    golden_export("serving")(path / "saved_model")
 
 
 def function(body, **specs):
@@ -192,11 +229,6 @@ def torch_file(path):
     pytest.importorskip("torch").save({"a": 1}, path)
 
 
-def records(path):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        writer.write(b"abc")
-
-
 def py_function(x):
     return tf.numpy_function(lambda value: value, [x], tf.float32)
 
@@ -214,14 +246,19 @@ ROWS = {
     "transformers": (transformers_model, "BertClassifier", ["BertForSequenceClassification", "bad, fair, good"]),
     "pickle": (pickled, "BertEncoder", ["BertForSequenceClassification", "a pickle, which is not opened", "convert"]),
     "h5": (
-        transformers_4("bert-classifier"),
+        transformers_4("bert-sequence"),
         "BertClassifier",
         ["no tokenizer", "convert", "--signature transformers"],
     ),
     "transformers-graph": (
         transformers_4("bert-encoder-saved-model"),
         "BertSentenceEncoder",
-        ["SavedModel of transformers 4", "input_ids int32 [?, ?]", "last_hidden_state float32 [?, ?, 32]"],
+        ["SavedModel of transformers 4", "input_ids int32 [?, ?]", "last_hidden_state float32 [?, ?, 8]"],
+    ),
+    "no-configuration": (
+        transformers_4("bert-encoder-saved-model", ["config.json", "saved_model/1/keras_metadata.pb"], "saved_model/1"),
+        "HubLayer",
+        ["copy the model's config.json there"],
     ),
     "sentences": (
         sentence_transformers_model,
@@ -235,8 +272,13 @@ ROWS = {
     # SavedModels and exports.
     "encoder": (golden_export("encoder"), "BertMaskedLM", ["TF Hub's interface", "keras_bert", "HubLayer", "convert"]),
     "preprocessor": (golden_export("preprocessor"), "HubLayer", ["a preprocessor", "FastWordpiece", "string [?]"]),
-    "serving": (golden_export("serving"), "HubLayer", ["takes texts", "versions    1", "keras-bert serve"]),
-    "bfloat16": (in_bfloat16, "HubLayer", ["of oneDNN", "computes in bfloat16, which needs AVX-512"]),
+    "serving": (
+        golden_export("serving"),
+        "HubLayer",
+        ["an export of keras_bert", "load the preset", "keras-bert serve"],
+    ),
+    "weights-lost": (weights_lost, "HubLayer", ["takes texts (SavedModel), an export of keras_bert"]),
+    "bfloat16": (in_bfloat16, "HubLayer", ["oneDNN: _Mkl", "computes in bfloat16, which needs AVX-512"]),
     "unsafe": (
         function(lambda x: tensorflow_text.FastBertNormalizer().normalize(x), x=([None], tf.string)),
         None,
@@ -248,6 +290,12 @@ ROWS = {
     "keras-2": (keras_2_file, "HubLayer", ["a SavedModel of Keras 2", "words float32 [?, 4]"]),
     "no-variables": (function(lambda x: x, x=([None], tf.float32)), None, ["it is incomplete"]),
     "onnx": (onnx_export, "keras_bert.runtimes.load", ["for ONNX Runtime", "BertClassifier", "README.md"]),
+    "openvino": (
+        other_export("openvino", "openvino__openvino_model_DOT_xml"),
+        "keras_bert.runtimes.load",
+        ["OpenVINO"],
+    ),
+    "litert": (other_export("ai_edge_litert", "model_DOT_tflite"), None, ["LiteRT", "BertClassifier", "README.md"]),
     "hub-module": (directory(tfhub_module_DOT_pb=b"\x08\x03", saved_model_DOT_pb=b""), None, ["TF1 Hub module"]),
     # Other directories.
     "run": (run(measures=None), None, ["not finished", "epoch 1, step 5"]),
@@ -266,7 +314,7 @@ ROWS = {
         None,
         ["a: a configuration", "b: a model for ONNX"],
     ),
-    "notes": (directory(notes_DOT_odt=b"?"), None, ["not known", "notes.odt"]),
+    "notes": (directory(notes_DOT_odt=b"?"), None, ["no model", "notes.odt: a file that is not known here"]),
     # Files.
     "whole.keras": (keras_file(DENSE()), "keras.saving.load_model", ["Dense", "Keras 3"]),
     "lambda.keras": (keras_file(LAMBDA()), None, ["Lambda", "safe_mode=False", "trust"]),
@@ -274,22 +322,28 @@ ROWS = {
     "whole.h5": (keras_file(DENSE()), "keras.saving.load_model", ["HDF5", "Dense"]),
     "weights.weights.h5": (keras_file(DENSE()), None, ["without a model"]),
     "keras-2.h5": (keras_2_file, None, ["pip install tf_keras"]),
+    "around.h5": (
+        around_transformers_4,
+        None,
+        ["written with transformers 4", "TFBertModel", "cp ", "old/tf_model.h5"],
+    ),
+    "tf_model.h5": (with_configuration, None, ["inside", ": a model of transformers"]),
     "damaged.h5": (file(b"\x89HDF\r\n\x1a\n" + b"?" * 99), None, ["not a whole HDF5 file"]),
-    "a.safetensors": (lambda path: save_file({"a": np.ones(2)}, path), None, ["safetensors", "tensors     a"]),
+    "a.safetensors": (lambda path: save_file({"a": np.ones(2)}, path), None, ["safetensors", "arrays      a"]),
     "a.pt": (torch_file, None, ["PyTorch", "not opened here"]),
     "a.pkl": (lambda path: path.write_bytes(pickle.dumps([1])), None, ["a pickle", "not opened here"]),
     "a.gguf": (file(b"GGUF\3"), None, ["llama.cpp"]),
     "a.onnx": (file(b"\x08\x08"), None, ["ONNX Runtime"]),
     "a.tflite": (file(b"\0\0\0\0TFL3"), None, ["LiteRT"]),
     "a.msgpack": (file(b"\x81"), None, ["Flax"]),
-    "a.npy": (lambda path: np.save(path, np.ones((3, 8), np.float32)), "numpy.load", ["vectors", "float32 [3, 8]"]),
-    "a.zip": (archive, None, ["a zip archive", "unpack"]),
-    "a.tar.gz": (archive, None, ["a tar archive", "unpack"]),
-    "a.gz": (lambda path: path.write_bytes(gzip.compress(b"abc")), None, ["decompress"]),
-    "a.tfrecord": (records, None, ["TFRecords"]),
+    "a.npy": (lambda path: np.save(path, np.ones((3, 8), np.float32)), None, ["numpy.load"]),
+    "a.zip": (archive, None, ["an archive", "unpack"]),
+    "a.tar.gz": (archive, None, ["an archive", "unpack"]),
+    "a.gz": (lambda path: path.write_bytes(gzip.compress(b"abc")), None, ["a compressed file", "unpack"]),
+    "a.tfrecord": (file(b"?"), None, ["examples"]),
     "pointer.bin": (file(POINTER), None, ["Git LFS pointer", "git lfs pull"]),
     "nothing.bin": (file(b""), None, ["an empty file"]),
-    "vocab.txt": (file(b"[PAD]\n"), None, ["a file of a tokenizer", "name its directory"]),
+    "vocab.txt": (file(b"[PAD]\n"), None, ["a file of a tokenizer", ": a tokenizer without a model"]),
     "a.csv": (file(b"text,label\n"), None, ["a table"]),
 }
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import lzma
-import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +11,6 @@ from typing import NamedTuple
 
 from keras_bert import files
 from keras_bert.formats import model_files
-from keras_bert.formats.tensorflow_index import is_index, is_record_file
 
 _BEGINNING = 4096  # bytes that are read of a file
 
@@ -33,10 +29,6 @@ class Look:
     def has_weights(self) -> bool:
         """Whether a directory has weights as transformers writes them."""
         return any(map(self.has, (*model_files.WEIGHTS, *model_files.SHARDS)))
-
-    def is_of(self, **values: object) -> bool:
-        """Whether `config.json` of a directory has these entries; `...` stands for any value."""
-        return all(name in self.config and value in (..., self.config[name]) for name, value in values.items())
 
     @cached_property
     def config(self) -> dict[str, object]:
@@ -67,7 +59,7 @@ class Kind(NamedTuple):
     name: str
     title: str  # in messages: "it is ..."
     recognizes: Callable[[Look], bool]
-    advice: str = ""  # if it is nothing that loads here; {path} and {parent} stand for its path and its directory
+    advice: str = ""  # if it is nothing that loads here
 
 
 def _has(*patterns: str) -> Callable[[Look], bool]:
@@ -87,17 +79,13 @@ def _begins(*beginnings: bytes) -> Callable[[Look], bool]:
     return lambda look: look.beginning.startswith(beginnings)
 
 
-def _ends(*endings: str) -> Callable[[Look], bool]:
-    return lambda look: look.path.name.endswith(endings)
+def _named(*patterns: str) -> Callable[[Look], bool]:
+    return lambda look: any(map(look.path.match, patterns))
 
 
-_is_compressed = _begins(b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh")  # gzip, xz, bzip2
-_WITH_TRANSFORMERS = (
-    "where torch and transformers are installed, AutoModel.from_pretrained(...).save_pretrained(...) writes "
-    "model.safetensors"
-)
-_NAME_DIRECTORY = "name its directory: keras-bert inspect {parent}"
-_UNPACK = "unpack it, and inspect what was in it"
+_PART = "copy it to the other files of its model, and inspect their directory"
+_PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")
+_ARCHIVES = (b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"PK\x03\x04")  # gzip, xz, bzip2, zip
 _OTHER_RUNTIME = "nothing here reads it: look for the model that it was made from, in its original format"
 
 # The first that recognizes a path is what it is.
@@ -113,8 +101,6 @@ DIRECTORIES = (
         "checkpoint",
     ),
     Kind("saved_model", "a SavedModel", _has("saved_model.pb")),
-    Kind("saved_model_text", "a SavedModel in text form", _has("saved_model.pbtxt")),
-    Kind("serving", "versions of a SavedModel, as TF Serving loads them", _has("[0-9]*/saved_model.pb")),
     Kind("onnx", "an export for ONNX Runtime", _exported("onnx/model.onnx")),
     Kind("openvino", "an export for OpenVINO", _exported("openvino/openvino_model.xml")),
     Kind("litert", "an export for LiteRT", _exported("model.tflite")),
@@ -126,12 +112,8 @@ DIRECTORIES = (
         ".save_pretrained(...) writes a whole model",
     ),
     Kind("sentence_transformers", "a model of sentence-transformers", _has("modules.json")),
-    Kind("keras_hub", "a KerasHub preset", lambda look: look.is_of(class_name=...)),
-    Kind(
-        "hugging_face",
-        "a model of transformers",
-        lambda look: look.has("config.json") and look.has_weights,
-    ),
+    Kind("keras_hub", "a KerasHub preset", lambda look: "class_name" in look.config),
+    Kind("hugging_face", "a model of transformers", lambda look: look.has("config.json") and look.has_weights),
     Kind(
         "flax",
         "a model of transformers for JAX (Flax)",
@@ -139,7 +121,12 @@ DIRECTORIES = (
         "where transformers 4, flax and torch are installed, AutoModel.from_pretrained(directory, from_flax=True)"
         ".save_pretrained(new) writes model.safetensors",
     ),
-    Kind("transformers_saved_model", "a SavedModel of transformers", _has("saved_model/[0-9]*/saved_model.pb")),
+    Kind(
+        "versions",
+        "versions of a SavedModel, as TF Serving loads them",
+        _any_of("[0-9]*/saved_model.pb", "saved_model/[0-9]*/saved_model.pb"),
+    ),
+    Kind("part", "the variables of a SavedModel", _has("variables.index"), _PART),
     Kind("checkpoint", "a checkpoint of TensorFlow", _has("*.index")),
     Kind(
         "values",
@@ -147,10 +134,9 @@ DIRECTORIES = (
         _has("*.data-[0-9]*-of-[0-9]*"),
         "copy the file that ends in .index there",
     ),
-    Kind("gguf", "a model for llama.cpp (GGUF)", _has("*.gguf"), _OTHER_RUNTIME),
-    Kind("other_onnx", "a model for ONNX Runtime", _any_of("*.onnx", "onnx/*.onnx"), _OTHER_RUNTIME),
-    Kind("other_openvino", "a model for OpenVINO", _any_of("openvino_model.xml", "openvino/*.xml"), _OTHER_RUNTIME),
-    Kind("tfrecords", "TFRecords", _any_of("*.tfrecord*")),
+    Kind("other", "a model for llama.cpp (GGUF)", _has("*.gguf"), _OTHER_RUNTIME),
+    Kind("other", "a model for ONNX Runtime", _any_of("*.onnx", "onnx/*.onnx"), _OTHER_RUNTIME),
+    Kind("other", "a model for OpenVINO", _any_of("openvino_model.xml", "openvino/*.xml"), _OTHER_RUNTIME),
     Kind(
         "configuration",
         "a configuration without weights",
@@ -158,62 +144,55 @@ DIRECTORIES = (
         "copy the model's weights there",
     ),
     Kind("tokenizer", "a tokenizer without a model", _any_of(*model_files.VOCABULARIES, "assets/tokenizer/*")),
-    Kind("keras_files", "a directory of files of Keras", _any_of("*.keras", "*.h5"), "inspect one of them"),
-    Kind("tables", "a directory of texts", _any_of("*.txt", "*.csv", "*.tsv", "*.jsonl", "*.parquet")),
     Kind("empty", "an empty directory", lambda look: not any(look.path.iterdir()), "copy the files of a model there"),
-    Kind(
-        "directories",
-        "a directory of directories",
-        lambda look: any(each.is_dir() for each in look.path.iterdir()),
-        "name one of them",
-    ),
-    Kind("unknown", "a directory of files that are not known here", lambda look: True),
+    Kind("directory", "a directory that is no model", lambda look: True),
 )
 FILES = (
-    Kind("pointer", "a Git LFS pointer, not the file", _begins(files.POINTER), "run `git lfs pull` in the clone"),
+    Kind("part", "a Git LFS pointer, not the file", _begins(files.POINTER), "run `git lfs pull` in the clone"),
     Kind("keras", "a model of Keras in one file", lambda look: {"config.json", "metadata.json"} <= {*look.zipped}),
-    Kind("h5", "HDF5", _begins(b"\x89HDF\r\n\x1a\n")),
-    Kind("safetensors", "safetensors", lambda look: look.beginning[7:9] == b"\0{"),
     Kind(
-        "torch",
-        "a file of PyTorch, a pickle, which can run code",
-        lambda look: any(name.endswith(("/data.pkl", "/constants.pkl")) for name in look.zipped),
-        f"it is not opened here; {_WITH_TRANSFORMERS}",
+        "h5",
+        "weights of Keras without a model (HDF5)",
+        _begins(b"\x89HDF\r\n\x1a\n"),
+        f"{_PART}; or, in the code that made the model: model.load_weights(...)",
     ),
-    Kind("arrays", "arrays of NumPy (.npz)", lambda look: bool(look.zipped) and look.zipped[0].endswith(".npy")),
-    Kind("zip", "a zip archive", _begins(b"PK\x03\x04"), _UNPACK),
-    Kind("tar", "a tar archive", lambda look: _is_tar(look), _UNPACK),
-    Kind("compressed", "a compressed file", _is_compressed, "decompress it, and inspect what was in it"),
-    Kind("gguf", "a model for llama.cpp (GGUF)", _begins(b"GGUF"), _OTHER_RUNTIME),
-    Kind("tflite", "a model for LiteRT", lambda look: look.beginning[4:8] == b"TFL3", _OTHER_RUNTIME),
-    Kind("onnx", "a model for ONNX Runtime", _ends(".onnx"), _OTHER_RUNTIME),
-    Kind("openvino", "a model for OpenVINO", _ends("openvino_model.xml", "openvino_model.bin"), _OTHER_RUNTIME),
-    Kind("array", "an array of NumPy", _begins(b"\x93NUMPY")),
-    Kind("parquet", "a table in Parquet", _begins(b"PAR1")),
-    Kind("sqlite", "a database of SQLite", _begins(b"SQLite format 3\0")),
-    Kind("graph", "the graph of a SavedModel", _ends("saved_model.pb"), _NAME_DIRECTORY),
-    Kind("index_file", "the index of a TensorFlow checkpoint", lambda look: is_index(look.path), _NAME_DIRECTORY),
-    Kind("values", "the values of a TensorFlow checkpoint", lambda look: ".data-0" in look.path.name, _NAME_DIRECTORY),
-    Kind("tfrecord", "TFRecords", lambda look: is_record_file(look.beginning)),
+    Kind("safetensors", "safetensors", lambda look: look.beginning[7:9] == b"\0{", _PART),
+    Kind("part", "a part of a TensorFlow checkpoint", _named("*.index", "*.data-[0-9]*"), _PART),
     Kind(
-        "pickle",
-        "a pickle, which can run code",
-        _begins(*(bytes([0x80, version]) for version in range(2, 6))),
-        f"it is not opened here; if it is a model of PyTorch: {_WITH_TRANSFORMERS}",
+        "part",
+        "a pickle, as PyTorch writes it, which can run code",
+        lambda look: look.beginning[:2] in _PICKLES or any(name.endswith("/data.pkl") for name in look.zipped),
+        "it is not opened here; if it is a model: where torch and transformers are installed, "
+        "AutoModel.from_pretrained(...).save_pretrained(...) writes model.safetensors",
     ),
-    Kind("flax", "weights of Flax", _ends(".msgpack"), _NAME_DIRECTORY),
-    Kind("frozen", "a graph of TensorFlow, or another protocol buffer", _ends(".pb"), _OTHER_RUNTIME),
     Kind(
-        "tokenizer_file",
-        "a file of a tokenizer",
-        lambda look: look.path.name in (*model_files.TOKENIZER, "vocabulary.spm"),
-        _NAME_DIRECTORY,
+        "array",
+        "arrays of NumPy",
+        lambda look: look.beginning.startswith(b"\x93NUMPY") or any(name.endswith(".npy") for name in look.zipped),
+        "in Python: numpy.load(...)",
     ),
-    Kind("configuration_file", "a configuration", _ends("config.json"), _NAME_DIRECTORY),
-    Kind("json", "JSON", lambda look: _ends(".json")(look) and look.beginning[:1] in (b"{", b"[")),
-    Kind("table", "a table or texts", _ends(".txt", ".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx", ".conll")),
-    Kind("nothing", "an empty file", lambda look: not look.beginning),
-    Kind("unknown_file", "a file that is not known here", lambda look: True),
+    Kind(
+        "archive",
+        "an archive, or a compressed file",
+        lambda look: look.beginning.startswith(_ARCHIVES) or look.beginning[257:262] == b"ustar",
+        "unpack it, and inspect what was in it",
+    ),
+    Kind("other", "a model for llama.cpp (GGUF)", _begins(b"GGUF"), _OTHER_RUNTIME),
+    Kind("other", "a model for LiteRT", lambda look: look.beginning[4:8] == b"TFL3", _OTHER_RUNTIME),
+    Kind("other", "a model for ONNX Runtime", _named("*.onnx"), _OTHER_RUNTIME),
+    Kind("other", "a model for OpenVINO", _named("*openvino_model.xml", "*openvino_model.bin"), _OTHER_RUNTIME),
+    Kind("part", "the graph of a SavedModel", _named("*saved_model.pb"), _PART),
+    Kind("part", "weights of Flax", _named("*.msgpack"), _PART),
+    Kind("other", "a graph of TensorFlow, or another protocol buffer", _named("*.pb"), _OTHER_RUNTIME),
+    Kind("part", "a file of a tokenizer", _named(*model_files.TOKENIZER), _PART),
+    Kind("part", "a configuration", _named("*config.json"), _PART),
+    Kind(
+        "data",
+        "texts, a table or examples",
+        _named("*.txt", "*.[ct]sv", "*.jsonl", "*.parquet", "*.xlsx", "*.tfrecord*"),
+    ),
+    Kind("unknown", "an empty file", lambda look: not look.beginning),
+    Kind("unknown", "a file that is not known here", lambda look: True),
 )
 
 
@@ -228,15 +207,5 @@ def recognize(path: Path) -> Kind:
 def missing_error(directory: Path, *names: str, advice: str) -> FileNotFoundError:
     """Makes the error for a directory without any of `names`: what it holds, what it is, and what would help."""
     kind = recognize(directory)
-    what = [] if kind.name in ("unknown", "empty") else [f"it is {kind.title}"]
+    what = [] if kind.name in ("directory", "empty") else [f"it is {kind.title}"]
     return files.missing_error(directory, *names, advice="; ".join([*what, kind.advice or advice]))
-
-
-def _is_tar(look: Look) -> bool:
-    if not _is_compressed(look) and look.beginning[257:262] != b"ustar":
-        return False
-    try:
-        with tarfile.open(look.path) as archive:
-            return archive.next() is not None
-    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-        return False

@@ -28,6 +28,7 @@ none        1      the same: x is the logit of the second label
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,14 +94,19 @@ def recognizes(preset: PresetFiles) -> bool:
     return (preset.directory / MODEL).is_file()
 
 
+def is_own(names: Collection[str]) -> bool:
+    """Checks whether names of variables are those of an export of this package."""
+    return any(name.endswith(("embeddings/norm/gamma", "embeddings/word/embeddings")) for name in names)
+
+
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
     directory = preset.directory
     file = open_variables(directory)
-    if "embeddings/norm/gamma" in file.names and not any(name.startswith("block_0/") for name in file.names):
+    if is_own(file.names) and not any(name.startswith("block_0/") for name in file.names):
         raise ValueError(
-            f"{directory} was exported in bfloat16 or int8, without float weights, so it cannot be loaded as a "
-            "model; load the preset that it was exported from"
+            f"{directory} was exported for serving, without its configuration, or in bfloat16 or int8, without float "
+            "weights, so it cannot be loaded as a model; load the preset that it was exported from"
         )
     if transformers_tensorflow.has_lists(file.names):
         raise ValueError(
@@ -239,12 +245,18 @@ def read_graphs(path: Path) -> Any:
     return model
 
 
+def nodes(graph: Any) -> Iterator[Any]:
+    """Yields the operations of a graph and of its functions."""
+    yield from graph.node
+    for function in graph.library.function:
+        yield from function.node_def
+
+
 def operations(model: Any) -> set[str]:
     """Lists the operations in the graphs of a SavedModel, except calls of their own functions."""
     found = set()
     for graph in (each.graph_def for each in model.meta_graphs):
-        found |= {node.op for node in graph.node}
-        found |= {node.op for function in graph.library.function for node in function.node_def}
+        found |= {node.op for node in nodes(graph)}
         found -= {function.signature.name for function in graph.library.function}
     return found
 

@@ -17,18 +17,6 @@ _FOOTER, _TRAILER = 48, 5  # bytes
 _MAX_EXPANSION = 100  # bytes of all names per byte of the file; real files have up to 10
 
 
-def is_index(path: Path) -> bool:
-    """Checks by its last bytes whether a file is such an index."""
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - len(_MAGIC), 0))
-        return file.read() == _MAGIC
-
-
-def is_record_file(beginning: bytes) -> bool:
-    """Checks the first bytes of a file of TFRecords: a record's length, and a checksum of it."""
-    return len(beginning) >= 12 and _masked_checksum(beginning[:8]) == int.from_bytes(beginning[8:12], "little")
-
-
 class TensorFlowIndex:
     """The index at `path`. Raises ValueError if it is damaged."""
 

@@ -249,17 +249,8 @@ class TokenizerFiles:
 
     def with_special_tokens(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Adds `more_special_tokens` to a tokenizer's arguments, and those of them that it lacks to its vocabulary."""
-
-        def read_vocabulary() -> list[str]:
-            if isinstance(vocabulary := arguments["vocabulary"], list):
-                return vocabulary
-            if vocabulary.suffix == ".txt":
-                return files.split_lines(files.read_text(vocabulary))
-            ids = files.read_json(vocabulary, {str: int})
-            return sorted(ids, key=ids.__getitem__)
-
-        special, new = self.more_special_tokens(arguments, read_vocabulary)
-        vocabulary = {"vocabulary": [*read_vocabulary(), *new]} if new else {}
+        special, new = self.more_special_tokens(arguments, lambda: tokens_of(arguments["vocabulary"]))
+        vocabulary = {"vocabulary": [*tokens_of(arguments["vocabulary"]), *new]} if new else {}
         return {**arguments, "more_special_tokens": special, **vocabulary}
 
     def more_special_tokens(
@@ -339,6 +330,16 @@ class TokenizerFiles:
         elif added_tokens_path.is_file():
             special = {*self._ids_of_special_tokens(), *map(self._named, TOKENS.values())}
             yield from ((added_tokens_path, token) for token in self.ids[_ADDED] if token not in special)
+
+
+def tokens_of(vocabulary: list[str] | Path) -> list[str]:
+    """Lists the tokens of the argument of a tokenizer, by id."""
+    if isinstance(vocabulary, list):
+        return vocabulary
+    if vocabulary.suffix == ".txt":
+        return files.split_lines(files.read_text(vocabulary))
+    ids = files.read_json(vocabulary, {str: int})
+    return sorted(ids, key=ids.__getitem__)
 
 
 def _content(token: Any) -> Any:

@@ -42,6 +42,10 @@ class SafetensorsFile:
         self._header = json.loads(self._bytes.read(header_size))  # checked by `safe_open`
         self._start = 8 + header_size
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        return self._header.get("__metadata__", {})
+
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._header[name]["shape"])
 
@@ -206,6 +210,18 @@ class H5File:
             return f"{name} has {num_bytes:,} bytes, which are not in the file"
         self._arrays[name] = item
         return None
+
+    def text(self, name: str) -> str | None:
+        """Reads a text that belongs to the whole file, such as Keras's "model_config"; None if there is none."""
+        attributes = self._file.attrs
+        try:
+            # A list may refer to one text a million times.
+            value = attributes[name] if name in attributes and attributes.get_id(name).shape == () else None
+        except Exception as error:
+            raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
+        if value is None:
+            return None
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def shape(self, name: str) -> Shape:
         return self._arrays[name].shape
