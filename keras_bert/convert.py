@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert import files, formats
 from keras_bert.config import BertConfig
 from keras_bert.formats import Preset, cross_encoder, hugging_face, model_files, sentence_transformers, sparse_encoder
-from keras_bert.formats.checkpoint import LazyWeights
 from keras_bert.formats.saved import CRF, note
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.progress import progress_bar
@@ -72,25 +70,19 @@ def convert(
         parts = {part: checkpoint.weights(part) for part in ("encoder", *heads)}
         bar = stack.enter_context(progress_bar(sum(map(len, parts.values())), "weights", progress))
         unfinished = stack.enter_context(files.directory_written_whole(Path(destination), "", overwrite=False))
-        counted = {part: _CountedWeights(weights, bar) for part, weights in parts.items()}
+        for weights in parts.values():
+            weights.on_read = bar.update
         tokenizer, left_out = _tokenizer_of(preset), []
         if format == "hugging_face":
-            _write_hugging_face(unfinished, preset, counted, tokenizer)
+            _write_hugging_face(unfinished, preset, parts, tokenizer)
         else:
-            formats.write(unfinished, checkpoint.config, counted, format)
+            formats.write(unfinished, checkpoint.config, parts, format)
             if tokenizer is not None:
                 tokenizer.save_preset(unfinished)
             entries = [f"{hugging_face.CONFIG}: {key}" for key in _task_entries(preset)]
             left_out = [*model_files.present(preset.home, model_files.SETTINGS), *entries]
-    return Converted(
-        checkpoint.config,
-        checkpoint.format,
-        heads,
-        tokenizer is not None,
-        checkpoint.unexpected,
-        left_out,
-        checkpoint.remarks,
-    )
+    unexpected, remarks = checkpoint.unexpected, checkpoint.remarks
+    return Converted(checkpoint.config, checkpoint.format, heads, tokenizer is not None, unexpected, left_out, remarks)
 
 
 def check(destination: str | Path, format: str) -> None:
@@ -105,10 +97,8 @@ def check(destination: str | Path, format: str) -> None:
 def _tokenizer_of(preset: Preset) -> Tokenizer | None:
     from keras_bert.text import load_tokenizer  # imports TensorFlow
 
-    try:
+    with suppress(FileNotFoundError):
         return load_tokenizer(preset)
-    except FileNotFoundError:
-        return None
 
 
 def _task_entries(preset: Preset) -> dict[str, object]:
@@ -143,22 +133,3 @@ def _write_hugging_face(
     elif (preset.home / sentence_transformers.MODULES).is_file():
         dense = preset.once(sentence_transformers.read_dense_weights)
         sentence_transformers.write(directory, config.hidden_size, preset.sentence_settings, dense)
-
-
-class _CountedWeights(Mapping):
-    """Weights that update a progress bar when they are read."""
-
-    def __init__(self, weights: LazyWeights, bar: tqdm) -> None:
-        self.shapes = weights.shapes
-        self._weights = weights
-        self._bar = bar
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        self._bar.update()
-        return self._weights[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._weights)
-
-    def __len__(self) -> int:
-        return len(self._weights)

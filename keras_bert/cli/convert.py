@@ -4,9 +4,9 @@ DST is a new directory for the encoder, all heads, the vocabulary and the settin
 format has no place for. SRC is the name of a preset, hf://org/name, or a directory in any format that keras-bert
 inspect knows. Weights are copied one by one. After an error, there is no DST.
 
-With --check, every weight of DST is compared with SRC's, and, if SRC is a SavedModel, SRC is run, too: both models get
-the same texts, or the same ids if SRC takes ids, and the largest difference of each output is printed. If DST exists,
-it is only checked. A SavedModel is a program: check only those that you trust.
+With --check, every weight of DST is compared with SRC's, and, if SRC is or has a SavedModel, that is run, too: both
+models get the same texts, or the same ids if it takes ids, and the largest difference of each output is printed. If DST
+exists, it is only checked. A SavedModel is a program: check only those that you trust.
 
 \b
 Examples:
@@ -86,14 +86,19 @@ def _check(source: Path, destination: str, bound: float, texts: list[str] | None
 
     with misuse(OSError):
         found = compare(source, destination, texts)
-    wrong = []
+    wrong = [each.new for each in (*found.weights, *found.outputs) if not each.is_within(bound)]
     for each in (*found.weights, *found.outputs):
         echo(f"{each.old} -> {each.new}: largest difference {each.largest:.1e}, of values up to {each.scale:.3g}")
-        wrong += [] if each.is_within(bound) else [each.new]
-    echo(f"unused: {', '.join(found.unused) or 'nothing'}; new: nothing, no weight is initialized")
-    if found.outputs:
-        echo(f"{len(found.outputs)} outputs compared, for {found.inputs} inputs")
+    if found.unread:
+        echo(f"Warning: no weight was compared: {found.unread}", err=True)
+    else:
+        echo(f"unused: {', '.join(found.unused) or 'nothing'}; new: nothing, no weight is initialized")
+    missing = f"no counterpart of {', '.join(found.missing)}" if found.missing else ""
+    if found.inputs:
+        echo(f"{len(found.outputs)} outputs compared, for {found.inputs} inputs" + (missing and f"; {missing}"))
     else:
         echo(f"{source} holds weights alone, so nothing was run")
     if wrong:
         raise Failure(f"{destination} differs from {source} by more than the bound, {bound:g}, in {', '.join(wrong)}")
+    if missing:
+        raise Failure(f"{destination} has {missing} in {source}")

@@ -38,7 +38,7 @@ def directory_of(handle: str) -> Path:
     with misuse(OSError):
         preset = Preset(handle)
         preset.check()
-    return preset.home
+    return preset.home / (preset.saved_model or "")
 
 
 def _check_handle(ctx: click.Context, parameter: click.Parameter, handle: str) -> str:

@@ -252,8 +252,10 @@ class LazyWeights(Mapping[str, np.ndarray]):
         self._checkpoint = checkpoint
         self._names = names
         self.shapes = shapes
+        self.on_read: Callable[[], object] = lambda: None  # called for each weight
 
     def __getitem__(self, name: str) -> np.ndarray:
+        self.on_read()
         return self._checkpoint._read(name, self._names[name], self.shapes[name])
 
     def __contains__(self, name: object) -> bool:  # Mapping's own method reads the weight

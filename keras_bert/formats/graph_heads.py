@@ -7,7 +7,7 @@ layer that reads `pooled_output`, or each token of `sequence_output`. Its activa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from keras_bert.formats.tensorflow_messages import DTYPES
@@ -35,7 +35,10 @@ class GraphHead:
 
 
 def find_head(model: Any, pooler_kernel: str) -> GraphHead | str:
-    """Calls `_find_head`; of a damaged graph, says so."""
+    """Finds the Dense layer that computes the only output of a model; or says what computes it, or is damaged.
+
+    `pooler_kernel` is the encoder's variable, by which `pooled_output` and `sequence_output` are known.
+    """
     try:
         return _find_head(model, pooler_kernel)
     except (IndexError, KeyError, UnicodeDecodeError) as error:
@@ -43,12 +46,6 @@ def find_head(model: Any, pooler_kernel: str) -> GraphHead | str:
 
 
 def _find_head(model: Any, pooler_kernel: str) -> GraphHead | str:
-    """Finds the Dense layer that computes the only output of a model; or says what computes it instead.
-
-    Args:
-        model: the graphs.
-        pooler_kernel: the name of the encoder's variable, by which `pooled_output` and `sequence_output` are known.
-    """
     graph = model.meta_graphs[0]
     signatures = {name: each for name, each in graph.signature_def.items() if each.outputs}
     signature = signatures.get("serving_default") or next(iter(signatures.values()), None)
@@ -56,7 +53,7 @@ def _find_head(model: Any, pooler_kernel: str) -> GraphHead | str:
     if len(outputs) != 1:
         return f"the graph has the outputs {', '.join(sorted(outputs)) or '(none)'}, and only one can be a head"
     functions = {each.signature.name: each for each in graph.graph_def.library.function}
-    frame = _Frame(graph.graph_def.node, {}, [], functions)
+    frame = _Frame(_by_name(graph.graph_def.node), functions)
     chain = list(_dense_layers(_Tensor(frame, *outputs.values())))
     if not chain:
         return "the output is not that of a Dense layer"
@@ -75,32 +72,30 @@ def _find_head(model: Any, pooler_kernel: str) -> GraphHead | str:
     return GraphHead(kind, first.kernel, first.bias, first.activation, _row_length(first.frame.nodes.values()))
 
 
+@dataclass(eq=False)
 class _Frame:
-    """A function while it is called: its nodes, and the tensors of its caller that it gets."""
+    """A function while it is called."""
 
-    def __init__(
-        self,
-        nodes: Iterable[Node],
-        arguments: Mapping[str, _Tensor],
-        results: list[str],  # the tensors that it returns
-        functions: Mapping[str, Function],
-    ) -> None:
-        self.nodes = {node.name: node for node in nodes}
-        self.arguments = arguments
-        self.results = results
-        self.functions = functions
-        self._calls: dict[str, _Frame] = {}
+    nodes: Mapping[str, Node]
+    functions: Mapping[str, Function]
+    arguments: Mapping[str, _Tensor] = field(default_factory=dict)  # the tensors of its caller that it gets
+    results: list[str] = field(default_factory=list)  # the tensors that it returns
+    calls: dict[str, _Frame] = field(default_factory=dict)
 
     def called(self, node: Node) -> _Frame:
         """The frame of the function that a node calls, the same one each time."""
-        if node.name not in self._calls:
+        if node.name not in self.calls:
             function = self.functions[node.attr["f"].func.name]
             names = (each.name for each in function.signature.input_arg)
             arguments = {name: _Tensor(self, tensor) for name, tensor in zip(names, node.input, strict=False)}
             outputs = {each.key: each.value for each in function.ret}
             results = [outputs[each.name] for each in function.signature.output_arg]
-            self._calls[node.name] = _Frame(function.node_def, arguments, results, self.functions)
-        return self._calls[node.name]
+            self.calls[node.name] = _Frame(_by_name(function.node_def), self.functions, arguments, results)
+        return self.calls[node.name]
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, Node]:
+    return {node.name: node for node in nodes}
 
 
 @dataclass(frozen=True)
@@ -109,31 +104,29 @@ class _Tensor:
     name: str  # "node:output:0", in the main graph "node:0", or an argument
 
     @property
-    def node(self) -> Node | None:
-        """The node that computes it."""
-        return self.frame.nodes.get(self.name.split(":")[0])
+    def key(self) -> str:
+        return self.name.split(":")[0]
 
     @property
-    def index(self) -> int:
-        ending = self.name.rpartition(":")[2]
-        return int(ending) if ending.isdecimal() else 0
+    def op(self) -> str:
+        """The operation that computes it; "" for an argument."""
+        return self.frame.nodes[self.key].op if self.key in self.frame.nodes else ""
 
     def input(self, i: int) -> _Tensor:
-        assert self.node is not None
-        return _Tensor(self.frame, self.node.input[i])
+        return _Tensor(self.frame, self.frame.nodes[self.key].input[i])
 
     def origin(self) -> _Tensor:
         """What computes its values: another tensor, through calls and operations that change no number."""
         tensor = self
         for _ in range(_MOST_STEPS):
-            node, key = tensor.node, tensor.name.split(":")[0]
-            if node is None and key in tensor.frame.arguments:
-                tensor = tensor.frame.arguments[key]
-            elif node is not None and node.op in _CALLS and node.attr["f"].func.name in tensor.frame.functions:
-                frame = tensor.frame.called(node)
-                tensor = _Tensor(frame, frame.results[tensor.index])
-            elif node is not None and node.op in _PASSED:
+            frame, ending = tensor.frame, tensor.name.rpartition(":")[2]
+            if tensor.op in _CALLS and frame.nodes[tensor.key].attr["f"].func.name in frame.functions:
+                frame = frame.called(frame.nodes[tensor.key])
+                tensor = _Tensor(frame, frame.results[int(ending) if ending.isdecimal() else 0])
+            elif tensor.op in _PASSED:
                 tensor = tensor.input(0)
+            elif not tensor.op and tensor.key in frame.arguments:
+                tensor = frame.arguments[tensor.key]
             else:
                 return tensor
         raise KeyError("it never ends")
@@ -141,10 +134,8 @@ class _Tensor:
     def variable(self) -> str | None:
         """The name of the variable whose value it is."""
         read = self.origin()
-        if read.node is None or read.node.op != "ReadVariableOp":
-            return None
-        handle = read.input(0).origin()
-        return handle.node.attr["shared_name"].s.decode() if handle.node and handle.node.op == "VarHandleOp" else None
+        handle = read.input(0).origin() if read.op == "ReadVariableOp" else read
+        return handle.frame.nodes[handle.key].attr["shared_name"].s.decode() if handle.op == "VarHandleOp" else None
 
 
 @dataclass(frozen=True)
@@ -162,11 +153,11 @@ class _Dense:
 def _dense(tensor: _Tensor) -> _Dense | None:
     """Recognizes `activation(x W + b)`, with or without b."""
     tensor, activation, bias = tensor.origin(), None, None
-    if tensor.node is not None and tensor.node.op in _ACTIVATIONS:
-        activation, tensor = tensor.node.op, tensor.input(0).origin()
-    if tensor.node is not None and tensor.node.op in ("BiasAdd", "Add", "AddV2"):
+    if tensor.op in _ACTIVATIONS:
+        activation, tensor = tensor.op, tensor.input(0).origin()
+    if tensor.op in ("BiasAdd", "Add", "AddV2"):
         bias, tensor = tensor.input(1).variable(), tensor.input(0).origin()
-    if tensor.node is None or tensor.node.op not in ("MatMul", "BatchMatMulV2", "Einsum"):
+    if tensor.op not in ("MatMul", "BatchMatMulV2", "Einsum"):
         return None
     kernel = tensor.input(1).variable()
     return None if kernel is None else _Dense(kernel, bias, activation, tensor.input(0).origin(), tensor.frame)
@@ -174,12 +165,12 @@ def _dense(tensor: _Tensor) -> _Dense | None:
 
 def _dense_layers(tensor: _Tensor) -> Iterator[_Dense]:
     """Lists the Dense layers that a tensor went through, the last one first."""
+    layer = _dense(tensor)
     for _ in range(_MOST_LAYERS):
-        layer = _dense(tensor)
         if layer is None:
             return
         yield layer
-        tensor = layer.source
+        layer = _dense(layer.source)
 
 
 def _last_layer(frame: _Frame, pooler_kernel: str) -> _Tensor | None:
@@ -188,7 +179,7 @@ def _last_layer(frame: _Frame, pooler_kernel: str) -> _Tensor | None:
         layer = _dense(_Tensor(frame, f"{node.name}:0")) if node.op in ("BiasAdd", "AddV2") else None
         if layer is not None and layer.kernel == pooler_kernel:
             first = layer.source
-            return first.input(0).origin() if first.node is not None and first.node.op == "StridedSlice" else None
+            return first.input(0).origin() if first.op == "StridedSlice" else None
     return None
 
 

@@ -16,7 +16,7 @@ from keras_bert.formats import recognition, transformers_tensorflow
 from keras_bert.formats.checkpoint import Checkpoint, Tensors, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.family import FamilyTable
-from keras_bert.formats.tensorflow_file import is_saved_model, open_variables
+from keras_bert.formats.tensorflow_file import by_version, is_saved_model, open_variables
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors, write_safetensors
 from keras_bert.presets import PresetFiles
 from keras_bert.task_table import HEADS
@@ -97,7 +97,7 @@ def _weights_of(preset: PresetFiles) -> Callable[[], WeightFile] | None:
     for pattern, open_file in openers.items():
         found = [path for path in preset.directory.glob(pattern) if path.is_file() or is_saved_model(path)]
         if found:
-            return partial(open_file, max(found, key=lambda path: (len(path.name), path.name)))  # version 10 is after 9
+            return partial(open_file, max(found, key=by_version))
         if (index := preset.directory / f"{pattern}{_INDEX}").is_file():
             return partial(open_shards, index, open_file)
     return partial(open_variables, preset.directory) if preset.once(_is_saved_model) else None

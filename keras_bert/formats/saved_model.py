@@ -44,7 +44,7 @@ from keras_bert.formats.family import FamilyTable, Layers, Names
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.graph_heads import GraphHead, find_head
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import open_variables
+from keras_bert.formats.tensorflow_file import by_version, open_variables
 from keras_bert.presets import PresetFiles
 from keras_bert.shapes import Shape, head_layers
 from keras_bert.task_table import HEADS
@@ -97,6 +97,13 @@ def recognizes(preset: PresetFiles) -> bool:
 def is_own(names: Collection[str]) -> bool:
     """Checks whether names of variables are those of an export of this package."""
     return any(name.endswith(("embeddings/norm/gamma", "embeddings/word/embeddings")) for name in names)
+
+
+def find(preset: PresetFiles) -> Path | None:
+    """Finds a preset's SavedModel: that of its handle, or the newest beside its weights; None if there is none."""
+    handle = preset.directory / (preset.saved_model or "")
+    found = [path for path in (handle, *preset.directory.glob("saved_model/*")) if (path / MODEL).is_file()]
+    return handle if handle in found else max(found, key=by_version, default=None)
 
 
 def open_checkpoint(preset: PresetFiles) -> Checkpoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import load_weights
 from keras_bert.formats import Preset, saved_model
 from keras_bert.saved_model import reusable
 from keras_bert.saved_model.reusable import ReusableSavedModel
-from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
+from keras_bert.saved_model.transformers_signature import LOGITS, HeadedEncoder, load_parts
 from keras_bert.tasks.registry import load_task
+from keras_bert.tensors import TRANSFORMERS_INPUTS, TRANSFORMERS_OUTPUTS
 from keras_bert.text import BertPreprocessor, load_tokenizer
 
 TEXTS = (
@@ -38,9 +35,13 @@ _INPUTS = {
     **dict.fromkeys((_MASK, "attention_mask", "padding_mask"), _MASK),
     **dict.fromkeys((_TYPES, "token_type_ids", "segment_ids"), _TYPES),
 }
-# Names of outputs -> this package's. An output of another name is compared with the nearest one of the same shape.
-_OUTPUTS = {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output", "default": "pooled_output"}
-_HEADS = ("sequence", "tokens", "spans")
+# Name -> what an output of an unknown name may be, besides logits. The last two need two labels.
+_OF_LOGITS = {
+    "probabilities (softmax)": tf.nn.softmax,
+    "probabilities (sigmoid)": tf.sigmoid,
+    "logit of the second label": lambda logits: logits[..., 1:] - logits[..., :1],
+    "probability of the second label": lambda logits: tf.nn.softmax(logits)[..., 1:],
+}
 _ROWS, _LENGTH = 8, 32  # of ids
 
 Outputs = dict[str, np.ndarray]
@@ -65,21 +66,24 @@ class Comparison:
     """What `compare` found."""
 
     weights: list[Difference]  # one for each part: the encoder and the heads
-    outputs: list[Difference]  # one for each output of the old model; empty if its files hold weights alone
     unused: list[str]  # names of the old weights that belong to no part
-    inputs: int  # the number of texts, or of rows of ids, that both models got
+    unread: str  # why the weights of an old SavedModel cannot be read, and only its outputs are compared; or ""
+    outputs: list[Difference]  # one for each output of the old model that has a counterpart
+    missing: list[str]  # names of its other outputs
+    inputs: int  # the number of texts, or of rows of ids, that both models got; 0: the old files hold weights alone
 
 
 def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None) -> Comparison:
     """Compares a model's old files with new ones: every weight, and, of a SavedModel, every output.
 
     Use it after `convert`, before the old model is switched off. A SavedModel is run by its signature, or called: those
-    of transformers, of Keras 2 and 3, of TF Hub and of this package. It gets texts if it takes strings, or else ids:
-    rows of several lengths with padding, two segments and unknown tokens. At padding, nothing is compared, because this
-    package's outputs are zero there. A SavedModel is a program: run only those that you trust.
+    of transformers (also the newest in `saved_model` beside `tf_model.h5`), of Keras 2 and 3, of TF Hub and of this
+    package. It gets texts if it takes strings, or else ids: rows of several lengths with padding, two segments and
+    unknown tokens. At padding, nothing is compared, because this package's outputs are zero there. A SavedModel is a
+    program: run only those that you trust.
 
     Args:
-        old: the directory of the old model, in a format that `from_preset` reads.
+        old: the directory of the old model, in a format that `from_preset` reads, or of another SavedModel.
         new: that of the new one.
         texts: texts to compare with, as many as fit in memory; by default a few of many kinds.
 
@@ -89,7 +93,7 @@ def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None
 
     Raises:
         FileNotFoundError: one of the directories is not a model, or texts are needed, and the new one has no tokenizer.
-        ValueError: the old model cannot be run, or takes other inputs; or an output has no counterpart in the new one.
+        ValueError: the old model cannot be run, takes other inputs, or fails on what the new one takes.
 
     Example:
         >>> import tempfile
@@ -102,21 +106,27 @@ def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None
         (['pooled_output', 'sequence_output'], True)
     """
     with Preset.open(old) as old_preset, Preset.open(new) as new_preset:
-        weights, unused = _compare_weights(old_preset, new_preset), old_preset.checkpoint.unexpected
-        path = old_preset.checkpoint.path
-        if path.name != "variables.index" or not (path.parents[1] / saved_model.MODEL).is_file():
-            return Comparison(weights, [], unused, 0)
-        function, specs = _load(path.parents[1])
+        directory, weights, unused, unread = saved_model.find(old_preset), [], [], ""
+        try:
+            weights, unused = _compare_weights(old_preset, new_preset), old_preset.checkpoint.unexpected
+        except ValueError as error:
+            if directory is None:
+                raise
+            unread = str(error)
+        if directory is None:
+            return Comparison(weights, unused, unread, [], [], 0)
+        function, specs = _load(directory)
         inputs, packed = _make_inputs(specs, new_preset, texts)
-        theirs = {name: np.asarray(value) for name, value in sorted(function(inputs).items())}
-        ours = {**packed, **_compute(new_preset, packed, theirs)}
+        try:
+            theirs = {name: np.asarray(value) for name, value in sorted(function(inputs).items())}
+        except tf.errors.OpError as error:
+            reason = error.message.partition("\n\t [[")[0].rpartition("\n")[2]
+            raise ValueError(f"{directory} fails on inputs that {new} takes: {reason}") from error
+        with_tokens = (new_preset.config.vocab_size,) in [each.shape[-1:] for each in theirs.values()]
+        ours = [*_compute(new_preset, packed, with_tokens)][::-1]  # of equal outputs, "default" is named last
     nearest = {name: _nearest(name, value, ours, packed[_MASK]) for name, value in theirs.items()}
-    if missing := [name for name, each in nearest.items() if each is None]:
-        raise ValueError(
-            f"{new} has no counterpart of {', '.join(missing)} of the old model; it has "
-            f"{', '.join(name for name in ours if name not in packed)}"
-        )
-    return Comparison(weights, [each for each in nearest.values() if each], unused, len(packed[_MASK]))
+    missing = [name for name, each in nearest.items() if each is None]
+    return Comparison(weights, unused, unread, [*filter(None, nearest.values())], missing, len(packed[_MASK]))
 
 
 def _compare_weights(old: Preset, new: Preset) -> list[Difference]:
@@ -154,12 +164,8 @@ def _load(directory: Path) -> tuple[Callable[[Any], Mapping[str, Any]], Any]:
 
 
 def _by_name(outputs: Any) -> dict[str, Any]:
-    """Names the tensors in a nest of outputs: `encoder_outputs[0]`."""
-    if not isinstance(outputs, Mapping):
-        outputs = {"output": keras.tree.flatten(outputs)}
-    named = {name: value if isinstance(value, list | tuple) else None for name, value in outputs.items()}
-    single = {name: outputs[name] for name, several in named.items() if several is None}
-    return single | {f"{name}[{i}]": each for name, several in named.items() for i, each in enumerate(several or ())}
+    """Names the tensors in a nest of outputs: `encoder_outputs/0`."""
+    return {"/".join(map(str, path)) or "output": each for path, each in keras.tree.flatten_with_path(outputs)}
 
 
 # -- Inputs for both.
@@ -172,19 +178,23 @@ def _make_inputs(specs: Any, new: Preset, texts: Sequence[str] | None) -> tuple[
         rows = tf.constant(list(texts or TEXTS))
         return (rows if named is not specs else dict.fromkeys(named, rows)), _pack(new, rows)
     roles = {name: _INPUTS.get(name) for name in named}
-    if None in roles.values() or {spec.shape.rank for spec in named.values()} != {2}:
+    shapes = [spec.shape for spec in named.values()]
+    if None in roles.values() or {shape.rank for shape in shapes} not in ({2}, {3}):
         raise ValueError(
             f"the old model has the inputs {', '.join(sorted(named))}; it can be compared if it takes one list of "
-            f"strings, or matrices of ids under the names {', '.join(_INPUTS)}"
+            f"strings, or matrices of ids, or lists of these for multiple choice, under the names {', '.join(_INPUTS)}"
         )
-    length = next((spec.shape[1] for spec in named.values() if spec.shape[1]), None)
+    length = next((shape[-1] for shape in shapes if shape[-1]), None)
     packed = _random_ids(new, length, {*roles.values()}) if texts is None else _pack(new, tf.constant(texts), length)
+    if shapes[0].rank == 3:  # each row, and others
+        choices = range(shapes[0][1] or 2)
+        packed = {name: np.stack([np.roll(rows, i, 0) for i in choices], axis=1) for name, rows in packed.items()}
     return {name: tf.cast(packed[role], named[name].dtype) for name, role in roles.items() if role}, packed
 
 
 def _pack(new: Preset, texts: tf.Tensor, length: int | None = None) -> Outputs:
     """Packs texts, in rows as long as the task's own preprocessor makes them, or of a given length."""
-    own = load_task(new).preprocessor if length is None and new.checkpoint.heads & {*_HEADS} else None
+    own = load_task(new).preprocessor if length is None and new.checkpoint.heads & {"sequence", "tokens"} else None
     packed = (own or BertPreprocessor.from_preset(new, sequence_length=length))(texts)
     return {name: np.asarray(value) for name, value in packed.items()}
 
@@ -208,51 +218,37 @@ def _random_ids(new: Preset, length: int | None, roles: set[str | None]) -> Outp
 # -- What the new model computes.
 
 
-def _compute(new: Preset, packed: Outputs, theirs: Outputs) -> Outputs:
-    """Computes the outputs of the new model's encoder, and those of its head that the old model may have."""
-    checkpoint, logits = new.checkpoint, None
-    encoder = BertEncoder.from_preset(new)
-    outputs = encoder(packed, training=False)
-    if names := checkpoint.heads & {*_HEADS}:
-        (name, *_) = sorted(names)
-        head = ClassifierHead(encoder.config, name, checkpoint.shapes(name)["logits/bias"][0])
-        head.build()
-        load_weights(head, checkpoint, name)
-        is_of_text = name == "sequence"
-        logits = classify_texts(encoder, head, packed) if is_of_text else head(outputs["sequence_output"])
-    elif any(each.shape[-1:] == (checkpoint.config.vocab_size,) for each in theirs.values()):
-        positions = np.broadcast_to(np.arange(packed[_WORDS].shape[1], dtype=np.int32), packed[_WORDS].shape)
-        logits = BertMaskedLM.from_preset(new)({**packed, POSITIONS: positions}, training=False)
-    computed = _by_name(outputs) | ({} if logits is None else _of_head(logits))
-    return {name: np.asarray(value) for name, value in computed.items() if value is not None}
-
-
-def _of_head(logits: tf.Tensor) -> dict[str, tf.Tensor]:
-    outputs = {
-        "logits": logits,
-        "probabilities (softmax)": tf.nn.softmax(logits),
-        "probabilities (sigmoid)": tf.sigmoid(logits),
-    }
-    if logits.shape[-1] == 2:
-        outputs |= {
-            "logit of the second label": logits[..., 1:] - logits[..., :1],
-            "probability of the second label": tf.nn.softmax(logits)[..., 1:],
-            "start_logits": logits[..., 0],
-            "end_logits": logits[..., 1],
-        }
-    return outputs
+def _compute(new: Preset, packed: Outputs, with_tokens: bool) -> Iterator[tuple[str, np.ndarray]]:
+    """Computes outputs by name, this package's and transformers'; the large logits of tokens only if asked."""
+    encoder, heads = load_parts(new)
+    if not with_tokens:
+        heads.pop("masked_lm", None)
+    is_list = packed[_WORDS].ndim == 3
+    inputs = {theirs: packed[ours] for ours, theirs in TRANSFORMERS_INPUTS.items()}
+    computed = [
+        HeadedEncoder(encoder, {name: heads[name] for name in names})(inputs, training=False)
+        for names in ((("choices",), ("sequence",)) if is_list else LOGITS)
+        if heads.keys() >= {*names}
+    ]
+    if not is_list:
+        states = _by_name(encoder(packed, training=False))
+        computed.append({theirs: states[ours] for ours, theirs in TRANSFORMERS_OUTPUTS.items()} | states)
+    for name, value in (item for outputs in computed for item in outputs.items()):
+        yield name, np.asarray(value)
+        if name == "logits":
+            kept = [*_OF_LOGITS.items()][: None if value.shape[-1] == 2 else 2]
+            yield from ((each, np.asarray(function(value))) for each, function in kept)
 
 
 # -- Differences.
 
 
-def _nearest(name: str, old: np.ndarray, ours: Outputs, mask: np.ndarray) -> Difference | None:
-    """Compares an output with the one of its name; of an unknown name, with the nearest one of its shape."""
-    known = _OUTPUTS.get(name, name)
+def _nearest(name: str, old: np.ndarray, ours: list[tuple[str, np.ndarray]], mask: np.ndarray) -> Difference | None:
+    """Compares an output with those of its name; of an unknown name, with the nearest one of its shape."""
     differences = [
         Difference(name, each, _largest(pair[0] - pair[1]), _largest(pair[0]))
-        for each in ([known] if known in ours else ours)
-        if (pair := _aligned(old, ours[each], mask)) is not None
+        for each, value in [item for item in ours if item[0] == name] or ours
+        if (pair := _aligned(old, value, mask)) is not None
     ]
     return min(differences, key=lambda each: each.largest, default=None)
 
@@ -262,8 +258,8 @@ def _aligned(old: np.ndarray, new: np.ndarray, mask: np.ndarray) -> tuple[np.nda
     if new.ndim > 1 and new.shape[:2] == mask.shape and old.ndim == new.ndim:
         old = old[:, : mask.shape[1]]  # rows of the old model may have more padding
         old, new = (old[mask == 1], new[mask == 1]) if old.shape[:2] == mask.shape else (old, new)
-    numbers = old.dtype.kind in "fiu" and old.shape == new.shape
-    return (old.astype(np.float64), new.astype(np.float64)) if numbers else None
+    same_kind = old.dtype.kind == new.dtype.kind == "f" and old.shape == new.shape
+    return (old.astype(np.float64), new.astype(np.float64)) if same_kind else None
 
 
 def _largest(values: np.ndarray) -> float:

@@ -29,7 +29,7 @@ from keras_bert.text import BertPreprocessor
 
 # The heads of a model -> the names of its logits, those of each head in the order of this line. A head with several
 # names has as many logits of each token. Other models return hidden states.
-_LOGITS = {
+LOGITS = {
     ("sequence",): ("logits",),
     ("tokens",): ("logits",),
     ("spans",): ("start_logits", "end_logits"),
@@ -50,7 +50,7 @@ class HeadedEncoder(LowPrecision, keras.Model):
             `[batch, choices, seq_length]`.
 
     Returns:
-        A dict of float32: `last_hidden_state` and, with a pooler, `pooler_output`; or the logits of `_LOGITS`. Padding
+        A dict of float32: `last_hidden_state` and, with a pooler, `pooler_output`; or the logits of `LOGITS`. Padding
         is computed as other tokens are, as there.
     """
 
@@ -59,7 +59,7 @@ class HeadedEncoder(LowPrecision, keras.Model):
     def __init__(self, encoder: BertEncoder, heads: Mapping[str, keras.Layer]) -> None:
         super().__init__()
         heads = {name: heads[name] for name in sorted(heads)}
-        if heads and tuple(heads) not in _LOGITS:
+        if heads and tuple(heads) not in LOGITS:
             raise ValueError(
                 f"transformers has no model with the heads {', '.join(heads)}; export one with one of them"
             )
@@ -80,19 +80,9 @@ class HeadedEncoder(LowPrecision, keras.Model):
     def from_preset(cls, handle: str | Path | Preset) -> HeadedEncoder:
         """Loads the encoder and the heads of a preset. Raises as `BertEncoder.from_preset`, and as `of`."""
         with Preset.open(handle) as preset:
-            checkpoint = preset.checkpoint
             if (preset.directory / CRF).is_file():
                 raise ValueError(f"{preset.handle} has a CRF, and transformers' models have none: leave signature out")
-            encoder, heads = BertEncoder.from_preset(preset), {}
-            for name in checkpoint.heads:
-                if name == "masked_lm":
-                    heads[name] = MaskedLMHead(encoder.config, name=f"{name}_head")
-                else:
-                    (units,) = checkpoint.shapes(name)["logits/bias"]
-                    heads[name] = ClassifierHead(encoder.config, name, units, name=f"{name}_head")
-                heads[name].build()
-                load_weights(heads[name], checkpoint, name)
-            model = cls(encoder, heads)
+            model = cls(*load_parts(preset))
             model._handle, model._ranges = preset.home, read_ranges(preset.directory)
         return model
 
@@ -126,7 +116,7 @@ class HeadedEncoder(LowPrecision, keras.Model):
             kept = [name for name in TRANSFORMERS_OUTPUTS if name != "pooled_output" or self.encoder.pooler is not None]
             return {TRANSFORMERS_OUTPUTS[name]: states[name] for name in kept}
         logits = [logits for name in self.heads for logits in self._logits(name, states)]
-        names = _LOGITS[tuple(self.heads)]
+        names = LOGITS[tuple(self.heads)]
         if self.encoder.config.family == "albert":
             names = [name.replace("seq_relationship", "sop") for name in names]
         return dict(zip(names, logits, strict=True))
@@ -164,6 +154,20 @@ class HeadedEncoder(LowPrecision, keras.Model):
             for signature, dtype in _DTYPES.items():
                 shape, number = [rows, *lists, length], dtype.as_numpy_dtype
                 yield signature, {name: np.full(shape, name != "token_type_ids", number) for name in self.input_names}
+
+
+def load_parts(preset: Preset) -> tuple[BertEncoder, dict[str, keras.Layer]]:
+    """Loads the encoder and the heads of a preset. Raises as `BertEncoder.from_preset`."""
+    encoder, heads, checkpoint = BertEncoder.from_preset(preset), {}, preset.checkpoint
+    for name in checkpoint.heads:
+        if name == "masked_lm":
+            heads[name] = MaskedLMHead(encoder.config, name=f"{name}_head")
+        else:
+            (units,) = checkpoint.shapes(name)["logits/bias"]
+            heads[name] = ClassifierHead(encoder.config, name, units, name=f"{name}_head")
+        heads[name].build()
+        load_weights(heads[name], checkpoint, name)
+    return encoder, heads
 
 
 def headed(model: object, signature: str | None) -> HeadedEncoder | None:

@@ -1,36 +1,20 @@
 """compare, and keras-bert convert --check: the same models are found equal, others not, and some cannot be run."""
 
+import shutil
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertClassifier, BertTokenClassifier, formats
+from keras_bert import BertClassifier
 from keras_bert.convert import convert
-from keras_bert.encoder.weights import values_by_name
-from keras_bert.saved_model import compare, export_encoder, export_preprocessor
-from keras_bert.tasks import BertMaskedLM, BertQuestionAnswerer
+from keras_bert.saved_model import compare, export_encoder, export_preprocessor, export_serving
 
-from ..support import small
+from ..support import small, transformers4
 from ..support.commands import invoke
-from ..support.hub import save_classifier
-
-IDS = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
-
-
-def save_signature(directory, model, compute, names):
-    """Saves a model with a signature of ids under transformers' names."""
-
-    def serve(**inputs):
-        return compute({ours: inputs.get(theirs, tf.zeros_like(inputs["input_ids"])) for theirs, ours in IDS.items()})
-
-    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
-    module = tf.Module()
-    module.kept = [variable.value for variable in model.variables]
-    module.encoder = [tf.Variable(value, name=name) for name, value in values_by_name(model.encoder).items()]
-    module.serve = tf.function(serve, autograph=False)
-    tf.saved_model.save(module, directory, signatures=module.serve.get_concrete_function(**specs))
-    formats.write_config(directory / "assets.extra" / "config.json", model.encoder.config)
+from ..support.hub import NAMES, save_classifier
 
 
 @pytest.fixture
@@ -81,43 +65,64 @@ def test_weights_alone(tmp_path):
     invoke("convert", tmp_path / "old", tmp_path / "newer", "--texts", "x", exit_code=2)
 
 
-TASKS = {
-    "logits": lambda: small.task(BertClassifier, ["good", "fair", "bad"]),
-    "tags": lambda: small.task(BertTokenClassifier, ["O", "B-A", "I-A"]),
-    "spans": lambda: BertQuestionAnswerer(small.encoder(), small.preprocessor(stride=8)),
-    "tokens": lambda: BertMaskedLM(small.encoder()),
-}
+@pytest.fixture(scope="module")
+def transformers_models(tmp_path_factory):
+    return transformers4.unpack(tmp_path_factory.mktemp("transformers4"))
 
 
-@pytest.mark.parametrize(("kind", "names"), [(kind, tuple(IDS)[: 2 if kind == "tokens" else 3]) for kind in TASKS])
-def test_signatures_of_transformers(kind, names, tmp_path):
-    model = TASKS[kind]()
-    model.save_preset(tmp_path / "new")
+@pytest.mark.parametrize("name", ["bert-choices", "bert-spans", "distilbert-sequence", "albert-pretraining"])
+def test_a_saved_model_beside_weights_is_run(name, transformers_models, tmp_path):
+    new, old = transformers_models / name, tmp_path / "old"
+    shutil.copytree(new, old)
+    export_serving(new, old / "saved_model", signature="transformers")
+    found = compare(old, new)
+    assert [each.old for each in found.outputs] == sorted(transformers4.arrays(new)[1])
+    assert all(each.old == each.new and each.is_within(1e-5) for each in found.outputs)
+    assert (len(found.weights) > 1, found.missing, found.unread) == (True, [], "")
 
-    def compute(packed):
-        if kind == "tokens":
-            shape = tf.shape(packed["input_mask"])
-            return {"logits": model({**packed, "masked_lm_positions": tf.broadcast_to(tf.range(shape[1]), shape)})}
-        logits = model(packed)
-        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]} if kind == "spans" else {"logits": logits}
 
-    save_signature(tmp_path / "old", model, compute, names)
-    found = compare(tmp_path / "old", tmp_path / "new")
-    assert [each.old for each in found.outputs] == [each.new for each in found.outputs]
-    assert all(each.is_within(1e-5) for each in found.outputs)
+def test_the_newest_saved_model_is_run_or_the_one_that_is_named(transformers_models, tmp_path):
+    old, new = tmp_path / "old", transformers_models / "bert-encoder"
+    shutil.copytree(transformers_models / "bert-encoder-saved-model", old)
+    shutil.copyfile(new / "tf_model.h5", old / "tf_model.h5")
+    export_serving(transformers_models / "bert-spans", old / "saved_model", version=10, signature="transformers")
+    done = invoke("convert", old, new, "--check", exit_code=1)
+    assert "weights -> encoder: largest difference 0.0e+00" in done.stdout
+    assert "0 outputs compared, for 8 inputs; no counterpart of end_logits, start_logits\n" in done.stdout
+    assert "no counterpart of end_logits, start_logits in" in done.stderr
+    done = invoke("convert", old / "saved_model/1", new, "--check")  # of the old library
+    assert "last_hidden_state -> last_hidden_state: largest difference" in done.stdout
+    assert "2 outputs compared, for 8 inputs\n" in done.stdout
+
+
+def test_without_names_of_weights_the_outputs_are_compared(tmp_path):
+    encoder = small.encoder()
+    encoder.save_preset(tmp_path / "new")
+    inputs = {name: keras.Input([None], dtype="int32", name=name) for name in NAMES}
+    keras.Model(inputs, encoder(inputs)["pooled_output"]).export(tmp_path / "old", verbose=False)
+    done = invoke("convert", tmp_path / "old", tmp_path / "new", "--check")
+    assert "Warning: no weight was compared: " in done.stderr
+    assert "output_0 -> pooled_output: largest difference" in done.stdout
+
+
+def save(directory, compute, names=("input_ids", "attention_mask")):
+    """Saves a function with a signature of ids."""
+    module = tf.Module()
+    module.kept = tf.Variable(0)
+    module.serve = tf.function(lambda **inputs: compute(inputs["input_ids"]), autograph=False)
+    specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in names}
+    tf.saved_model.save(module, directory, signatures=module.serve.get_concrete_function(**specs))
 
 
 @pytest.mark.parametrize(
     ("compute", "names", "said"),
     [
-        (lambda packed: {"x": tf.numpy_function(np.copy, [packed["input_mask"]], tf.int32)}, tuple(IDS), "into Python"),
-        (lambda packed: {"rows": tf.shape(packed["input_mask"])}, tuple(IDS), "no counterpart of rows"),
-        (lambda packed: packed, ("input_ids", "weights"), "the inputs input_ids, weights; it can be compared if"),
+        (lambda ids: tf.numpy_function(np.copy, [ids], tf.int32), {}, "into Python"),
+        (lambda ids: ids, {"names": ("input_ids", "weights")}, "inputs input_ids, weights; it can be compared if"),
+        (lambda ids: tf.gather([1, 2], ids), {}, "fails on inputs that .* takes: indices.* is not in "),
     ],
 )
-def test_what_cannot_be_compared_is_said(compute, names, said, tmp_path):
-    model = small.task(BertClassifier, ["good", "bad"])
-    model.save_preset(tmp_path / "new")
-    save_signature(tmp_path / "old", model, compute, names)
+def test_what_cannot_be_run_is_said(compute, names, said, encoder):
+    save(encoder / "other", lambda ids: {"x": compute(ids)}, **names)
     with pytest.raises(ValueError, match=said):
-        compare(tmp_path / "old", tmp_path / "new")
+        compare(encoder / "other", encoder / "new")
