@@ -126,7 +126,8 @@ def test_checkpoints_of_tensorflow(format, tmp_path, counted):
     config = CONFIGS["bert"]
     formats.write(tmp_path, config, random_weights(config), format)
     counts = counted(BertEncoder.from_preset, tmp_path)
-    assert counts == dict.fromkeys(["resolve", "open_checkpoint", "TensorFlow's file", "bert_config.json"], 1)
+    assert counts.keys() >= {"resolve", "open_checkpoint", "TensorFlow's file", "bert_config.json"}
+    assert set(counts.values()) == {1}
 
 
 def test_an_open_preset_stays_open_until_its_block_ends(saved):
