@@ -67,7 +67,7 @@ SINGLE, SEVERAL = "single_label_classification", "multi_label_classification"
     ("layers", "problem", "labels", "read"),
     [
         (dense(1), SINGLE, 2, lambda logits: logits[:, 1:] - logits[:, :1]),
-        (dense(3, "sigmoid"), SEVERAL, 3, tf.sigmoid),
+        pytest.param(dense(3, "sigmoid"), SEVERAL, 3, tf.sigmoid, marks=SLOW),
         pytest.param(dense(1, "sigmoid"), SINGLE, 2, lambda logits: tf.nn.softmax(logits)[:, 1:], marks=SLOW),
         pytest.param(dense(3, "softmax", dropout=False), SINGLE, 3, tf.nn.softmax, marks=SLOW),
         pytest.param(dense(2), SINGLE, 2, tf.identity, marks=SLOW),
@@ -121,7 +121,8 @@ def test_without_a_preprocessor_in_the_graph_there_is_no_vocabulary(ours, tmp_pa
     assert (done.heads, done.has_vocabulary) == (["sequence"], False)
 
 
-@pytest.mark.parametrize("lowercase", [False, pytest.param(True, marks=SLOW)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lowercase", [False, True])
 def test_the_graph_says_whether_text_is_lower_cased(lowercase, ours, tmp_path):
     preprocessor = small.preprocessor(tokenizer=small.tokenizer(lowercase=lowercase))
     export_preprocessor(preprocessor, tmp_path / "preprocessor")

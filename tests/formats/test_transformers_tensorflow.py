@@ -56,7 +56,14 @@ def same_outputs(ours, expected, mask):
         np.testing.assert_allclose(np.asarray(ours[name])[rows], value[rows], rtol=0, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("name", transformers4.names())
+# Each head of BERT and a classifier of each family are quick tests.
+QUICK = [name for name in transformers4.names() if name.startswith("bert-") or "-sequence" in name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in transformers4.names()],
+)
 def test_outputs_are_those_of_the_old_library(models, name, untraced):
     inputs, expected = transformers4.arrays(models / name)
     with formats.open_checkpoint(models / name) as checkpoint:
