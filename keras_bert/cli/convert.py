@@ -92,7 +92,7 @@ def _check(source: Path, destination: str, bound: float, texts: list[str] | None
     if found.unread:
         echo(f"Warning: no weight was compared: {found.unread}", err=True)
     else:
-        echo(f"unused: {', '.join(found.unused) or 'nothing'}; new: nothing, no weight is initialized")
+        echo(f"unused: {', '.join(found.unused) or 'nothing'}; new: {', '.join(found.added) or 'nothing'}")
     missing = f"no counterpart of {', '.join(found.missing)}" if found.missing else ""
     if found.inputs:
         echo(f"{len(found.outputs)} outputs compared, for {found.inputs} inputs" + (missing and f"; {missing}"))

@@ -65,7 +65,8 @@ class Difference:
 class Comparison:
     """What `compare` found."""
 
-    weights: list[Difference]  # one for each part: the encoder and the heads
+    weights: list[Difference]  # one for each part of the old model; infinite for a head that the new one lacks
+    added: list[str]  # heads that only the new model has
     unused: list[str]  # names of the old weights that belong to no part
     unread: str  # why the weights of an old SavedModel cannot be read, and only its outputs are compared; or ""
     outputs: list[Difference]  # one for each output of the old model that has a counterpart
@@ -106,15 +107,16 @@ def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None
         (['pooled_output', 'sequence_output'], True)
     """
     with Preset.open(old) as old_preset, Preset.open(new) as new_preset:
-        directory, weights, unused, unread = saved_model.find(old_preset), [], [], ""
+        directory, weights, added, unused, unread = saved_model.find(old_preset), [], [], [], ""
         try:
             weights, unused = _compare_weights(old_preset, new_preset), old_preset.checkpoint.unexpected
+            added = sorted(new_preset.checkpoint.heads - old_preset.checkpoint.heads)
         except ValueError as error:
             if directory is None:
                 raise
             unread = str(error)
         if directory is None:
-            return Comparison(weights, unused, unread, [], [], 0)
+            return Comparison(weights, added, unused, unread, [], [], 0)
         function, specs = _load(directory)
         inputs, packed = _make_inputs(specs, new_preset, texts)
         try:
@@ -126,18 +128,20 @@ def compare(old: str | Path, new: str | Path, texts: Sequence[str] | None = None
         ours = [*_compute(new_preset, packed, with_tokens)][::-1]  # of equal outputs, "default" is named last
     nearest = {name: _nearest(name, value, ours, packed[_MASK]) for name, value in theirs.items()}
     missing = [name for name, each in nearest.items() if each is None]
-    return Comparison(weights, unused, unread, [*filter(None, nearest.values())], missing, len(packed[_MASK]))
+    return Comparison(weights, added, unused, unread, [*filter(None, nearest.values())], missing, len(packed[_MASK]))
 
 
 def _compare_weights(old: Preset, new: Preset) -> list[Difference]:
     differences = []
-    for part in sorted({"encoder", *old.checkpoint.heads} & {"encoder", *new.checkpoint.heads}):
-        before, after = old.checkpoint.weights(part), new.checkpoint.weights(part)
+    for part in sorted({"encoder", *old.checkpoint.heads}):
+        before = old.checkpoint.weights(part)
+        is_there = part == "encoder" or part in new.checkpoint.heads
+        after = new.checkpoint.weights(part) if is_there else None
         largest = scale = 0.0
         for name in before:
             value = before[name]
-            same_shape = name in after and after.shapes[name] == value.shape
-            largest = float(np.maximum(largest, _largest(value - after[name]) if same_shape else np.inf))
+            same = None if after is None or after.shapes.get(name) != value.shape else after[name]
+            largest = float(np.maximum(largest, np.inf if same is None else _largest(value - same)))
             scale = max(scale, _largest(value))
         differences.append(Difference(f"{len(before)} weights", part, largest, scale))
     return differences

@@ -8,11 +8,12 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertClassifier
+from keras_bert import BertClassifier, formats
 from keras_bert.convert import convert
 from keras_bert.saved_model import compare, export_encoder, export_preprocessor, export_serving
 
 from ..support import small, transformers4
+from ..support.checkpoints import CONFIGS, random_weights
 from ..support.commands import invoke
 from ..support.hub import NAMES, save_classifier
 
@@ -126,3 +127,11 @@ def test_what_cannot_be_run_is_said(compute, names, said, encoder):
     save(encoder / "other", lambda ids: {"x": compute(ids)}, **names)
     with pytest.raises(ValueError, match=said):
         compare(encoder / "other", encoder / "new")
+
+
+def test_heads_of_one_model_alone(tmp_path):
+    formats.write(tmp_path / "with", CONFIGS["bert"], random_weights(CONFIGS["bert"], "masked_lm"))
+    formats.write(tmp_path / "without", CONFIGS["bert"], random_weights(CONFIGS["bert"]))
+    lacking, having = compare(tmp_path / "with", tmp_path / "without"), compare(tmp_path / "without", tmp_path / "with")
+    assert {each.new: each.largest for each in lacking.weights}["masked_lm"] == np.inf
+    assert (lacking.added, having.added) == ([], ["masked_lm"])
