@@ -250,6 +250,7 @@ class FamilyTable:
             "embedding_size": config.embedding_width,
             "num_groups": config.groups,
             "num_key_value_heads": config.key_value_heads,
+            "local_rope_theta": config.local_rope_theta or config.rope_theta,
         }
         for name, names in self.choices.items():
             fields[name] = next((spelling for spelling, value in names.items() if value == fields[name]), fields[name])
@@ -258,6 +259,11 @@ class FamilyTable:
         for field_name, keys in self._keys:
             if field_name in self.written_if_changed and getattr(config, field_name) == getattr(defaults, field_name):
                 continue
+            if fields[field_name] is None and self.values.get(field_name) is not None:
+                value = self.values[field_name]
+                raise ValueError(
+                    f"{keys[0]} of {config.family} cannot store {field_name}=None: null stands for {value!r}"
+                )
             for key in keys:
                 _put(entries, key, fields[field_name])
         return self.dialect.write(entries)

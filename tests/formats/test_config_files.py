@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_bert import BertConfig, formats
+from keras_bert import BertConfig, formats, sizes
 from keras_bert.formats import FAMILIES, read_config, write_config
 
 from ..support.checkpoints import CONFIGS, random_weights
@@ -224,6 +224,20 @@ def test_settings_of_other_families_that_are_not_supported(tmp_path, change, wor
     values = change if "n_layer" in change else {**MODERNBERT, **change}
     with error_names(ValueError, tmp_path / "config.json", *words):
         write_and_read(tmp_path / "config.json", values)
+
+
+@pytest.mark.parametrize("values", [sizes.MODERNBERT, sizes.ULTRABERT], ids=lambda values: values["family"])
+def test_local_attention_without_a_theta_of_its_own(tmp_path, values):
+    path, config = tmp_path / "config.json", BertConfig(**values | {"rope_theta": 500.0, "local_rope_theta": None})
+    write_config(path, config)
+    assert json.loads(path.read_text())["rope_parameters"]["sliding_attention"]["rope_theta"] == 500.0
+    assert {read_config(path).theta(layer) for layer in range(config.num_layers)} == {500.0}
+
+
+@pytest.mark.parametrize("field", ["rope_theta", "head_activation"])
+def test_none_is_not_written_where_null_is_read_as_another_value(tmp_path, field):
+    with error_names(ValueError, "modernbert", field, None, sizes.MODERNBERT.get(field, "gelu")):
+        write_config(tmp_path / "config.json", BertConfig.named("modernbert-base", **{field: None}))
 
 
 SWITCHES = [
