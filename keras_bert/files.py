@@ -433,6 +433,14 @@ def _remove_if_empty(folders: Iterable[Path]) -> None:
 
 
 @contextmanager
+def temporary_directory() -> Iterator[Path]:
+    """Yields a new directory, which is removed when the block ends, or when a signal ends the command."""
+    path = Path(tempfile.mkdtemp())
+    with _removed_afterwards(path):
+        yield path
+
+
+@contextmanager
 def _removed_afterwards(path: Path) -> Iterator[None]:
     _temporary.add(path)
     try:

@@ -12,6 +12,9 @@ the answer and its probability, and all other columns of FILE. A column with one
 A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
 all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
 
+A masked language model is measured on text, as `pretrain --eval` does: FILE is text in UTF-8, or a directory of .txt
+files. The masks are the same in every call. Each measure has its baseline: the best model that ignores the text.
+
 \b
 Examples:
   $ keras-bert evaluate my-model dev.tsv --text-column sentence
@@ -19,6 +22,9 @@ Examples:
   $ keras-bert evaluate my-encoder sts.csv --query-column first --positive-column second --score-column score
   spearman	0.8674
   pearson	0.8696
+  $ keras-bert evaluate my-bert held-out.txt
+  masked_lm_accuracy	0.3357	(baseline: 0.0538)
+  ...
 """
 
 from __future__ import annotations
@@ -30,8 +36,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from keras_bert.cli import streams
+from keras_bert import files
+from keras_bert.cli import runs, streams
 from keras_bert.cli.options import (
     check_choices,
     check_prompts,
@@ -46,6 +54,7 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.data.tables import read_corpus
+from keras_bert.recipe import RowsRecipe
 from keras_bert.tasks.file_settings import ClassifyFiles, EmbedFiles
 
 if TYPE_CHECKING:
@@ -59,6 +68,29 @@ _encoder_options = together(
     field_options(EmbedFiles, only=_COLUMNS, query_column=None, positive_column=None),
     click.option("--corpus", metavar="FILE", help="Search the texts of FILE, too, in the column --text-column."),
 )
+
+_TEXT = ("objective", "layout", "sequence_length", "masked_unit")
+_text_options = field_options(RowsRecipe, only=_TEXT, objective=None, sequence_length=None)
+
+
+def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, float]:
+    """Measures a masked language model; `given` are the options on the command line, by parameter."""
+    for name, option in given.items():
+        if name not in (*_TEXT, "precision", "calibration"):
+            raise Misuse(f"{option} is for examples, but {model} is a masked language model, measured on text")
+    rows = {name: options[name] for name in _TEXT if name in given}
+    with misuse(OSError):
+        RowsRecipe(**rows)
+        files.text_files(Path(file))
+    with quiet_imports():
+        from keras_bert.pretraining import BertPretrainer
+        from keras_bert.training import evaluate_text
+    length = rows.pop("sequence_length", None)
+    pairs = False if rows.get("objective") == "sentences" else None
+    from_preset = functools.partial(BertPretrainer.from_preset, sequence_length=length, pairs=pairs)
+    pretrainer = load_in_precision(from_preset, model, options["precision"], options["calibration"])
+    with misuse(OSError):
+        return evaluate_text(pretrainer, file, **rows)
 
 
 def _encoder_files(options: dict[str, Any]) -> EmbedFiles | None:
@@ -111,23 +143,37 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
 @_encoder_options
+@_text_options
 @choice_options
 @raw_cells_option
 @precision_options
+@click.pass_context
 def evaluate(
-    model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, calibration: str | None,
-    **options: Any,
+    ctx: click.Context, model: Path, file: str, errors: str | None, report: str | None, overwrite: bool,
+    calibration: str | None, **options: Any,
 ) -> None:  # fmt: skip
     if (encoder_files := _encoder_files(options)) is not None:
         if errors or report:
             raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
         _print_measures(_measure_encoder(model, file, encoder_files, {**options, "calibration": calibration}))
         return
+    from keras_bert.tasks.registry import examples_for, is_measured_on_text, load_task, open_texts
+
+    given = {
+        str(each.name): each.opts[0]
+        for each in ctx.command.params
+        if isinstance(each, click.Option) and ctx.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
+    }
+    with misuse(OSError):
+        measures_text = is_measured_on_text(model, file, options["format"])
+    if measures_text:
+        runs.echo_with_baselines(_measure_text(model, file, {**options, "calibration": calibration}, given))
+        return
+    if unused := [given[name] for name in _TEXT if name in given]:
+        raise Misuse(f"{unused[0]} is for a masked language model, measured on text")
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
-    from keras_bert.tasks.registry import examples_for, load_task, open_texts
-
     with misuse(OSError):
         opened = open_texts(model, file, options)
     with contextlib.ExitStack() as stack:

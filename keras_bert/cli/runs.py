@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,11 @@ def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> No
         end(error.number, unfinished(f" after {error.place}"))
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise Failure("another process of this run has ended; all resume from its last checkpoint") from error
+    echo_with_baselines(measures)
+
+
+def echo_with_baselines(measures: Mapping[str, float]) -> None:
+    """Prints a measure a line, with its baseline if there is one."""
     with quiet_imports():
         from keras_bert.training import report
     for name, value, baseline in report.with_baselines(measures):

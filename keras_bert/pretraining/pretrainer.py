@@ -117,7 +117,8 @@ class BertPretrainer(BertTask):
     Args:
         encoder: a `BertEncoder`; for pairs, with a pooler.
         preprocessor: a `BertPreprocessor`, whose tokenizer is saved with the model.
-        pairs: whether there is a head for pairs. RoBERTa's family has none.
+        pairs: whether there is a head for pairs. RoBERTa's family has none. `from_preset` makes one, by default, only
+            if the preset has one.
 
     Call arguments:
         inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`.

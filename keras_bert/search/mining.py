@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from keras_bert import files
 from keras_bert.search import database, neighbours, search_model
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
@@ -175,7 +175,7 @@ def mine_negatives(
     digest = search_model.load(preset)
     model = SearchModel(preset, digest)
     with contextlib.ExitStack() as stack:
-        path = Path(encoded or stack.enter_context(tempfile.TemporaryDirectory()) + "/vectors.db")
+        path = Path(encoded) if encoded else stack.enter_context(files.temporary_directory()) / "vectors.db"
         vectors = stack.enter_context(database.writing(path))
         texts_by_role = {"document": texts, "query": list(positives_of)}
         texts_by_key = {

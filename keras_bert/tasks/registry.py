@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from keras_bert import tasks
-from keras_bert.data import Examples
+from keras_bert.data import Examples, table_formats
 from keras_bert.formats import Preset, hugging_face, saved
 from keras_bert.formats.families import table_of
 from keras_bert.recipe import FineTuningWithTeacher, split_by_kind
@@ -56,6 +56,22 @@ def load_task(handle: str | Path | Preset, **arguments: Any) -> BertTask:
                 )
             task = tasks.BertNextSentence
         return task.from_preset(preset, **arguments)
+
+
+def is_measured_on_text(handle: str | Path | Preset, path: str | Path, format: str | None) -> bool:
+    """Checks whether a file holds text for a preset that is a masked language model, not fine-tuned; not a table."""
+    with Preset.open(handle) as preset:
+        heads = preset.checkpoint.heads
+        if "masked_lm" not in heads or saved.task_of(preset) != "BertSentenceEncoder":
+            return False
+        if Path(path).is_dir() or table_formats.format_of(path, format) is None:
+            return True
+        if "next_sentence" not in heads:
+            raise ValueError(
+                f"{path} is a table, but {preset.handle} is a masked language model, not fine-tuned: it is measured on "
+                "text, a file or a directory of .txt files"
+            )
+        return False
 
 
 def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker:

@@ -82,7 +82,8 @@ class Storable(LowPrecision, keras.Model):
     PARTS: ClassVar[tuple[Part, ...]] = ()  # its weights besides the encoder's and the heads'
     LIBRARY: ClassVar[str | None] = None  # the class of sentence-transformers that reads its files
     READS_SPECIAL_TOKENS: ClassVar[bool] = False  # whether it always recognizes special tokens in texts
-    ROW_LENGTH: ClassVar[int | None] = None  # the default length of a row, of a task that must have one
+    # The default length of a row, of a task that must have one; of a model with fewer positions, their number.
+    ROW_LENGTH: ClassVar[int | None] = None
     # The most tokens in a row and the stride, by default, of a task that always reads windows.
     WINDOWS: ClassVar[tuple[int, int] | None] = None
 
@@ -156,7 +157,10 @@ class Storable(LowPrecision, keras.Model):
             saved = read(preset, cls.__name__, cls.HEAD, _types(cls), cls.LIBRARY)
             arguments = _arguments(cls, preset, saved, user_settings)
             heads = cls.HEADS or (() if cls.HEAD is None else ((cls.HEAD, None),))
-            new_heads = {name for name, each in heads if each is None or arguments.get(each, True)} - checkpoint.heads
+            for name, setting in heads:
+                if setting is not None:
+                    arguments.setdefault(setting, name in checkpoint.heads)
+            new_heads = {name for name, each in heads if each is None or arguments[each]} - checkpoint.heads
             if fields.get("pooling", "first") != "first":
                 fields.setdefault("pooler", False)  # a pooler reads the first token
             elif any(checkpoint.config.reads_pooler(head) for head in new_heads):
@@ -318,7 +322,8 @@ def _load_preprocessor(
     settings = {"sequence_length": None, **settings, **arguments}
     if rows.sequence_length is not None:
         settings["sequence_length"] = rows.sequence_length
-    settings["sequence_length"] = settings["sequence_length"] or task.ROW_LENGTH
+    if task.ROW_LENGTH is not None:
+        settings["sequence_length"] = settings["sequence_length"] or min(task.ROW_LENGTH, positions)
     if rows.special_tokens_in_text is not None:
         settings["special_tokens_in_text"] = rows.special_tokens_in_text
     settings |= _long_text_settings(rows.long_text, rows.stride, settings["sequence_length"] or positions, settings)

@@ -10,7 +10,7 @@ if keras.backend.backend() == "tensorflow":  # on other backends, only the optim
     from keras_bert.training.distillation import learning_from, student_of
     from keras_bert.training.distribution import strategy
     from keras_bert.training.fine_tune import fine_tune
-    from keras_bert.training.pretrain import Phase, pretrain
+    from keras_bert.training.pretrain import Phase, evaluate_text, pretrain
     from keras_bert.training.report import evaluate, score
     from keras_bert.training.runs import fine_tune_files, pretrain_files
 
@@ -22,6 +22,7 @@ __all__ = [
     "WarmupThenDecay",
     "adapting",
     "evaluate",
+    "evaluate_text",
     "fine_tune",
     "fine_tune_files",
     "learning_from",

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_bert import files
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
-from keras_bert.pretraining.records import Records, baselines
-from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes_recipe
+from keras_bert.pretraining.records import Records, baselines, write_records
+from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
 from keras_bert.tasks.training_step import AccumulatedBatch
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
@@ -111,6 +112,67 @@ def pretrain(
     phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
     arguments = {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
     return train_on_records(model, phases, Run(directory), chosen, teacher, **arguments)
+
+
+def evaluate_text(
+    model: BertPretrainer,
+    text: str | Path | Sequence[str | Path],
+    *,
+    objective: str | None = None,
+    layout: str = RowsRecipe.layout,
+    masked_unit: str = RowsRecipe.masked_unit,
+    pack: bool = RowsRecipe.pack,
+    seed: int = PretrainingRecipe.seed,
+    batch_size: int = PretrainingRecipe.batch_size,
+) -> dict[str, float]:
+    """Measures a masked language model on text, as `pretrain_files` measures it on the validation text.
+
+    Use it to compare models of one vocabulary, or a model before and after training: the same text, settings and seed
+    give the same pairs and masks.
+
+    Args:
+        model: its preprocessor gives the length of rows. It is compiled here.
+        text: text in UTF-8: files, or directories of .txt files.
+        objective: see `make_examples`. By default that of the model's head for pairs, "next_sentence" or in ALBERT
+            "sentence_order"; without such a head, "sentences".
+        layout, masked_unit, pack, seed: see `write_records`.
+        batch_size: the number of rows in a batch.
+
+    Returns:
+        `masked_lm_loss`, `masked_lm_accuracy` and `masked_lm_perplexity`, for pairs also `next_sentence_loss` and
+        `next_sentence_accuracy`; and the `baselines`, `masked_lm_accuracy_baseline` and so on.
+
+    Raises:
+        FileNotFoundError, ValueError: the text cannot be used, an argument is bad, or the objective needs a head for
+            pairs and the model has none, or has one that is not needed.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertConfig, BertEncoder, BertPreprocessor
+        >>> path = Path(tempfile.mkdtemp(), "text.txt")
+        >>> _ = path.write_text("It rains. We stay.\\n\\nThe sun shines. We go out.")
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=16)
+        >>> model = BertPretrainer(BertEncoder(BertConfig.named("bert-tiny")), preprocessor, pairs=False)
+        >>> measures = evaluate_text(model, path, layout="sentences")
+        >>> measures["masked_lm_perplexity"] > measures["masked_lm_perplexity_baseline"]  # the weights are random
+        True
+    """
+    if objective is None:
+        of_pairs = "sentence_order" if model.encoder.config.family == "albert" else "next_sentence"
+        objective = of_pairs if model.pairs else "sentences"
+    if model.pairs != (objective != "sentences"):
+        has = "a head for pairs: load it with pairs=False" if model.pairs else "no head for pairs"
+        raise ValueError(f"objective is {objective!r}, but the model has {has}")
+    paths = [
+        path for each in ([text] if isinstance(text, str | Path) else text) for path in files.text_files(Path(each))
+    ]
+    settings = {"masked_unit": masked_unit, "pack": pack, "seed": seed, "progress": False}
+    with files.temporary_directory() as folder:
+        write_records(paths, folder, model.preprocessor, objective, layout, **settings)
+        records = Records(folder)
+        _check_records(model, records)
+        model.compile(loss=model.training_loss(), weighted_metrics=model.training_metrics(), jit_compile=False)
+        return _measure(model, records, batch_size, with_baselines=True)
 
 
 def train_on_records(

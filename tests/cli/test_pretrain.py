@@ -14,6 +14,7 @@ from keras_bert.pretraining import BertPretrainer, Records
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.processes import KilledError
 from keras_bert.recipe import PretrainingRecipe
+from keras_bert.tasks import BertMaskedLM
 from keras_bert.text import BytePairTokenizer, load_tokenizer
 from keras_bert.text.vocabulary import byte_symbols
 from keras_bert.training import runs
@@ -70,6 +71,12 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
         assert {"masked_lm", "next_sentence"} <= set(checkpoint.heads)
         assert checkpoint.config == read_config(folder / "config.json")
     weights = (model / "model.safetensors").read_bytes()
+    reading = ("--layout", "sentences", "--masked-unit", "word")
+    lines = [line.split("\t") for line in run("evaluate", model, folder / "held.txt", *reading).stdout.splitlines()]
+    # The training used smaller batches, and so other sums.
+    found = {name: pytest.approx(float(value), abs=2e-4) for name, value, _ in lines}
+    assert {name: float(value) for name, value in measures.items() if name != "loss"} == found
+    assert {name: [baseline] for name, _, baseline in lines} == expected
 
     again = run(*command)  # it is over, so nothing is trained
     assert again.stdout == result.stdout
@@ -79,6 +86,27 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
         other = run(*command, *changes, exit_code=2)
         assert message in other.stderr.splitlines()[-1]
     assert (model / "model.safetensors").read_bytes() == weights
+
+
+def test_what_is_measured_on_text(run, fails, corpus, classifier, table):
+    """A masked language model without a head for pairs; what does not fit the model or the file is refused."""
+    folder, _ = corpus
+    model, text = folder / "model", folder / "held.txt"
+    preprocessor = small.preprocessor(tokenizer=small.tokenizer(special_tokens_in_text=True))
+    BertMaskedLM(small.encoder(num_layers=1), preprocessor).save_preset(model)
+    shown = run("evaluate", model, folder / "texts", "--sequence-length", "16").stdout
+    names = {"masked_lm_loss", "masked_lm_accuracy", "masked_lm_perplexity"}
+    assert {line.split("\t")[0] for line in shown.splitlines()} == names
+    assert shown.count("(baseline: ") == 3
+    for mistake, message in (
+        ((model, text, "--objective", "next_sentence"), "objective is 'next_sentence', but the model has no head for"),
+        ((model, text, "--label-column", "a"), f"--label-column is for examples, but {model} is a masked language"),
+        ((model, text, "--errors", "a.jsonl"), f"--errors is for examples, but {model} is a masked language model"),
+        ((model, text, "--sequence-length", "4"), "--sequence-length is 4; expected 5 or more"),
+        ((model, table), f"{table} is a table, but {model} is a masked language model, not fine-tuned"),
+        ((classifier, table, "--layout", "prose"), "--layout is for a masked language model, measured on text"),
+    ):
+        assert message in fails("evaluate", *mistake)
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def test_saved_and_loaded(tmp_path, model, batch):
     with error_names(FileExistsError, tmp_path, "config.json", "overwrite"):
         model.save_preset(tmp_path)
     expected = model(inputs_of(batch))
-    again = BertPretrainer.from_preset(tmp_path, sequence_length=24)
+    again = BertPretrainer.from_preset(tmp_path)
     for name, value in again(inputs_of(batch)).items():
         np.testing.assert_allclose(value, expected[name], atol=1e-6)
     masked = BertMaskedLM.from_preset(tmp_path)(inputs_of(batch))
@@ -92,5 +92,15 @@ def test_without_pairs(tmp_path, preprocessor, batch):
     model = BertPretrainer(encoder(), preprocessor, pairs=False)
     assert list(model(inputs_of(batch))) == ["masked_lm", "sequence_output"]
     model.save_preset(tmp_path)
-    again = BertPretrainer.from_preset(tmp_path, sequence_length=24, pairs=False)
+    again = BertPretrainer.from_preset(tmp_path)
     np.testing.assert_allclose(again(inputs_of(batch))["masked_lm"], model(inputs_of(batch))["masked_lm"], atol=1e-6)
+
+
+def test_a_preset_of_another_program(tmp_path, model):
+    """Its own heads, and rows as long as it has positions; a head for pairs that it lacks is new, if asked for."""
+    BertMaskedLM(model.encoder).save_checkpoint(tmp_path, "hugging_face")
+    model.preprocessor.tokenizer.save_preset(tmp_path)
+    loaded = BertPretrainer.from_preset(tmp_path)
+    assert list(loaded.heads) == ["masked_lm"]
+    assert loaded.preprocessor.sequence_length == model.encoder.config.max_positions < BertPretrainer.ROW_LENGTH
+    assert list(BertPretrainer.from_preset(tmp_path, pairs=True).heads) == ["masked_lm", "next_sentence"]

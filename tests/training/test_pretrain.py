@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_bert import BertPreprocessor
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, baselines, write_records
 from keras_bert.recipe import PretrainingRecipe
-from keras_bert.training import LAMB, Phase, pretrain
+from keras_bert.training import LAMB, Phase, evaluate_text, pretrain
 from keras_bert.training.pretrain import _measure
 from keras_bert.training.run import RunError
 
@@ -330,3 +330,25 @@ def test_records_of_pairs_are_refused_by_a_model_without_a_head_for_them(tmp_pat
     with error_names(ValueError, records / "train", "has pairs", "pairs=True"):
         run(new(pairs=False), records, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_text_is_measured_by_the_heads_of_the_model(corpus):
+    """A head for pairs has its measures and baselines; other weights have other measures of the same masks."""
+    model, other = new(dropout=0.0), new(dropout=0.0, initializer_range=0.3)
+    measures = evaluate_text(model, corpus[1:], layout="sentences")
+    names = {name for name in measures if not name.endswith("_baseline")}
+    assert names == {"masked_lm_loss", "masked_lm_accuracy", "masked_lm_perplexity"} | {
+        "next_sentence_loss", "next_sentence_accuracy",
+    }  # fmt: skip
+    assert set(measures) == names | {f"{name}_baseline" for name in names}
+    assert evaluate_text(model, corpus[1:], layout="sentences") == measures
+    found = evaluate_text(other, corpus[1:], layout="sentences")
+    assert {name for name in measures if found[name] == measures[name]} >= set(measures) - names
+    assert found["masked_lm_loss"] != measures["masked_lm_loss"]
+    assert evaluate_text(model, corpus[1:], layout="sentences", seed=1) != measures
+    with error_names(ValueError, "sentences", "head for pairs", "pairs=False"):
+        evaluate_text(model, corpus[1:], objective="sentences")
+    alone = evaluate_text(new(dropout=0.0, pairs=False), corpus[1:])
+    assert {name for name in alone if not name.endswith("_baseline")} == {each for each in names if "masked" in each}
+    with error_names(ValueError, "sentence_order", "no head for pairs"):
+        evaluate_text(new(pairs=False), corpus[1:], objective="sentence_order")
