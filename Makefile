@@ -12,7 +12,7 @@ MODEL_TESTS := $(addprefix tests/,cli encoder inference pretraining tasks traini
 .PHONY: demo test lint docs benchmark clean
 
 demo: $(VENV)/installed
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -W ignore:pkg_resources examples/demo.py  # tensorflow_hub imports it
 
 # Two runs, so that what TensorFlow keeps of models stays below 2.5 GB in each process.
 test: export TF_CPP_MIN_LOG_LEVEL = 2

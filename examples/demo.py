@@ -16,7 +16,24 @@ from keras_bert import BertSentenceEncoder
 from keras_bert.saved_model import export_encoder, export_preprocessor
 
 SENTENCES = ["I love pizza", "India is my country", "Italy is fun place to visit"]
-FAIR = ["playing fair and square", "a fair organized nearby"]
+SENSES = {  # a word -> two sentences for each of two meanings
+    "fair": [
+        *("The judge was fair to both sides.", "It is only fair to share the work."),
+        *("We rode the wheel at the fair.", "The village fair has rides and games."),
+    ],
+    "bank": [
+        *("He sat on the bank of the river.", "The bank of the stream was muddy."),
+        *("The bank lent him money.", "She has an account at the bank."),
+    ],
+    "spring": [
+        *("The flowers bloom in spring.", "Birds return every spring."),
+        *("The spring in the mattress is broken.", "A metal spring pushes the lid up."),
+    ],
+    "rock": [
+        *("He threw a rock into the lake.", "A rock fell from the cliff."),
+        *("The band plays rock and jazz.", "She listens to loud rock music."),
+    ],
+}
 
 
 def title(text: str) -> None:
@@ -57,17 +74,20 @@ vectors = model.encode(texts)
 for row, text in enumerate(texts):
     print(f"{text:30}" + "".join(f"{cosine(vectors[row], other):7.2f}" for other in vectors))
 
-title("4. One word, two meanings")
-inputs = preprocessor(FAIR)
-contextual = encoder(inputs)["sequence_output"].numpy()
-fair = tokenizer.vocabulary.index("fair")
-where = [int(np.flatnonzero(ids == fair)[0]) for ids in inputs["input_word_ids"].numpy()]
-first, second = (contextual[row, position] for row, position in enumerate(where))
-table = encoder.embeddings.word_embeddings(inputs["input_word_ids"]).numpy()
-static = [table[row, position] for row, position in enumerate(where)]
-print(f"'fair' in {FAIR[0]!r} and in {FAIR[1]!r}: cosine of the two vectors")
-print(f"  from the embedding table alone (all that Word2Vec would have): {cosine(*static):.2f}")
-print(f"  from the encoder, which has read the rest of the sentence:     {cosine(first, second):.2f}")
+title("4. One word, two meanings: the cosine of its vectors in two sentences")
+rows = []
+for word, sentences in SENSES.items():
+    inputs = preprocessor(sentences)
+    row, place = np.where(inputs["input_word_ids"].numpy() == tokenizer.vocabulary.index(word))
+    contextual = encoder(inputs)["sequence_output"].numpy()[row, place]
+    static = encoder.embeddings.word_embeddings(inputs["input_word_ids"]).numpy()[row, place]
+    same = [cosine(contextual[i], contextual[j]) for i, j in ((0, 1), (2, 3))]
+    other = [cosine(contextual[i], contextual[j]) for i in (0, 1) for j in (2, 3)]
+    rows.append([np.mean(same), np.mean(other), cosine(static[0], static[3])])
+print(f"{'':10}{'same meaning':>14}{'other meaning':>15}{'from the embedding table, as in Word2Vec':>42}")
+for word, (same, other, static) in zip([*SENSES, "mean"], [*rows, np.mean(rows, axis=0)], strict=True):
+    print(f"{word:10}{same:14.2f}{other:15.2f}{static:42.2f}")
+print(f"Two meanings of 'fair', for example: {SENSES['fair'][0]!r} and {SENSES['fair'][2]!r}")
 
 title("5. SavedModels, for processes that do not have this package")
 saved_models = Path(__file__).parents[1] / "saved_models" / "all-MiniLM-L6-v2"
