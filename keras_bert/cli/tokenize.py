@@ -4,7 +4,8 @@
 "ids", "starts", "ends"}, with the start and end of each token in bytes of UTF-8.
 
 The table of --explain includes [CLS] and [SEP]. It has each token's position and type id in the model's input, its
-byte and character ranges in the text, these characters, and the changes made to them.
+byte and character ranges in the text, these characters, and the changes made to them. With --text-pair, it is
+the table of a pair, whose second text has its own type id in most families.
 
 \b
 Examples:
@@ -47,15 +48,18 @@ _HEADER = ("position", "type", "id", "token", "bytes", "characters", "text", "ch
 _COLOURS = ("cyan", "yellow")
 
 
-def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) -> None:
-    """Writes each text (coloured on a terminal) and the table of its tokens."""
+def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]], second: Sequence[str] = ()) -> None:
+    """Writes each text (coloured on a terminal), and the table of its tokens; `second`, one text, makes it a pair."""
     from keras_bert.text.explanation import explain
 
     separator: list[str] = []  # an empty line goes before each text except the first
     for chunk in chunks:
-        for text, tokens in zip(chunk, explain(tokenizer, chunk), strict=True):
-            line = _coloured(text, tokens) if results.isatty() else _escape(text)
-            results.writelines(f"{each}\n".encode() for each in (*separator, line))  # `write_lines` escapes colours
+        for text, tokens in zip(
+            chunk, explain(tokenizer, chunk, *([each] * len(chunk) for each in second)), strict=True
+        ):
+            texts = [text, *second]
+            lines = map(_coloured, texts, explain(tokenizer, texts)) if results.isatty() else map(_escape, texts)
+            results.writelines(f"{each}\n".encode() for each in (*separator, *lines))  # `write_lines` escapes colours
             streams.write_lines(results, _table(tokens))
             separator = [""]
 
@@ -105,14 +109,20 @@ def _width(text: str) -> int:
 @click.command(help=__doc__)
 @texts_to("text", "ids", "jsonl", preset=tokenizer_option)
 @click.option("--explain", is_flag=True, help="Write a table of the tokens of each text, with their characters.")
-def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, explain: bool) -> None:
+@click.option("--text-pair", metavar="TEXT", help="With --explain, the second text of a pair with each text.")
+def tokenize(
+    lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, explain: bool, text_pair: str | None
+) -> None:
     if explain and output_format != "text":
         raise Misuse(f"--explain writes a table, not {output_format}")
+    if text_pair is not None and not explain:
+        raise Misuse("--text-pair is for --explain; the tokens of a text do not depend on another")
     with quiet_imports():
         from keras_bert.text import load_tokenizer
+    second = () if text_pair is None else [*streams.open_texts((text_pair,), None).parsed()]
     tokenizer = load_model(lambda: load_tokenizer(preset))
     if explain:
-        write(results, tokenizer, lines.chunks())
+        write(results, tokenizer, lines.chunks(), second)
         return
     for texts in lines.chunks():
         rows = zip(texts, *(ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)), strict=True)

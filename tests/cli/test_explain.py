@@ -36,6 +36,15 @@ def test_a_table_for_each_text(run):
     assert dropped.split() == ["1-4", "1-2", "<U+200B>", "U+200B", "dropped"]
 
 
+def test_a_pair_is_one_table_with_types(run):
+    first, second, _, *rows = run("tokenize", "--explain", "the", "--text-pair", "we\x07").stdout.splitlines()
+    assert [first, second] == ["the", "we<U+0007>"]
+    assert [row.split()[:2] for row in rows if "dropped" not in row] == [
+        *(["0", "0"], ["1", "0"], ["2", "0"]),  # [CLS] the [SEP]
+        *(["3", "1"], ["4", "1"]),  # we [SEP]
+    ]
+
+
 def test_columns_stand_below_one_another(run):
     _, header, *rows = run("tokenize", "--explain", "日本 the\u0301").stdout.splitlines()
     place = header.index("text")
@@ -68,6 +77,9 @@ def test_colours_on_a_terminal_only(run, tokenizer):
     terminal = Terminal()
     tokenize.write(terminal, tokenizer, [["a b"]])
     assert terminal.getvalue().decode().startswith(COLOURED)
+    pair = Terminal()
+    tokenize.write(pair, tokenizer, [["a b"]], ["a b"])
+    assert pair.getvalue().decode().startswith(f"{COLOURED}\n{COLOURED}\n")
 
 
 @pytest.mark.timing
@@ -82,6 +94,10 @@ def test_no_other_format(fails):
     message = "--explain writes a table, not jsonl"
     assert fails("tokenize", "--explain", "--format", "jsonl", "a") == message
     assert fails("tokenize", "--explain", "--output", "a.jsonl", "a") == message
+
+
+def test_a_second_text_that_is_not_utf_8(fails):
+    assert "not UTF-8" in fails("tokenize", "--explain", "a", "--text-pair", "caf\udce9")
 
 
 def test_into_a_file(run, tmp_path):

@@ -189,6 +189,7 @@ WRONG = {  # a command -> what the message names
     "similarity a b --top-k 1 --output new.npy": "--top-k",
     "similarity a": "two texts",
     "tokenize text --explain --format ids": "--explain",
+    "tokenize text --text-pair other": "--text-pair",
     "index texts.txt --remove id=1 --output new": "--remove",
     "index texts.txt --batch-tokens 0 --output new": "0",
     "duplicates texts.txt --batch-tokens 0": "0",

@@ -3,26 +3,40 @@
 import unicodedata
 
 import numpy as np
+import pytest
 
 from keras_bert import BertPreprocessor
 from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.explanation import ExplainedToken, explain
 
 from ..support import small
+from ..support.messages import error_names
 from ..support.texts import SENTENCES
 
 TEXTS = ["", " ", "a", "Cafés?", "tabs\tand\nlines", "½ ﬁn 東京 🦒🏽 e\u0301", *SENTENCES[5:7], *SENTENCES[-3:]]
 
 
-def test_tokens_are_what_the_model_sees(any_tokenizer, untraced):
-    packed = BertPreprocessor(any_tokenizer, sequence_length=None, max_sequence_length=2048)(TEXTS)
-    for row, tokens in enumerate(explain(any_tokenizer, TEXTS)):
+@pytest.mark.parametrize("are_pairs", [False, True], ids=["texts", "pairs"])
+def test_tokens_are_what_the_model_sees(any_tokenizer, are_pairs, untraced):
+    texts = (TEXTS, TEXTS[::-1]) if are_pairs else (TEXTS,)
+    preprocessor = BertPreprocessor(any_tokenizer, sequence_length=None, max_sequence_length=2048)
+    packed = preprocessor(texts if are_pairs else TEXTS)
+    for row, tokens in enumerate(explain(any_tokenizer, *texts)):
         tokens = [token for token in tokens if token.token is not None]
         ids, mask, types = (np.asarray(packed[f"input_{name}"])[row] for name in ("word_ids", "mask", "type_ids"))
         assert [token.id for token in tokens] == ids[: mask.sum()].tolist()
         assert [token.type_id for token in tokens] == types[: mask.sum()].tolist()
         assert [token.position for token in tokens] == list(range(len(tokens)))
         assert [token.token for token in tokens] == [any_tokenizer.vocabulary[token.id] for token in tokens]
+
+
+def test_places_of_a_pair_are_those_in_each_text(tokenizer, untraced):
+    """Dropped characters, too."""
+    (row,) = explain(tokenizer, ["x\u200b"], ["Thé y"])
+    first, second = (explain(tokenizer, [text])[0][1:-1] for text in ("x\u200b", "Thé y"))
+    inside = [token for token in row if token.byte_span is not None]
+    assert [token.byte_span for token in inside] == [token.byte_span for token in (*first, *second)]
+    assert [token.text for token in inside] == ["x", "\u200b", "Thé", "y"]
 
 
 def test_spans_are_those_of_the_tokenizer_and_hold_all_of_the_text(any_tokenizer, untraced):
@@ -80,3 +94,8 @@ def test_bytes_within_a_character(untraced):
 
 def test_no_texts(tokenizer):
     assert explain(tokenizer, []) == []
+
+
+def test_a_text_without_its_pair_is_refused(tokenizer):
+    with error_names(ValueError, 2, 1, "text_pairs"):
+        explain(tokenizer, ["a", "b"], ["c"])
