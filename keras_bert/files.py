@@ -6,6 +6,7 @@ import errno
 import fcntl
 import glob
 import gzip
+import hashlib
 import io
 import json
 import math
@@ -135,6 +136,16 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
+def digests_of(directory: Path, names: Iterable[str]) -> dict[str, str]:
+    """Computes the SHA-256 of files in a directory, in hexadecimal, by name."""
+    digests = {name: hashlib.sha256() for name in names}
+    for name, digest in digests.items():
+        with (directory / name).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return {name: digest.hexdigest() for name, digest in digests.items()}
+
+
 def text_files(path: Path) -> list[Path]:
     """Lists `path` itself, or the .txt files in a directory, by name. Raises FileNotFoundError if any is missing."""
     if not path.is_dir():
@@ -248,16 +259,16 @@ def to_json_line(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
-        return json.dumps(_with_nulls(value), ensure_ascii=False, default=str)
+        return json.dumps(with_nulls(value), ensure_ascii=False, default=str)
 
 
-def _with_nulls(value: object) -> object:
-    """Replaces NaN and infinity, deep in a value, by None."""
+def with_nulls(value: object) -> object:
+    """Replaces NaN and infinity, which JSON lacks, deep in a value, by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _with_nulls(each) for key, each in value.items()}
-    return list(map(_with_nulls, value)) if isinstance(value, list | tuple) else value
+        return {key: with_nulls(each) for key, each in value.items()}
+    return list(map(with_nulls, value)) if isinstance(value, list | tuple) else value
 
 
 def decimals(row: np.ndarray) -> list[str]:

@@ -33,13 +33,13 @@ import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
 from keras_bert import files
-from keras_bert.cli import runs, streams
+from keras_bert.cli import gates, runs, streams
 from keras_bert.cli.options import (
     check_choices,
     check_prompts,
@@ -52,14 +52,14 @@ from keras_bert.cli.options import (
     text_options,
     together,
 )
-from keras_bert.cli.terminal import Misuse, echo, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
 from keras_bert.data.tables import read_corpus
 from keras_bert.recipe import RowsRecipe
 from keras_bert.tasks.file_settings import ClassifyFiles, EmbedFiles
 
 if TYPE_CHECKING:
     from keras_bert.data import Examples
-    from keras_bert.tasks.kinds import Score
+    from keras_bert.tasks.kinds import Kind, Score
     from keras_bert.tasks.task import BertTask
 
 
@@ -73,10 +73,16 @@ _TEXT = ("objective", "layout", "sequence_length", "masked_unit")
 _text_options = field_options(RowsRecipe, only=_TEXT, objective=None, sequence_length=None)
 
 
-def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, float]:
+class _Measured(NamedTuple):
+    kind: str  # the model's class
+    score: Score
+    examples: int | None = None  # their number; None for text
+
+
+def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Mapping[str, str]) -> _Measured:
     """Measures a masked language model; `given` are the options on the command line, by parameter."""
     for name, option in given.items():
-        if name not in (*_TEXT, "precision", "calibration"):
+        if name not in (*_TEXT, "precision", "calibration", "output", "overwrite", "requirements"):
             raise Misuse(f"{option} is for examples, but {model} is a masked language model, measured on text")
     rows = {name: options[name] for name in _TEXT if name in given}
     with misuse(OSError):
@@ -84,13 +90,17 @@ def _measure_text(model: Path, file: str, options: Mapping[str, Any], given: Map
         files.text_files(Path(file))
     with quiet_imports():
         from keras_bert.pretraining import BertPretrainer
+        from keras_bert.tasks.kinds import Score
         from keras_bert.training import evaluate_text
     length = rows.pop("sequence_length", None)
     pairs = False if rows.get("objective") == "sentences" else None
     from_preset = functools.partial(BertPretrainer.from_preset, sequence_length=length, pairs=pairs)
     pretrainer = load_in_precision(from_preset, model, options["precision"], options["calibration"])
+    names = [f"{head}_{measure}" for head in pretrainer.heads for measure in ("accuracy", "loss")]
+    names.append("masked_lm_perplexity")
+    gates.check_names(options["requirements"], [*names, *(f"{name}_baseline" for name in names)])
     with misuse(OSError):
-        return evaluate_text(pretrainer, file, **rows)
+        return _Measured("BertMaskedLM", Score(evaluate_text(pretrainer, file, **rows)))
 
 
 def _encoder_files(options: dict[str, Any]) -> EmbedFiles | None:
@@ -108,7 +118,7 @@ def _encoder_files(options: dict[str, Any]) -> EmbedFiles | None:
         return EmbedFiles(**given, **{name: options[name] for name in ("header", "format", "delimiter", "skip_bad")})
 
 
-def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: dict[str, Any]) -> dict[str, float]:
+def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapping[str, Any]) -> _Measured:
     check_prompts(model, settings.query_prompt, settings.positive_prompt)
     with misuse(OSError):
         examples = settings.open(file)(settings)
@@ -116,17 +126,26 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: dict
         corpus = [row.text for row in texts]
     with quiet_imports():
         from keras_bert import BertSentenceEncoder
+        from keras_bert.tasks.kinds import Score
     prompts = (settings.query_prompt, settings.positive_prompt)
     arguments = {} if prompts == (None, None) else {"column_prompts": prompts}
     from_preset = functools.partial(BertSentenceEncoder.from_preset, **arguments)
     encoder = load_in_precision(from_preset, model, options["precision"], options["calibration"])
     x, y = examples.xy
     with misuse(TypeError):
-        encoder.kind.check(encoder.columns(x), y)
+        columns = encoder.columns(x)
+        encoder.kind.check(columns, y)
+        _check_names(options["requirements"], encoder.kind, columns, y)
         score = encoder.kind_with(corpus).score(encoder.answers(x), y)
     # With a corpus, drops measures of the search without it, which is easier.
     measures = {name: value for name, value in score.measures.items() if not corpus or name not in score.details}
-    return {**measures, **score.details}
+    return _Measured(type(encoder).__name__, Score({**measures, **score.details}), len(examples))
+
+
+def _check_names(requirements: Sequence[gates.Requirement], kind: Kind, columns: Sequence[Any], labels: Any) -> None:
+    if requirements:
+        right = kind.score(kind.right_answers(columns, labels), labels)
+        gates.check_names(requirements, [*right.measures, *right.details])
 
 
 _WORST_ANSWERS = 100  # the number of worst answers in a report
@@ -141,7 +160,9 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
-@click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
+@click.option("--output", metavar="FILE", help="Write the measures to FILE, as JSON, with digests of model and data.")
+@gates.require_option
+@click.option("--overwrite", is_flag=True, help="Replace FILE of --errors, --report and --output if it exists.")
 @_encoder_options
 @_text_options
 @choice_options
@@ -149,28 +170,51 @@ _WORST_ANSWERS = 100  # the number of worst answers in a report
 @precision_options
 @click.pass_context
 def evaluate(
-    ctx: click.Context, model: Path, file: str, errors: str | None, report: str | None, overwrite: bool,
-    calibration: str | None, **options: Any,
+    ctx: click.Context, model: Path, file: str, output: str | None, requirements: list[gates.Requirement],
+    overwrite: bool, **options: Any,
 ) -> None:  # fmt: skip
-    if (encoder_files := _encoder_files(options)) is not None:
-        if errors or report:
-            raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
-        _print_measures(_measure_encoder(model, file, encoder_files, {**options, "calibration": calibration}))
-        return
-    from keras_bert.tasks.registry import examples_for, is_measured_on_text, load_task, open_texts
-
     given = {
         str(each.name): each.opts[0]
         for each in ctx.command.params
         if isinstance(each, click.Option) and ctx.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
     }
+    options |= {"overwrite": overwrite, "requirements": requirements}
+    if output:
+        streams.format_of(output, ["json"])
+    with contextlib.ExitStack() as stack:
+        results = stack.enter_context(streams.open_output(output, overwrite)) if output else None
+        measured = _measure(model, file, options, given)
+        if results is not None:
+            text = gates.document(model, *measured, Path(file), requirements)
+            streams.write_lines(results, [text.removesuffix("\n")])
+    measures = {**measured.score.measures, **measured.score.details}
+    runs.echo_with_baselines(measures)
+    gates.check(requirements, measures)
+
+
+def _measure(model: Path, file: str, options: dict[str, Any], given: Mapping[str, str]) -> _Measured:
+    """Measures a model in the way of its task; `given` are the options on the command line, by parameter."""
+    from keras_bert.tasks.registry import is_measured_on_text
+
+    if (encoder_files := _encoder_files(options)) is not None:
+        if options["errors"] or options["report"]:
+            raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
+        return _measure_encoder(model, file, encoder_files, options)
     with misuse(OSError):
         measures_text = is_measured_on_text(model, file, options["format"])
     if measures_text:
-        runs.echo_with_baselines(_measure_text(model, file, {**options, "calibration": calibration}, given))
-        return
+        return _measure_text(model, file, options, given)
     if unused := [given[name] for name in _TEXT if name in given]:
         raise Misuse(f"{unused[0]} is for a masked language model, measured on text")
+    return _measure_task(model, file, **options)
+
+
+def _measure_task(
+    model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, precision: str,
+    calibration: str | None, requirements: Sequence[gates.Requirement], **options: Any,
+) -> _Measured:  # fmt: skip
+    from keras_bert.tasks.registry import examples_for, load_task, open_texts
+
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
@@ -180,17 +224,19 @@ def evaluate(
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
-        task = load_in_precision(load_task, model, options.pop("precision"), calibration)
+        task = load_in_precision(load_task, model, precision, calibration)
         check_choices(task, options["choice_columns"])
         with misuse(OSError):
             examples = examples_for(task, file, options, opened)
         x, y = examples.xy
         try:
-            task.kind.check(task.columns(x), y)
+            columns = task.columns(x)
+            task.kind.check(columns, y)
+            _check_names(requirements, task.kind, columns, y)
             other_columns = examples.rows.other_cells() if examples.rows and errors else []
             answers = task.answers(x)
             score = task.kind.score(answers, y)
-            all_measures = {**score.measures, **score.details}
+            _ = score.details  # raises
             if errors_file is not None:
                 mistakes = (_row(task, examples, i, answers[i], other_columns[i]) for i in score.mistakes)
                 streams.RowWriter(errors_file, errors_format).write(mistakes)
@@ -200,12 +246,7 @@ def evaluate(
                 streams.write_lines(report_file, [_page(title, task, x, y, answers, score)])
         except (ImportError, TypeError, ValueError) as error:
             raise Misuse(one_line(error)) from error
-    _print_measures(all_measures)
-
-
-def _print_measures(measures: dict[str, float]) -> None:
-    for name, value in measures.items():
-        echo(f"{name}\t{value}" if isinstance(value, int) else f"{name}\t{value:.4f}")
+    return _Measured(type(task).__name__, score, len(examples))
 
 
 def _page(title: str, task: BertTask, x: Sequence[Any], y: Sequence[Any], answers: Sequence[Any], score: Score) -> str:

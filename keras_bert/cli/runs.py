@@ -128,4 +128,4 @@ def echo_with_baselines(measures: Mapping[str, float]) -> None:
         from keras_bert.training import report
     for name, value, baseline in report.with_baselines(measures):
         suffix = "" if baseline is None else f"\t(baseline: {baseline:.4f})"
-        echo(f"{name}\t{value:.4f}{suffix}")
+        echo(f"{name}\t{value}{suffix}" if isinstance(value, int) else f"{name}\t{value:.4f}{suffix}")

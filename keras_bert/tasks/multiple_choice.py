@@ -60,6 +60,10 @@ class Choices(Kind[ChoiceAnswer]):
         errors = np.where(reference == chosen, 0.0, [answer["probability"] for answer in answers])
         return Score(metrics.accuracy(reference, chosen), errors)
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[ChoiceAnswer]:
+        indices = np.asarray(self.targets(labels)).tolist()
+        return [ChoiceAnswer(index=index, text="", probability=1, probabilities=[]) for index in indices]
+
     def fields(self, answer: ChoiceAnswer) -> Mapping[str, object]:
         return answer
 

@@ -167,6 +167,7 @@ def evaluate_text(
         path for each in ([text] if isinstance(text, str | Path) else text) for path in files.text_files(Path(each))
     ]
     settings = {"masked_unit": masked_unit, "pack": pack, "seed": seed, "progress": False}
+    assert model.preprocessor is not None  # a pre-trainer has one
     with files.temporary_directory() as folder:
         write_records(paths, folder, model.preprocessor, objective, layout, **settings)
         records = Records(folder)

@@ -106,14 +106,20 @@ def measure_table(measures: Mapping[str, float]) -> tuple[list[str], list[list[C
 
 def class_table(details: Mapping[str, float]) -> tuple[list[str], list[list[Cell]]] | None:
     """Makes a table, header and a row per class, from measures named "measure of class"; None if there are none."""
+    classes = by_class(details)
+    kinds = list(dict.fromkeys(kind for values in classes.values() for kind in values))
+    rows = [[name, *map(values.get, kinds)] for name, values in classes.items()]
+    return (["class", *kinds], rows) if classes else None
+
+
+def by_class(details: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Groups the measures of single classes, "measure of class", by class."""
     classes: dict[str, dict[str, float]] = {}
     for name, value in details.items():
         kind, separator, label = name.partition(" of ")
         if separator:
             classes.setdefault(label, {})[kind] = value
-    kinds = list(dict.fromkeys(kind for values in classes.values() for kind in values))
-    rows = [[name, *map(values.get, kinds)] for name, values in classes.items()]
-    return (["class", *kinds], rows) if classes else None
+    return classes
 
 
 def without_classes(details: Mapping[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import json
 import re
 from html import escape
@@ -204,6 +205,35 @@ def test_evaluate_measures_and_lists_what_is_answered_wrongly(run, classifier, t
     assert measures["macro_f1"] == f"{np.mean(found[2]):.4f}"
 
 
+def test_measures_for_a_pipeline(run, fails, classifier, table, tmp_path):
+    """What is printed, by name, with the files it belongs to; a bound that is not met ends with 1, a mistake with 2."""
+    command = ("evaluate", classifier, table, "--text-column", "sentence", "--label-column", "kind")
+    path = tmp_path / "measures.json"
+    printed = run(*command, "--output", path, "--require", "accuracy<=1", "--require", "support of praise > 3").stdout
+    found = json.loads(path.read_text())
+    by_class = {f"{kind} of {name}": value for name, row in found["classes"].items() for kind, value in row.items()}
+    lines = (line.split("\t") for line in printed.splitlines())
+    assert {name: float(value) for name, value in lines} == pytest.approx({**found["measures"], **by_class}, abs=1e-4)
+    assert [each["is_met"] for each in found["requirements"]] == [True, True]
+    assert found["data"]["examples"] == sum(map(sum, found["confusion"]["counts"])) == 64
+    for part, files in (("model", Path(classifier)), ("data", Path(table).parent)):
+        assert (files / "model.safetensors").exists() == ("model.safetensors" in found[part]["sha256"])
+        for name, digest in found[part]["sha256"].items():
+            assert digest == hashlib.sha256((files / name).read_bytes()).hexdigest()
+    result = run(*command, "--output", path, "--overwrite", "--require", "accuracy > 1", exit_code=1)
+    value = found["measures"]["accuracy"]
+    assert result.stderr.splitlines()[-1] == f"Error: not met: accuracy > 1, but it is {value:.4f}"
+    assert result.stdout == printed
+    assert json.loads(path.read_text())["requirements"] == [
+        {"measure": "accuracy", "sign": ">", "bound": 1, "is_met": False}
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BertClassifier, "answers", lambda *_: pytest.fail("the model has run"))
+        message = fails(*command, "--require", "acuracy > 0.5", "--output", tmp_path / "other.json")
+    assert message.startswith("there is no measure 'acuracy'; the measures are accuracy, macro_precision, ")
+    assert not (tmp_path / "other.json").exists()
+
+
 def write_reviews(path, rows, names):
     """Writes a table in the format of its name."""
     kind = path.name.split(".")[1]
@@ -294,8 +324,8 @@ def test_errors_of_numbers_are_the_largest_the_largest_first(run, tmp_path):
     (tmp_path / "a.csv").write_text("text,label,id\n" + rows)
     options = ("--errors", tmp_path / "e.jsonl", "--report", tmp_path / "e.html")
     shown = run("evaluate", tmp_path / "model", tmp_path / "a.csv", *options).stdout
-    measures = dict(line.split("\t") for line in shown.splitlines())
-    assert float(measures["rmse_baseline"]) == pytest.approx(np.std(labels), abs=1e-4)
+    (baseline,) = (line.split("\t")[2] for line in shown.splitlines() if line.startswith("rmse\t"))
+    assert baseline == f"(baseline: {np.std(labels):.4f})"
     wrong = json_lines((tmp_path / "e.jsonl").read_text())
     assert [(row["line"], row["text"], row["id"]) for row in wrong] == [(5, "money", "3"), (3, "the river", "1")]
     assert [row["answer"] for row in wrong] == pytest.approx([answers[3], answers[1]], abs=1e-5)

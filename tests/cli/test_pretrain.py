@@ -98,10 +98,16 @@ def test_what_is_measured_on_text(run, fails, corpus, classifier, table):
     names = {"masked_lm_loss", "masked_lm_accuracy", "masked_lm_perplexity"}
     assert {line.split("\t")[0] for line in shown.splitlines()} == names
     assert shown.count("(baseline: ") == 3
+    run("evaluate", model, text, "--output", folder / "a.json", "--require", "masked_lm_loss > 99", exit_code=1)
+    assert json.loads((folder / "a.json").read_text())["measures"].keys() == names | {
+        f"{each}_baseline" for each in names
+    }
     for mistake, message in (
         ((model, text, "--objective", "next_sentence"), "objective is 'next_sentence', but the model has no head for"),
         ((model, text, "--label-column", "a"), f"--label-column is for examples, but {model} is a masked language"),
         ((model, text, "--errors", "a.jsonl"), f"--errors is for examples, but {model} is a masked language model"),
+        ((model, text, "--require", "accuracy > 0"), "no measure 'accuracy'; the measures are masked_lm_accuracy, "),
+        ((model, text, "--require", "masked_lm_loss = 3"), "--require masked_lm_loss = 3: expected a measure and a"),
         ((model, text, "--sequence-length", "4"), "--sequence-length is 4; expected 5 or more"),
         ((model, table), f"{table} is a table, but {model} is a masked language model, not fine-tuned"),
         ((classifier, table, "--layout", "prose"), "--layout is for a masked language model, measured on text"),

@@ -23,12 +23,12 @@ from keras_bert import (
 )
 from keras_bert.saved_model import check, export_serving
 from keras_bert.task_table import TASKS
-from keras_bert.training import evaluate
+from keras_bert.training import evaluate, score
 
 from ..support import small
 from ..support.messages import error_names
 from ..support.precisions import needs_bfloat16, needs_int8
-from ..support.tasks import CASES, NETWORKS
+from ..support.tasks import ASKED, CASES, NETWORKS, PAIR, SPANS, TEXTS
 
 # A family that no file format knows: the configuration alone decides its network.
 FREE = {
@@ -138,6 +138,30 @@ def test_columns_of_a_table_are_read_as_lists_are(case, model, monkeypatch, untr
         given.clear()
     assert read[0] == read[1]
     assert len(read[0][0]) > 4
+
+
+# Examples with other measures than those of the case.
+MORE_EXAMPLES = {
+    "vectors": [
+        (PAIR, [0, 1, 1, 0]), (PAIR, [0.5, 0, 3, 4]), (PAIR, np.ones((4, 2, 6))), ((*PAIR, TEXTS), [[1, 2]] * 4),
+        ((*PAIR, TEXTS), None),
+    ],
+    "scores": [((*PAIR, TEXTS), None), ((*PAIR, TEXTS), [[2, 1]] * 4), ((*PAIR, TEXTS), [0.5, 0, 3, 4])],
+    "questions": [(ASKED, [SPANS[0], SPANS[1], [("is", 3)], SPANS[3]])],
+}  # fmt: skip
+
+
+def test_the_names_of_measures_are_known_before_the_answers(request, case, model):
+    if case.kind in (BertMaskedLM, BertSparseEncoder):
+        pytest.skip("has no measures")
+    name = request.node.callspec.params["case"]
+    for x, y in [(case.x, case.y), *MORE_EXAMPLES.get(name, ())]:
+        kind, found = model.kind, score(model, x, y)
+        right = kind.score(kind.right_answers(model.columns(x), kind.plain(y)), kind.plain(y))
+        assert [*right.measures, *right.details] == [*found.measures, *found.details]
+        if name != "vectors":
+            first = next(iter(found.measures))
+            assert right.measures[first] >= found.measures[first]
 
 
 def test_files_keep_weights_settings_and_answers(case, model, answers, preset, tmp_path, untraced):

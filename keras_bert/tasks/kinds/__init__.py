@@ -166,6 +166,10 @@ class Kind(Generic[A]):
         """Measures answers against labels."""
         raise TypeError("this model has no measures; evaluate it with Keras's own metrics")
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
+        """Makes answers without a mistake, so that `score` tells the names of the measures before the model runs."""
+        raise NotImplementedError
+
     def fields(self, answer: A) -> Mapping[str, object]:
         """Names the parts of the answer of the task's verb: the fields of a line of JSON."""
         raise TypeError("this model gives no answers to single texts")

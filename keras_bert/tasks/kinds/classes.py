@@ -103,6 +103,10 @@ class OfTexts(Kind[A]):
             distances = distances * ops.cast(weights, distances.dtype)
         return [averaged(label_term, weighted_mean(distances, ops.ones_like(distances)))]
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
+        values = np.asarray(self.targets(labels))
+        return [*map(self.answer, values if values.ndim == 2 else np.eye(len(self.labels))[values])]
+
     def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
         order = np.argsort(-values, kind="stable")
         return [{"label": self.labels[index], "probability": float(values[index])} for index in order]

@@ -51,5 +51,8 @@ class NextSentence(Kind[float]):
         labels, predictions = np.asarray(labels), (np.asarray(answers) < 0.5).astype(int)
         return Score(metrics.accuracy(labels, predictions), (predictions != labels).astype(float))
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[float]:
+        return [1.0 - label for label in np.asarray(labels)]
+
     def fields(self, answer: float) -> Mapping[str, object]:
         return {"probability": float(answer)}

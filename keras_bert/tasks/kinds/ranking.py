@@ -65,6 +65,13 @@ class Ranking(Kind["float | list[float]"]):
             return Score(measure_ranking(scores, labels_of_lists(labels, *scores.shape)))
         return Score(metrics.average_precision(np.ravel(self.targets(labels)) >= 0.5, answers))
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
+        if len(columns) == 2:
+            return np.ravel(self.targets(labels)).tolist()
+        numbers = labels_of_lists(labels, len(columns[0]), len(columns) - 1)
+        margins = np.pad(-numbers, [(0, 0), (len(columns) - 1 - numbers.shape[1], 0)])
+        return (numbers if numbers.shape == margins.shape else margins).tolist()
+
     def fields(self, answer: float | list[float]) -> Mapping[str, object]:
         return {"score": np.asarray(answer).tolist()}
 

@@ -100,6 +100,12 @@ class Similarity(Kind[TextVectors]):
         measure = pair_classification if set(references.tolist()) == {0.0, 1.0} else metrics.correlation
         return Score(measure(references, pair_similarities))
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[TextVectors]:
+        shape = () if labels is None else scores_of(labels).shape
+        size = shape[-1] if len(shape) > 1 else 1  # of a better model's vectors
+        rows = list(zip(*columns, strict=True))[: 2 if labels is None else None]  # a search needs no more
+        return [TextVectors(row, np.ones((len(row), size), np.float32)) for row in rows]
+
     def _measure_search(self, answers: Sequence[TextVectors], columns: np.ndarray) -> dict[str, float]:
         found = Similarity(self.similarity)._search(answers, at=(1, 10))  # without the corpus
         measures = {name: found[name] for name in ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")}

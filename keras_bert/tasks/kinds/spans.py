@@ -60,6 +60,11 @@ class Spans(Kind[list[SpanAnswer]]):
         probabilities = np.maximum([each["probability"] for each in best], np.finfo(float).tiny)
         return Score({"f1": scores.pop("f1"), **scores}, np.where(is_right, 0.0, probabilities))
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[list[SpanAnswer]]:
+        texts = [answers[0][0] if answers else "" for answers in self.plain(labels)]
+        rest = {"start": 0, "end": 0, "score": 0.0, "probability": 1.0}
+        return [[SpanAnswer(answer=each, no_answer_score=-np.inf if each else np.inf, **rest)] for each in texts]
+
     def fields(self, answer: Any) -> Mapping[str, object]:
         return answer
 

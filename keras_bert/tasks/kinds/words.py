@@ -143,6 +143,9 @@ class WordLabels(Kind[list[WordAnswer]]):
         classes = list(dict.fromkeys([*self.labels, *columns[0]]))
         return Score(metrics.accuracy(*columns), errors, compute_details=lambda: metrics.by_class(*columns, classes))
 
+    def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[list[WordAnswer]]:
+        return [[WordAnswer(word="", label=name, probability=1) for name in each] for each in self._names(labels or ())]
+
     def fields(self, answer: object) -> Mapping[str, object]:
         return {"entities": answer}
 
