@@ -68,7 +68,7 @@ def _draw_head(axes: Axes, weights: AttentionWeights, layer: int, head: int) -> 
     image = _draw_heat_map(axes, weights.weights[layer, head])
     ticks = range(len(weights.tokens))
     axes.set_title(f"layer {layer}, head {head}", fontsize=_LETTERS + 2)
-    axes.set(xlabel="attended to", ylabel="attends", xticks=ticks, yticks=ticks)
+    axes.set(xlabel="attends to (key)", ylabel="attends from (query)", xticks=ticks, yticks=ticks)
     literal_text = {"parse_math": False, "fontsize": _LETTERS}  # a $ is a token, not a formula
     axes.set_xticklabels(weights.tokens, rotation=90, **literal_text)
     axes.set_yticklabels(weights.tokens, **literal_text)
@@ -89,6 +89,7 @@ def _draw_grid(axes: Axes, weights: AttentionWeights, layers: Sequence[int], hea
             top, left = row * step, column * step
             canvas[top : top + size, left : left + size] = weights.weights[layer, head]
     image = _draw_heat_map(axes, canvas)
+    axes.set_title("in each heat map, a row attends to its columns", fontsize=_LETTERS + 2)
     axes.set(xlabel="head", ylabel="layer")
     axes.set_xticks([column * step + (size - 1) / 2 for column in range(len(heads))], [str(head) for head in heads])
     axes.set_yticks([row * step + (size - 1) / 2 for row in range(len(layers))], [str(layer) for layer in layers])

@@ -76,6 +76,7 @@ def view(page, name):
 def test_texts_are_shown_and_run_nothing(opened, weights):
     assert opened.locator("#from button").all_text_contents() == weights.tokens
     assert opened.locator("#to button").all_text_contents() == weights.tokens
+    assert opened.locator("#directions b").all_text_contents() == ["attends from (query)", "→", "attends to (key)"]
     assert opened.locator("#texts span").all_text_contents() == [
         f"{name} {text}" for name, text in zip("AB", weights.texts, strict=True)
     ]
@@ -219,7 +220,7 @@ def test_numbers_of_the_page(shown, weights):
     """Float16 is decoded as NumPy does: ordinary numbers, the largest, 0, and those below its normal ones."""
     numbers = np.random.default_rng(0).dirichlet([0.3] * 6, size=(2, 10, 6)).astype(np.float32)
     numbers[1, 4, 2] = [1, 0, 0.5, 3e-5, 0.0009765, 0.3333]
-    page = shown(weights._replace(scores=numbers), layer=1, head=4)  # queries and keys are not looked at
+    page = shown(weights._replace(weights=numbers), layer=1, head=4)  # queries and keys are not looked at
     view(page, "Heat map")
     cell = page.locator("#heat").bounding_box()["width"] / 6
     for row, column in np.ndindex(6, 6):
