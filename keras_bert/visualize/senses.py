@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ _SENTENCES_AT_A_TIME = 16
 
 @dataclass(frozen=True)
 class Occurrence:
-    """An occurrence of a word: `sentence[start:end]`."""
+    """An occurrence of a word: `sentence[start:end]`. `label` is that of its paragraph; None without labels."""
 
     sentence: str
     start: int
     end: int
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,13 @@ class Senses:
         static: float32 `[hidden]`: the mean of the token embeddings of the word, which do not depend on context.
         points: float32 `[occurrences, 2]`: the two principal components of `vectors`.
         static_point: float32 `[2]`: `static` in the same projection.
+
+    Example:
+        >>> occurrences = [Occurrence("a bank", 2, 6, label) for label in ("money", "money", "river")]
+        >>> vectors = np.array([[3, 4], [4, 3], [4, -3]], np.float32)
+        >>> senses = Senses("bank", tuple(occurrences), vectors, vectors[0], vectors, vectors[0])
+        >>> f"{senses.mean_cosine(same_label=True):.2f} {senses.mean_cosine(same_label=False):.2f}"
+        '0.96 0.14'
     """
 
     word: str
@@ -49,23 +58,51 @@ class Senses:
     points: np.ndarray
     static_point: np.ndarray
 
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the occurrences, each once, in alphabetical order; empty without labels."""
+        return sorted({each.label for each in self.occurrences if each.label is not None})
 
-def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
+    def mean_cosine(self, same_label: bool) -> float:
+        """Computes the mean cosine of all pairs of occurrences with the same label, or with different labels.
+
+        The first is larger if the vectors tell the labels apart. Without context, the cosine of any pair is 1. The
+        result is NaN if there is no such pair.
+        """
+        unit = self.vectors / np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        first, second = np.triu_indices(len(unit), k=1)
+        labels = np.array([each.label for each in self.occurrences])
+        chosen = (labels[first] == labels[second]) == same_label
+        cosines = (unit[first] * unit[second]).sum(axis=1)[chosen]
+        return float(cosines.mean()) if len(cosines) else math.nan
+
+
+def find_occurrences(word: str, paragraphs: Iterable[str], labels: Sequence[str] | None = None) -> list[Occurrence]:
     """Finds the occurrences of a whole word, or of words with spaces, in each sentence of a text, ignoring case."""
     if not isinstance(word, str):
         raise TypeError(f"word is {word!r:.60} ({type(word).__name__}); expected a str")
     if not word.strip():
         raise ValueError("word is empty; pass a word of the text")
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+    paragraphs = list_of_str(paragraphs, "paragraphs", "paragraph")
+    each_label = [None] * len(paragraphs) if labels is None else list_of_str(labels, "labels", "label")
+    if len(each_label) != len(paragraphs):
+        raise ValueError(f"there are {len(paragraphs)} paragraphs and {len(each_label)} labels; pass a label for each")
     return [
-        Occurrence(sentence, *match.span())
-        for paragraph in list_of_str(paragraphs, "paragraphs", "paragraph")
+        Occurrence(sentence, *match.span(), label)
+        for paragraph, label in zip(paragraphs, each_label, strict=True)
         for sentence in sentences(paragraph)
         for match in pattern.finditer(sentence)
     ]
 
 
-def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str, paragraphs: Iterable[str]) -> Senses:
+def find_senses(
+    encoder: BertEncoder,
+    preprocessor: BertPreprocessor,
+    word: str,
+    paragraphs: Iterable[str],
+    labels: Sequence[str] | None = None,
+) -> Senses:
     """Encodes a text sentence by sentence, and computes a vector and a point for each occurrence of a word.
 
     Use it to see how many senses of a word an encoder separates.
@@ -75,9 +112,12 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
         preprocessor: the encoder's preprocessor, with `sequence_length=None`.
         word: one word, or several with spaces; case is ignored.
         paragraphs: the text, which is split into sentences.
+        labels: a label for each paragraph, such as the sense of the word there; they do not change the vectors.
 
     Raises:
-        ValueError: the word occurs less than twice, or in a sentence that is too long for the model.
+        TypeError: the word, the paragraphs or the labels are not str.
+        ValueError: the word occurs less than twice, or in a sentence that is too long for the model; or the number of
+            labels is not that of paragraphs.
 
     Example:
         >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
@@ -87,7 +127,7 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
         >>> bool(robbed @ rich > robbed @ river)
         True
     """
-    occurrences = find_occurrences(word, paragraphs)
+    occurrences = find_occurrences(word, paragraphs, labels)
     if len(occurrences) < 2:
         count = "once" if occurrences else "nowhere"
         raise ValueError(f"{word!r} occurs {count} in the text; a comparison needs at least two occurrences")
@@ -168,14 +208,15 @@ def is_far(label: Sequence[float], point: Sequence[float]) -> bool:
 
 
 _WIDTH, _HEIGHT, _MARGIN = 800, 500, 30
+# Okabe and Ito's colours, those that a white page would swallow replaced by dark ones; black is without context.
+_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#6b1f4f", "#808080")
 _STYLE = f"""svg {{ width: 100%; border: 1px solid #ccc }}
-circle {{ fill: #1f77b4; fill-opacity: .7 }}
-path {{ fill: #d62728 }}
+circle {{ fill-opacity: .8 }}
 text {{ font-size: {LETTERS}px; fill: #444; text-anchor: middle; dominant-baseline: central }}
 line {{ stroke: #bbb }}
-"""
-_BODY = """<p>{count} occurrences. Those in similar contexts are close together. The red diamond is the word without
-context. Point at an occurrence to read its sentence; numbers without room are left out.</p>
+""" + "".join(f".c{number} {{ fill: {colour}; color: {colour} }}\n" for number, colour in enumerate(_COLOURS))
+_BODY = """<p>{count} occurrences. Those in similar contexts are close together. The black diamond is the word without
+context. Point at an occurrence to read its sentence; numbers without room are left out.</p>{legend}
 <svg viewBox="0 0 {width} {height}" role="img">
 {points}
 </svg>
@@ -186,7 +227,11 @@ context. Point at an occurrence to read its sentence; numbers without room are l
 
 
 def page(senses: Senses) -> str:
-    """Makes an HTML page: a plot of points, each with its sentence as a tooltip, and a list of the sentences."""
+    """Makes an HTML page: a plot of points, each with its sentence as a tooltip, and a list of the sentences.
+
+    Each label has a colour. Raises ValueError for more than eight labels.
+    """
+    colours = _colours_of_labels(senses)
     places = _scale_to_page(np.vstack([senses.points, senses.static_point[None]]))
     numbers = [str(number) for number in range(1, len(senses.occurrences) + 1)]
     labels = label_places(places, numbers, (_WIDTH, _HEIGHT))
@@ -203,17 +248,22 @@ def page(senses: Senses) -> str:
             drawn_label += f'<text x="{label_x:.1f}" y="{label_y:.1f}">{number}</text>'
         title = f"<title>{number}: {escape(each.sentence)}</title>"
         points.append(
-            f'<a href="#s{number}">{drawn_label}<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}">{title}</circle></a>'
+            f'<a href="#s{number}">{drawn_label}<circle class="c{colours[each.label]}" cx="{x:.1f}" cy="{y:.1f}" '
+            f'r="{RADIUS}">{title}</circle></a>'
         )
     x, y = places[-1]
     points.append(
         f'<path d="M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"><title>{escape(senses.word)}, without context</title></path>'
     )
+    names = {label: f'<span class="c{colours[label]}">●</span> {escape(label)}' for label in senses.labels}
     sentences = [
-        f'<li id="s{number}">{_mark_word(each)}</li>' for number, each in enumerate(senses.occurrences, start=1)
+        f'<li id="s{number}">{names[each.label] + ": " if names else ""}{_mark_word(each)}</li>'
+        for number, each in enumerate(senses.occurrences, start=1)
     ]
+    legend = f"\n<p>{' '.join(names.values())}. {_describe_cosines(senses)}</p>" if names else ""
     body = _BODY.format(
         count=len(senses.occurrences),
+        legend=legend,
         width=_WIDTH,
         height=_HEIGHT,
         points="\n".join(points),
@@ -222,13 +272,35 @@ def page(senses: Senses) -> str:
     return plain_page(senses.word, body, _STYLE)
 
 
+def _describe_cosines(senses: Senses) -> str:
+    means = {"the same label": senses.mean_cosine(True), "different labels": senses.mean_cosine(False)}
+    shown = ", ".join(f"{mean:.2f} with {which}" for which, mean in means.items() if not math.isnan(mean))
+    return f"The mean cosine of two occurrences is {shown}; without context, 1."
+
+
+def _colours_of_labels(senses: Senses) -> dict[str | None, int]:
+    """Numbers the colour of each label, or of None without labels."""
+    if len(senses.labels) > len(_COLOURS):
+        raise ValueError(
+            f"there are {len(senses.labels)} labels, and colours for {len(_COLOURS)}; use fewer, or write JSON lines"
+        )
+    return {label: number for number, label in enumerate(senses.labels or [None])}
+
+
 def picture(senses: Senses) -> bytes:
-    """Draws a PNG of the points that `page` shows, with their numbers. Raises ImportError without matplotlib."""
+    """Draws a PNG of the points that `page` shows, with their numbers.
+
+    Raises ImportError without matplotlib, and ValueError for more than eight labels.
+    """
     figure, axes = new_figure(8, 5)
-    axes.scatter(*senses.points.T, alpha=0.7, label="in a sentence")
-    axes.scatter(*senses.static_point, marker="D", color="tab:red", label="without context")
+    drawn = {}
+    for label, colour in _colours_of_labels(senses).items():
+        points = senses.points[[each.label == label for each in senses.occurrences]]
+        drawn["in a sentence" if label is None else label] = axes.scatter(*points.T, alpha=0.8, color=_COLOURS[colour])
+    drawn["without context"] = axes.scatter(*senses.static_point, marker="D", color="black")
     axes.set_title(senses.word, parse_math=False)
-    axes.legend()
+    for text in axes.legend(drawn.values(), drawn).get_texts():
+        text.set_parse_math(False)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # now the places are final
     places = axes.transData.transform(np.vstack([senses.points, senses.static_point[None]]))

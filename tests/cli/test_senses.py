@@ -45,6 +45,35 @@ def test_picture(run, tmp_path):
     assert (tmp_path / "bank.png").read_bytes().startswith(b"\x89PNG")
 
 
+TABLE = "sentence,sense\nHe robbed the bank.,<money>\nThe bank was wet. I left the bank.,$river_\n"
+
+
+def test_labels_of_a_table(run, tmp_path):
+    (tmp_path / "bank.csv").write_text(TABLE)
+    options = ("--file", tmp_path / "bank.csv", "--text-column", "sentence", "--label-column", "sense")
+    *rows, _ = json_lines(run("senses", "bank", *options).stdout)
+    assert [row["label"] for row in rows] == ["<money>", "$river_", "$river_"]
+    assert run("senses", "bank", *options, "--output", tmp_path / "bank.html").output == ""
+    html = (tmp_path / "bank.html").read_text("utf-8")
+    assert re.findall('<circle class="(c.)"', html) == ["c1", "c0", "c0"]
+    assert '<p><span class="c0">●</span> $river_ <span class="c1">●</span> &lt;money&gt;. The mean cosine' in html
+    assert '<li id="s1"><span class="c1">●</span> &lt;money&gt;: He robbed the <mark>bank</mark>.</li>' in html
+    unlabelled = run("senses", "bank", "--file", tmp_path / "bank.csv", "--text-column", "sentence").stdout
+    assert [row["sentence"] for row in json_lines(unlabelled)[:-1]] == [row["sentence"] for row in rows]
+    pytest.importorskip("matplotlib")
+    run("senses", "bank", *options, "--output", tmp_path / "bank.png")
+
+
+def test_labels_that_cannot_be_read_or_shown(fails, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bank.csv").write_text("text,sense\n" + "".join(f"A bank.,{number}\n" for number in range(9)))
+    message = fails("senses", "bank", "--label-column", "sense", input=TEXT)
+    assert message == "--label-column and --text-column need --file FILE, a table"
+    assert "'kind'" in fails("senses", "bank", "--file", "bank.csv", "--label-column", "kind")
+    message = fails("senses", "bank", "--file", "bank.csv", "--label-column", "sense", "--output", "bank.html")
+    assert message == "there are 9 labels, and colours for 8; use fewer, or write JSON lines"
+
+
 @pytest.mark.parametrize(
     ("word", "output", "message"),
     [

@@ -51,6 +51,22 @@ def test_vectors_are_the_means_of_the_tokens(make):
     assert found.static_point.shape == (2,)
 
 
+def test_mean_cosine_of_labels(encoder):
+    text = ["A bank on a river. A bank on.", "On a bank.", "On a river bank."]
+    found = find_senses(encoder, small.preprocessor(), "bank", text, labels=["a", "b", "b"])
+    assert [each.label for each in found.occurrences] == ["a", "a", "b", "b"]
+    assert found.labels == ["a", "b"]
+    unit = found.vectors / np.linalg.norm(found.vectors, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    np.testing.assert_allclose(found.mean_cosine(True), (cosines[0, 1] + cosines[2, 3]) / 2, atol=1e-6)
+    np.testing.assert_allclose(found.mean_cosine(False), cosines[:2, 2:].mean(), atol=1e-6)
+    without = find_senses(encoder, small.preprocessor(), "bank", text)
+    np.testing.assert_allclose(without.mean_cosine(True), (cosines.sum() - 4) / 12, atol=1e-6)
+    assert np.isnan(without.mean_cosine(False))
+    with error_names(ValueError, "3 paragraphs", "2 labels"):
+        find_senses(encoder, small.preprocessor(), "bank", text, labels=["a", "b"])
+
+
 def test_whole_words_only():
     text = ["Banks embank a bank; BANK's bank-note, bank_1.", "New\tYork"]
     found = find_occurrences("bank", text)
