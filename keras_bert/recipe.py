@@ -192,10 +192,13 @@ class PretrainingRecipe(Recipe):
 class RowsRecipe(_Checked):
     """The settings that make masked rows from text (Devlin et al. 2018, section 3.1); see `write_records`."""
 
-    objective: str = _choice(
-        OBJECTIVES,
+    objective: str | None = _field(
+        None,
+        f"one of {', '.join(OBJECTIVES)}",
         "The objective besides masked tokens. next_sentence: does the second segment follow the first; sentence_order: "
-        "are both in order; sentences: only masked tokens, in rows of whole sentences",
+        "are both in order; sentences: only masked tokens, in rows of whole sentences. By default next_sentence; for "
+        "trained weights, that of their heads",
+        choices=OBJECTIVES,
     )
     layout: str = _choice(
         LAYOUTS, "Blank lines separate paragraphs (prose), or documents with one sentence per line (sentences)"

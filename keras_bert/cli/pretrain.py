@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from keras_bert.cli import runs
-from keras_bert.cli.options import recipe_options, together
+from keras_bert.cli.options import find_preset, recipe_options, together
+from keras_bert.cli.terminal import Misuse
 from keras_bert.recipe import PretrainingRecipe, RowsRecipe, SecondPhase
 
 
@@ -26,20 +27,31 @@ def options(kind: type[PretrainingRecipe], **defaults: str) -> Callable[[Callabl
 
 
 @click.command()
-@click.option("--vocab", required=True, metavar="PATH", help="An uncased vocab.txt, or a directory with a tokenizer.")
-@click.option("--size", required=True, help="A size: tiny to large, or another that `summary` knows; or a config.json.")
+@click.option("--vocab", metavar="PATH", help="With --size: an uncased vocab.txt, or a directory with a tokenizer.")
+@click.option("--size", help="New weights: tiny to large, or another size that `summary` knows; or a config.json.")
+@click.option(
+    "--preset",
+    callback=find_preset,
+    metavar="MODEL",
+    help="Or weights to train further, those of a masked language model.",
+)
 @options(PretrainingRecipe)
 def pretrain(**options: Any) -> None:
-    """Pre-train your own BERT on text.
+    """Pre-train your own BERT on text, or train a published one further.
 
     Each FILE is text in UTF-8, or a directory of .txt files. Writes the model into DIR, for `fill`, `finetune`, `export
     encoder` and transformers, and its losses into report.md. After an interruption, the same command resumes the run.
 
     \b
-    Example:
+    Examples:
       $ keras-bert vocab books/ --size 8000 --output vocab.txt
       $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --objective sentences --sequence-length 32 \\
           --steps 10000 --output my-bert
       $ keras-bert fill my-bert "he looked at [MASK] and said nothing ."
+      $ keras-bert pretrain contracts/ --preset my-bert --steps 2000 --output bert-of-contracts
     """
+    if (options["size"] is None) == (options["preset"] is None):
+        raise Misuse("give --size, for new weights, or --preset, to train a model further; exactly one of them")
+    if (options["size"] is None) != (options["vocab"] is None):
+        raise Misuse("--vocab is for --size, which needs it; a --preset keeps its vocabulary")
     runs.pretrain(**options)

@@ -68,6 +68,12 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
     return config
 
 
+def objective_of(config: BertConfig, pairs: bool) -> str:
+    """Names the objective of a trained model: that of its head for pairs, or "sentences" if it has none."""
+    of_pairs = "sentence_order" if config.family == "albert" else "next_sentence"
+    return of_pairs if pairs else "sentences"
+
+
 # The names of outputs, losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # read only by the loss of a student

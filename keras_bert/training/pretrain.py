@@ -15,7 +15,7 @@ from keras_bert import files
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
-from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
+from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer, objective_of
 from keras_bert.pretraining.records import Records, baselines, write_records
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
 from keras_bert.tasks.training_step import AccumulatedBatch
@@ -157,9 +157,7 @@ def evaluate_text(
         >>> measures["masked_lm_perplexity"] > measures["masked_lm_perplexity_baseline"]  # the weights are random
         True
     """
-    if objective is None:
-        of_pairs = "sentence_order" if model.encoder.config.family == "albert" else "next_sentence"
-        objective = of_pairs if model.pairs else "sentences"
+    objective = objective or objective_of(model.encoder.config, model.pairs)
     if model.pairs != (objective != "sentences"):
         has = "a head for pairs: load it with pairs=False" if model.pairs else "no head for pairs"
         raise ValueError(f"objective is {objective!r}, but the model has {has}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,13 @@ import keras
 import tensorflow as tf
 
 from keras_bert import files, formats
-from keras_bert.choices import DTYPES, check_choice
+from keras_bert.choices import DTYPES, OBJECTIVES, check_choice
 from keras_bert.data.examples import lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
 from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
-from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, read_vocabulary
+from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, objective_of, read_vocabulary
 from keras_bert.recipe import EPOCHS, PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.file_settings import ClassifyFiles
@@ -237,6 +238,7 @@ def pretrain_files(
     *,
     vocab: str | Path | None = None,
     size: str | None = None,
+    preset: str | Path | None = None,
     teacher: str | Path | None = None,
     num_layers: int | None = None,
     overwrite: bool = False,
@@ -255,10 +257,12 @@ def pretrain_files(
         corpus: text in UTF-8: files, or directories of .txt files.
         output: the directory of the model, for `from_preset`. It must be new or empty, or hold this run.
         validation: text to measure the model on: a file or a directory.
-        vocab: an uncased `vocab.txt`, or a directory with a tokenizer.
+        vocab: of a model with new weights, an uncased `vocab.txt`, or a directory with a tokenizer.
         size: "tiny", "mini", "small", "medium", "base", "large", another name of `BertConfig.named`, or a
             `config.json`.
-        teacher: a masked language model, in place of `vocab` and `size`. The new model learns from the teacher's
+        preset: a masked language model to train further, in place of `vocab` and `size`. It keeps its vocabulary, and
+            has a head for pairs if it had one and the objective is one of pairs.
+        teacher: a masked language model, in place of these three. The new model learns from the teacher's
             predictions, and starts with some of the teacher's layers, see `student_of`.
         num_layers: the number of layers of the student.
         overwrite, dtype, strategy, log: see `fine_tune_files`.
@@ -288,11 +292,14 @@ def pretrain_files(
         ['loss']
     """
     recipe, rows, second = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
-    of_size, of_teacher = ([each is not None for each in given] for given in ((vocab, size), (teacher, num_layers)))
-    if not ((all(of_size) and not any(of_teacher)) or (all(of_teacher) and not any(of_size))):
-        raise ValueError("a model needs vocab and size; a student needs teacher and num_layers")
+    sources = {"vocab": vocab, "size": size, "preset": preset, "teacher": teacher, "num_layers": num_layers}
+    given = {name for name, each in sources.items() if each is not None}
+    if given not in ({"vocab", "size"}, {"preset"}, {"teacher", "num_layers"}):
+        raise ValueError(
+            "a new model needs vocab and size, a model to train further only preset, a student teacher and num_layers; "
+            f"there are {' and '.join(sorted(given)) or 'none of them'}"
+        )
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
-    pairs = rows.objective != "sentences"
     steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
     # The model is measured after each of these steps.
     epoch_ends = [
@@ -305,7 +312,8 @@ def pretrain_files(
         done = epoch_ends[min(position.epoch, len(epoch_ends)) - 1] if position.epoch else 0
         return f"step {done + position.step:,} of {epoch_ends[-1]:,}"
 
-    run = Run.into(output, overwrite, (*paths, validation, vocab, size, teacher), describe, log)
+    inputs = (*paths, validation, vocab, size, preset, teacher)
+    run = Run.into(output, overwrite, inputs, describe, log, has_preset=preset is not None)
     assert run.directory is not None  # inside the output
     with _training_on(dtype, strategy, run, log) as devices:
         run_settings = {**vars(recipe), "steps": steps}
@@ -319,14 +327,20 @@ def pretrain_files(
         validation_paths = [] if validation is None else files.text_files(Path(validation))
         keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
         with devices.scope():
-            learned_from = None if teacher is None else _load_masked_lm(teacher, rows.sequence_length, pairs)
-            if learned_from is None:
-                tokenizer = read_vocabulary(str(vocab))
+            trained = None
+            if (source := preset or teacher) is not None:
+                trained, origin = _load_masked_lm(source, rows, "preset" if teacher is None else "teacher")
+                config, preprocessor, pairs = trained.encoder.config, trained.preprocessor, trained.pairs
+            else:
+                rows = dataclasses.replace(rows, objective=rows.objective or OBJECTIVES[0])
+                pairs = rows.objective != "sentences"
+                tokenizer, origin = read_vocabulary(str(vocab)), f"new weights, of the size {size}"
                 config, length = config_of(str(size), tokenizer, pairs), rows.sequence_length
                 preprocessor = BertPreprocessor(tokenizer, length, max_sequence_length=config.max_positions)
-            else:
-                config, preprocessor = learned_from.encoder.config, learned_from.preprocessor
+            rows = dataclasses.replace(rows, objective=rows.objective or objective_of(config, pairs))
             assert preprocessor is not None  # a pre-trainer has one
+        if run.is_chief and teacher is None:
+            log(origin)
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
         all_rows = [_Rows(run.directory, preprocessor, rows, recipe.seed, recipe.steps, recipe.batch_size)]
@@ -343,24 +357,23 @@ def pretrain_files(
             phases, counts = zip(*(each.write(training_paths, validation_paths, log) for each in all_rows), strict=True)
         keras.utils.set_random_seed(recipe.seed)
         with devices.scope():
-            if learned_from is None or num_layers is None:  # both are None, or neither is
+            if trained is None:
                 model = BertPretrainer(BertEncoder(config), preprocessor, pairs)
             else:
-                model = student_of(learned_from, num_layers)
+                model = trained if num_layers is None else student_of(trained, num_layers)
         if recipe.learning_rate is None:
             width = config.hidden_size
-            recipe = recipe.for_width(width, trained=teacher is not None)
-            reason = f"it is {width} wide" if teacher is None else "it starts from its teacher"
+            recipe = recipe.for_width(width, trained=trained is not None)
+            start = "trained weights" if teacher is None else "its teacher"
+            reason = f"it is {width} wide" if trained is None else f"it starts from {start}"
             if run.is_chief:
                 log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
-        history = train_on_records(model, phases, run, recipe, learned_from)
+        history = train_on_records(model, phases, run, recipe, None if teacher is None else trained)
         if run.is_chief and run.measures is None:
             model.save_preset(output, overwrite=True)
             by_step = [{"step": epoch_ends[int(each.pop("epoch")) - 1], **each} for each in map(dict, history)]
             report_settings = {"text": " ".join(map(str, paths)), "eval": validation}
-            report_settings |= (
-                {"vocab": vocab, "size": size} if teacher is None else {"teacher": teacher, "num_layers": num_layers}
-            )
+            report_settings |= {name: each for name, each in sources.items() if each is not None}
             report_settings |= {**vars(rows), **run_settings, "steps": recipe.steps, "batch_size": recipe.batch_size}
             report_settings["learning_rate"] = recipe.learning_rate
             if second.then_steps is not None:
@@ -378,11 +391,21 @@ def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
     return {"loss": entry["loss"], **{name: value for name, value in measures.items() if name != "loss"}}
 
 
-def _load_masked_lm(handle: str | Path, sequence_length: int, pairs: bool) -> BertPretrainer:
+def _load_masked_lm(handle: str | Path, rows: RowsRecipe, role: str) -> tuple[BertPretrainer, str]:
+    """Loads the preset to train further, or the teacher. Returns it, and a line of the log about its weights."""
     with formats.open_checkpoint(handle) as checkpoint:
-        if "masked_lm" not in checkpoint.heads:
-            raise ValueError(f"teacher: {handle} has no masked language modeling head to learn from")
-    return BertPretrainer.from_preset(handle, sequence_length=sequence_length, pairs=pairs)
+        heads = checkpoint.heads
+    pairs = None if rows.objective is None else rows.objective != "sentences"
+    note = f"weights of {handle}"
+    if "masked_lm" not in heads:
+        raise ValueError(f"{role}: {handle} has no masked language modeling head")
+    if "next_sentence" not in heads:
+        note += "; it has no head for pairs, and gets none"
+        if pairs and role == "preset":
+            raise ValueError(f"{handle} has no head for pairs, which objective {rows.objective!r} needs; leave it out")
+    elif pairs is False:
+        note += "; its head for pairs is left out"
+    return BertPretrainer.from_preset(handle, sequence_length=rows.sequence_length, pairs=pairs), note
 
 
 class _Rows(NamedTuple):

@@ -46,12 +46,16 @@ def traced():
 def run(small_preset):
     """Runs a command by `invoke`: run("encode", "a cat", input=b"the content of a pipe").
 
-    If the command takes a preset, the default is the small one, except with `small=False`.
+    If the command has a preset by default, that is the small one, except with `small=False`.
     """
 
     def run(*arguments: object, small: bool = True, **settings) -> Result:
         command = main.commands.get(arguments[0]) if arguments else None
-        if small and command and any(option.name == "preset" for option in command.params):
+        if (
+            small
+            and command
+            and any(option.name == "preset" and isinstance(option.default, str) for option in command.params)
+        ):
             arguments = (arguments[0], "--preset", small_preset, *arguments[1:])
         return invoke(*arguments, **settings)
 

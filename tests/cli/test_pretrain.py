@@ -7,6 +7,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from keras_bert import BertConfig, pretraining
 from keras_bert.formats import open_checkpoint, read_config, write_config
@@ -40,7 +41,8 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     rate = PretrainingRecipe(steps=4).for_width(SIZES["hidden_size"]).learning_rate
     command = ("pretrain", folder / "texts", *flat(options))
     result = run(*command)
-    first, second, said, *steps = result.stderr.splitlines()
+    weights, first, second, said, *steps = result.stderr.splitlines()
+    assert weights == f"new weights, of the size {folder}/config.json"
     assert said == f"learning rate {rate:g} for this model, as it is {SIZES['hidden_size']} wide"
     assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens")
     assert second.startswith("validation: ")
@@ -70,7 +72,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     with open_checkpoint(model) as checkpoint:
         assert {"masked_lm", "next_sentence"} <= set(checkpoint.heads)
         assert checkpoint.config == read_config(folder / "config.json")
-    weights = (model / "model.safetensors").read_bytes()
+    content = (model / "model.safetensors").read_bytes()
     reading = ("--layout", "sentences", "--masked-unit", "word")
     lines = [line.split("\t") for line in run("evaluate", model, folder / "held.txt", *reading).stdout.splitlines()]
     # The training used smaller batches, and so other sums.
@@ -81,11 +83,43 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     again = run(*command)  # it is over, so nothing is trained
     assert again.stdout == result.stdout
     finished = f"the run in {model} is finished, after step 4 of 4; nothing is trained"
-    assert again.stderr.splitlines() == [finished, first, second, said]
+    assert again.stderr.splitlines() == [finished, weights, first, second, said]
     for changes, message in (("--steps", "5"), "other steps"), (("--seed", "1"), "other seed"):
         other = run(*command, *changes, exit_code=2)
         assert message in other.stderr.splitlines()[-1]
-    assert (model / "model.safetensors").read_bytes() == weights
+    assert (model / "model.safetensors").read_bytes() == content
+
+
+def test_weights_that_are_trained_further(run, fails, corpus):
+    """They begin as the preset's, with its vocabulary, heads and rate; without --size. The text is known already."""
+    folder, options = corpus
+    run("pretrain", folder / "texts", *flat(options), "--learning-rate", "1e-2")
+    more = {name: value for name, value in options.items() if name not in ("--vocab", "--size")}
+    more |= {"--preset": folder / "model", "--output": folder / "more", "--steps": "1"}
+    result = run("pretrain", folder / "texts", *flat(more))
+    weights, *_, rate, _ = result.stderr.splitlines()
+    assert weights == f"weights of {folder}/model"
+    assert rate == "learning rate 0.0001 for this model, as it starts from trained weights"
+    report = (folder / "more/report.md").read_text()
+    assert f"| preset | {folder}/model |" in report
+    assert "| objective | next_sentence |" in report
+    before, after = (load_file(folder / name / "model.safetensors") for name in ("model", "more"))
+    apart = {name: np.abs(after[name] - before[name]).max() for name in before}
+    assert before.keys() == after.keys()
+    assert 0 < max(apart.values()) < 1e-3  # of one update, at this rate
+    for name in ("vocab.txt", "config.json"):
+        assert (folder / "model" / name).read_text() == (folder / "more" / name).read_text()
+
+    more |= {"--output": folder / "alone", "--objective": "sentences"}
+    result = run("pretrain", folder / "texts", *flat(more))
+    assert result.stderr.startswith(f"weights of {folder}/model; its head for pairs is left out\n")
+    del more["--objective"]
+    more |= {"--preset": folder / "alone", "--output": folder / "new"}
+    result = run("pretrain", folder / "texts", *flat(more))
+    assert result.stderr.startswith(f"weights of {folder}/alone; it has no head for pairs, and gets none\n")
+    more["--output"] = folder / "other"
+    message = fails("pretrain", folder / "texts", *flat(more), "--objective", "next_sentence")
+    assert message.startswith(f"{folder}/alone has no head for pairs, which objective 'next_sentence' needs")
 
 
 def test_what_is_measured_on_text(run, fails, corpus, classifier, table):
@@ -122,7 +156,7 @@ def test_longer_rows_at_the_end(run, corpus):
     then = ("--then-steps", "3", "--then-length", "20", "--then-batch-size", "4", "--dtype", "mixed_bfloat16")
     result = run(*command, *then)
     assert keras.config.dtype_policy().name == "float32"  # as before
-    said = result.stderr.splitlines()
+    said = result.stderr.splitlines()[1:]
     assert [line.rpartition(", in ")[2] for line in said[:3:2]] == ["rows of 12 tokens", "rows of 20 tokens"]
     steps = [line.split(":")[0] for line in said[5:]]
     assert steps == ["step 2 of 6", "step 3 of 6", "step 5 of 6", "step 6 of 6"]

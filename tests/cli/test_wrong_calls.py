@@ -54,6 +54,7 @@ fill {} text
 summary {}
 convert {} new
 distill classify --teacher {} --num-layers 1 --train table.csv --text-column review --output new
+pretrain texts.txt --preset {} --steps 1 --output new
 distill pretrain texts.txt --teacher {} --num-layers 1 --steps 1 --output new
 export encoder --output new --preset {}
 export serving --output new --preset {}
@@ -113,6 +114,10 @@ WRONG = {  # a command -> what the message names
     _PRETRAIN.replace("vocab.txt", "nowhere.txt"): "nowhere.txt",
     f"{_PRETRAIN} --eval nowhere.txt": "nowhere.txt",
     _PRETRAIN.replace("tiny", "nowhere.json"): "nowhere.json",
+    f"{_PRETRAIN} --preset {_MODEL}": "--size, for new weights, or --preset",
+    _PRETRAIN.replace("--vocab vocab.txt --size tiny", ""): "--size, for new weights, or --preset",
+    _PRETRAIN.replace("--vocab vocab.txt", ""): "--vocab is for --size, which needs it",
+    _PRETRAIN.replace("--size tiny", f"--preset {_MODEL}"): "--vocab is for --size, which needs it",
     "launch --workers 2 -- serve": "serve",
     "serve nowhere": "nowhere",
     "serve empty": "empty has no version",
