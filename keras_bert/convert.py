@@ -13,7 +13,15 @@ import numpy as np
 
 from keras_bert import files, formats
 from keras_bert.config import BertConfig
-from keras_bert.formats import Preset, cross_encoder, hugging_face, model_files, sentence_transformers, sparse_encoder
+from keras_bert.formats import (
+    Preset,
+    cross_encoder,
+    hugging_face,
+    model_card,
+    model_files,
+    sentence_transformers,
+    sparse_encoder,
+)
 from keras_bert.formats.saved import CRF, note
 from keras_bert.formats.weight_files import read_checked
 from keras_bert.progress import progress_bar
@@ -113,16 +121,20 @@ def _write_hugging_face(
     if scores.is_declared:
         settings = {**cross_encoder.entries(scores.activation), **settings}
     own = model_files.present(preset.directory, model_files.OWN)
-    formats.write(directory, config, weights, settings=settings, note=note(config, settings, has_crf=CRF in own))
+    formats.write(directory, config, weights, settings=settings)
     for name in own:
         read_checked(preset.directory / name)
         shutil.copyfile(preset.directory / name, directory / name)
     if tokenizer is not None:
         tokenizer.save_preset(directory)
+    section = settings.get(hugging_face.SETTINGS)
+    task, library = section.get("task") if isinstance(section, dict) else None, None
     if scores.is_declared:
+        task, library = "BertReranker", "CrossEncoder"
         if tokenizer is not None and scores.max_length:
             cross_encoder.write_length(directory, scores.max_length)
     elif sparse.is_declared:
+        task, library = "BertSparseEncoder", "SparseEncoder"
         table = None
         if sparse.query_table and tokenizer is not None:
             table = sparse_encoder.read_query_weights(preset, tokenizer.vocabulary_size)
@@ -131,5 +143,10 @@ def _write_hugging_face(
                 cross_encoder.write_length(directory / sparse_encoder.QUERIES, sparse.max_length)
         sparse_encoder.write(directory, sparse, table)
     elif (preset.home / sentence_transformers.MODULES).is_file():
+        task, library = "BertSentenceEncoder", "SentenceTransformer"
         dense = preset.once(sentence_transformers.read_dense_weights)
         sentence_transformers.write(directory, config.hidden_size, preset.sentence_settings, dense)
+    heads, labels = weights.keys() - {"encoder"}, hugging_face.labels_of(settings, directory / hugging_face.CONFIG)
+    licence = model_card.licence_of(preset.home)
+    remark = note(config, settings, has_crf=CRF in own)
+    model_card.write(directory, config, heads, task, labels, library=library, note=remark, licence=licence)

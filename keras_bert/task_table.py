@@ -16,18 +16,91 @@ class Task(NamedTuple):
     # Whether `registry.task_of` finds it by a preset's head. Of tasks with one head, the first one that recognizes the
     # preset wins.
     is_found: bool = True
+    pipeline: str | None = None  # its name on the Hugging Face Hub, `pipeline_tag`
+    call: str = ""  # how to ask it, in a model card
 
 
 TASKS = (
-    Task("BertReranker", "reranker", "kinds.ranking.Ranking", "sequence", "rank"),
-    Task("BertClassifier", "classifier", "kinds.classes.OfTexts", "sequence", "classify"),
-    Task("BertTokenClassifier", "token_classifier", "kinds.words.WordLabels", "tokens", "tag"),
-    Task("BertQuestionAnswerer", "question_answerer", "kinds.spans.Spans", "spans", "answer"),
-    Task("BertMultipleChoice", "multiple_choice", "multiple_choice.Choices", "choices", "choose"),
-    Task("BertSparseEncoder", "sparse", "sparse.TokenWeights", "masked_lm"),
-    Task("BertSentenceEncoder", "sentence", "kinds.similarity.Similarity", None, "embed", is_found=False),
-    Task("BertMaskedLM", "masked_lm", "kinds.pretraining.MaskedTokens", "masked_lm", is_found=False),
-    Task("BertNextSentence", "next_sentence", "kinds.pretraining.NextSentence", "next_sentence", is_found=False),
+    Task(
+        "BertReranker",
+        "reranker",
+        "kinds.ranking.Ranking",
+        "sequence",
+        "rank",
+        pipeline="text-ranking",
+        call='rank("a query", ["a text", "another"])',
+    ),
+    Task(
+        "BertClassifier",
+        "classifier",
+        "kinds.classes.OfTexts",
+        "sequence",
+        "classify",
+        pipeline="text-classification",
+        call='classify("a text")',
+    ),
+    Task(
+        "BertTokenClassifier",
+        "token_classifier",
+        "kinds.words.WordLabels",
+        "tokens",
+        "tag",
+        pipeline="token-classification",
+        call='tag(["some", "words"])',
+    ),
+    Task(
+        "BertQuestionAnswerer",
+        "question_answerer",
+        "kinds.spans.Spans",
+        "spans",
+        "answer",
+        pipeline="question-answering",
+        call='answer("a question", "a text")',
+    ),
+    Task(
+        "BertMultipleChoice",
+        "multiple_choice",
+        "multiple_choice.Choices",
+        "choices",
+        "choose",
+        pipeline="multiple-choice",
+        call='choose("a question", ["an answer", "another"])',
+    ),
+    Task(
+        "BertSparseEncoder",
+        "sparse",
+        "sparse.TokenWeights",
+        "masked_lm",
+        pipeline="feature-extraction",
+        call='encode("a text")',
+    ),
+    Task(
+        "BertSentenceEncoder",
+        "sentence",
+        "kinds.similarity.Similarity",
+        None,
+        "embed",
+        is_found=False,
+        pipeline="sentence-similarity",
+        call='encode("a text")',
+    ),
+    Task(
+        "BertMaskedLM",
+        "masked_lm",
+        "kinds.pretraining.MaskedTokens",
+        "masked_lm",
+        is_found=False,
+        pipeline="fill-mask",
+        call='fill("a text with a [MASK]")',
+    ),
+    Task(
+        "BertNextSentence",
+        "next_sentence",
+        "kinds.pretraining.NextSentence",
+        "next_sentence",
+        is_found=False,
+        call='score("a text", "does it follow?")',
+    ),
 )
 
 

@@ -45,6 +45,7 @@ ORDER = [
     "formats",
     "text",
     "convert",
+    "publishing",
     "optimizers",
     "encoder",
     "inference",

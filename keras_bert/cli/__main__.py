@@ -16,7 +16,7 @@ _COMMANDS = (
     *("encode", "embed", "project", "tokenize", "detokenize", "similarity", "senses", "attention"),
     *("index", "search", "duplicates", "mine"),
     *("finetune", "evaluate", "predict", "fill", "vocab", "pretrain", "distill", "launch"),
-    *("inspect", "summary", "convert", "export", "serve"),
+    *("inspect", "summary", "convert", "push", "export", "serve"),
 )
 
 

@@ -37,7 +37,7 @@ def options(kind: type[PretrainingRecipe], **defaults: str) -> Callable[[Callabl
 )
 @options(PretrainingRecipe)
 def pretrain(**options: Any) -> None:
-    """Pre-train your own BERT on text, or train a published one further.
+    """Pre-train a new BERT on text, or train one further.
 
     Each FILE is text in UTF-8, or a directory of .txt files. Writes the model into DIR, for `fill`, `finetune`, `export
     encoder` and transformers, and its losses into report.md. After an interruption, the same command resumes the run.

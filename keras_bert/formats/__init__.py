@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face, model_files, tf1
+from keras_bert.formats import hugging_face, model_card, model_files, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import FAMILIES, check_storable
 from keras_bert.formats.preset import Preset, parse_config
@@ -75,7 +75,6 @@ def write(
     overwrite: bool = False,
     settings: Mapping[str, object] | None = None,
     kept: Collection[str] = (),
-    note: str = "",
 ) -> None:
     """Writes a configuration and weights. They replace a model of any format and its settings, but not its tokenizer.
 
@@ -88,18 +87,19 @@ def write(
         overwrite: whether to replace existing files.
         settings: more entries for `config.json`, such as label names; other formats drop them.
         kept: names of the model's files that the caller writes before or after; they are not removed.
-        note: a paragraph for the model card of Hugging Face's format.
 
     Raises:
         FileExistsError: the directory has files of a model, and `overwrite` is False.
         ValueError: the format is unknown, or cannot express the configuration or a head.
     """
     check_format(format)
-    more = {"settings": settings, "note": note} if format == "hugging_face" else {}
+    more = {"settings": settings} if format == "hugging_face" else {}
     writer, directory = READERS[format], Path(directory)
     patterns = (*model_files.MODEL, *model_files.SETTINGS)
     with model_files.replacing(directory, patterns, (*writer.files_of(config), *kept), overwrite):
         writer.write(directory, config, weights, **more)
+        if format == "hugging_face":
+            model_card.write(directory, config, weights.keys() - {"encoder"})
 
 
 def check_format(format: str) -> None:

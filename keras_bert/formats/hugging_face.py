@@ -26,7 +26,6 @@ CONFIG = "config.json"
 SETTINGS = "keras_bert"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
-CARD = "README.md"
 _INDEX = ".index.json"
 # In order of preference. What can only be read with torch comes last.
 _OPENERS = {
@@ -119,7 +118,6 @@ def write(
     config: BertConfig,
     weights: Mapping[str, Mapping[str, np.ndarray]],
     settings: Mapping[str, object] | None = None,
-    note: str = "",
 ) -> None:
     """Writes `config.json` and `model.safetensors`. With heads, the encoder's weights have the family's prefix."""
     heads = set(weights) - {"encoder"}
@@ -129,11 +127,7 @@ def write(
     named = label_entries(default_labels(labels)) if labels else {}  # `transformers` takes their number from the names
     values: dict[str, Any] = {**model_values(config, heads), **named, **(settings or {})}
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
-    texts = {CONFIG: files.to_json(values)}
-    if not (directory / CARD).exists():  # never overwrite a model card
-        lacks_pooler = bool(table.pooler) and not heads and not config.pooler
-        texts[CARD] = _model_card(config, heads, values["architectures"][0], lacks_pooler, note)
-    files.write_texts(directory, texts)
+    files.write_texts(directory, {CONFIG: files.to_json(values)})
 
 
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:
@@ -155,7 +149,7 @@ def values_of(config: BertConfig) -> dict[str, object]:
     return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.entries(config)}
 
 
-def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, object]:
+def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
     """Makes the content of `config.json` for an encoder with heads, without labels."""
     table = table_of(config)
     unusual = {"sequence"} if table.pools_unusually(config) else set()
@@ -232,44 +226,3 @@ def _heads_of(classes: Iterable[str], table: FamilyTable) -> frozenset[str]:
 def _class_name(text: str) -> str:
     """Normalizes a class's name: "bertformaskedlm" for BertForMaskedLM and TensorFlow's tf_bert_for_masked_lm_1."""
     return re.sub(r"_\d+$", "", text).replace("_", "").lower().removeprefix("tf")
-
-
-# -- The model card (README.md) in Hugging Face's format: facts from the files, and a list of what the user should add.
-
-
-def _model_card(config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool, note: str = "") -> str:
-    """Writes a model card. `note` is a paragraph on what `transformers` does not compute."""
-    purpose = ", ".join(head.purpose for name, head in HEADS.items() if name in heads) or "none: the bare encoder"
-    auto = architecture if heads else "AutoModel"
-    options = ", add_pooling_layer=False" if lacks_pooler else ""
-    return f"""---
-library_name: transformers
-tags:
-- keras_bert
-- {config.family}
----
-
-# A {config.family} model
-
-| | |
-|---|---|
-| layers | {config.num_layers} |
-| hidden size | {config.hidden_size} |
-| attention heads | {config.num_heads} |
-| feed-forward size | {config.intermediate_size} |
-| vocabulary | {config.vocab_size:,} tokens |
-| longest sequence | {config.max_positions} tokens |
-| head | {purpose} |
-
-Read it with `keras_bert`:
-
-    from keras_bert import BertEncoder
-    encoder = BertEncoder.from_preset("this directory")
-
-or with `transformers` (PyTorch):
-
-    from transformers import {auto}
-    model = {auto}.from_pretrained("this directory"{options})
-{note and chr(10) + note}
-Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
-"""

@@ -13,11 +13,18 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import cross_encoder, hugging_face, model_files, sentence_transformers, sparse_encoder
+from keras_bert.formats import (
+    cross_encoder,
+    hugging_face,
+    model_card,
+    model_files,
+    sentence_transformers,
+    sparse_encoder,
+)
 from keras_bert.formats.families import table_of
 from keras_bert.formats.preset import Preset
 from keras_bert.formats.weight_files import read_checked, write_checked
-from keras_bert.presets import PresetFiles
+from keras_bert.presets import PresetFiles, resolve
 from keras_bert.shapes import Shape
 from keras_bert.task_table import TASKS
 
@@ -200,18 +207,31 @@ def write(directory: str | Path, saved: Saved, overwrite: bool = False) -> None:
     weights = {part: saved.read(part, {}) for part in saved.weights if part not in _OWN_FILES}
     written = [*hugging_face.FILES, *saved.extra]
     with model_files.replacing(directory, (*model_files.MODEL, *model_files.SETTINGS), written, overwrite):
-        hugging_face.write(
-            directory,
-            saved.config,
-            weights,
-            _entries(saved),
-            note(saved.config, saved.settings, "crf" in saved.weights),
-        )
+        hugging_face.write(directory, saved.config, weights, _entries(saved))
         if saved.tokenizer is not None:
             saved.tokenizer.save_preset(directory, overwrite)
         for name, (arrays, texts) in saved.extra.items():
             write_checked(directory / name, arrays, texts)
         written += _write_own_files(directory, saved)
+    write_card(directory, saved)
+
+
+def write_card(directory: str | Path, saved: Saved, training: model_card.Training | None = None) -> None:
+    """Writes the model card, with what is known of the training."""
+    heads = saved.weights.keys() - {"encoder", *_OWN_FILES}
+    base = None if training is None or training.base is None else resolve(training.base)
+    model_card.write(
+        directory,
+        saved.config,
+        heads,
+        saved.task,
+        saved.labels,
+        bool(saved.settings.get("pairs")) and saved.task == "BertClassifier",
+        saved.library,
+        note(saved.config, saved.settings, "crf" in saved.weights),
+        base and model_card.licence_of(base),
+        training,
+    )
 
 
 def write_settings(directory: str | Path, saved: Saved) -> None:

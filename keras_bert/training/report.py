@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import importlib.util
 import io
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 from keras_bert import files
 from keras_bert.data import Examples
 from keras_bert.extras import import_extra
+from keras_bert.formats.model_card import table
 from keras_bert.tasks.kinds import Score
 from keras_bert.tasks.task import BertTask
 
@@ -78,10 +77,10 @@ def write_report(
         _format_table(*measure_table(measures)) if score.measures else _NOT_MEASURED,
         *(["## Classes", _format_table(*classes)] if (classes := class_table(score.details)) else []),
         f"## {next(iter(history[0])).capitalize()}s",
-        _table(names, [[_format_number(each.get(name)) for name in names] for each in history]),
+        table(names, [[_format_number(each.get(name)) for name in names] for each in history]),
         *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),
         "## Settings",
-        _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
+        table(["setting", "value"], settings.items()),
     ]
     files.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
 
@@ -128,17 +127,7 @@ def without_classes(details: Mapping[str, float]) -> dict[str, float]:
 
 
 def _format_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    return _table(header, [[each if isinstance(each, str) else _format_number(each) for each in row] for row in rows])
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(_escape_cell, row))} |" for row in cells)
-
-
-def _escape_cell(text: str) -> str:
-    """Escapes what Markdown would read as HTML, as a link, as code or as the end of the cell."""
-    return re.sub(r"([\\`\[\]|])", r"\\\1", html.escape(" ".join(text.splitlines()), quote=False))
+    return table(header, [[each if isinstance(each, str) else _format_number(each) for each in row] for row in rows])
 
 
 def _collect_names(history: Sequence[Mapping[str, float]]) -> list[str]:

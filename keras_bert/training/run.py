@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import files
-from keras_bert.formats import hugging_face, model_files
+from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.training import distribution, report
 from keras_bert.training.batches import columns_in
@@ -45,7 +45,7 @@ _RUN_FILES = (  # patterns; * may also stand for folders
     "*validation/records.json",
 )
 _MODEL_FILES = (
-    *(hugging_face.CARD, *hugging_face.FILES, *model_files.TOKENIZER, *model_files.SETTINGS),
+    *(model_card.FILE, *hugging_face.FILES, *model_files.TOKENIZER, *model_files.SETTINGS),
     *(report.REPORT, report.CURVE, report.CONFUSION),
 )
 _TEMPORARY_FILES = (".lock", ".*.tmp")  # temporary files, which a killed process leaves behind
@@ -128,7 +128,7 @@ class Run:
         self._check_overwriting(self.output)
         with self.only_writer():
             for path in self.output.iterdir():
-                if path.is_file() and path.name != hugging_face.CARD:
+                if path.is_file() and path.name != model_card.FILE:
                     path.unlink()
             shutil.rmtree(self.output / files.RUN)
 

@@ -16,6 +16,8 @@ from keras_bert import files, formats
 from keras_bert.choices import DTYPES, OBJECTIVES, check_choice
 from keras_bert.data.examples import lookalikes
 from keras_bert.encoder import BertEncoder
+from keras_bert.formats.model_card import Training
+from keras_bert.formats.saved import write_card
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
 from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
@@ -204,6 +206,11 @@ def fine_tune_job(
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
             report_settings |= {**vars(job.settings), **run_settings, "dtype": dtype}
             report.write_report(output, report_settings, history, score)
+            data = {"training data": f"{len(training_examples):,} examples of {Path(train).name}"}
+            if validation_examples is not None:
+                data["measured on"] = f"{len(columns_in(validation_examples[0])[0]):,} examples"
+            measures = {**score.measures, **report.without_classes(score.details)}
+            _write_card(model, output, start, measures, {**data, **run_settings})
             run.seal(score.measures)
     return run.measures or {}
 
@@ -381,8 +388,29 @@ def pretrain_files(
             report_settings |= {"dtype": dtype, **counts[0]}
             measures = _measures_of(history[-1])
             report.write_report(output, report_settings, by_step, Score(measures), _PANELS)
+            data = {"training data": f"{counts[0]['tokens'] // rows.copies:,} tokens of {_names(training_paths)}"}
+            if validation_paths:
+                data["measured on"] = _names(validation_paths)
+            _write_card(model, output, source, measures, {**data, **vars(rows), **run_settings})
             run.seal(measures)
     return run.measures or {}
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return paths[0].name if len(paths) == 1 else f"{len(paths):,} files"
+
+
+def _write_card(
+    model: BertTask,
+    output: str | Path,
+    base: str | Path | None,
+    measures: Mapping[str, float],
+    settings: Mapping[str, object],
+) -> None:
+    """Writes the model card again, with what is known now. It tells no path of this machine."""
+    start = {} if base is None else {"weights of": Path(base).name if Path(base).is_dir() else base}
+    known = {name: value for name, value in settings.items() if value not in (None, False, {})}
+    write_card(output, model.saved(), Training(base, measures, {**start, **known}))
 
 
 def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:

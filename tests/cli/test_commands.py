@@ -182,7 +182,7 @@ def test_similarity_writes_no_huge_table_unasked(run, fails, monkeypatch):
 
 
 # Those that write directories, read them, or wait for requests have tests of their own.
-OF_MODELS = {"convert", "export", "serve", "finetune", "evaluate", "predict", "fill", "pretrain", "distill"}
+OF_MODELS = {"convert", "push", "export", "serve", "finetune", "evaluate", "predict", "fill", "pretrain", "distill"}
 TESTED_ALONE = {*OF_MODELS, "embed", "launch", "index", "search", "duplicates", "mine"}
 
 

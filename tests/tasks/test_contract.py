@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import warnings
 
 import keras
@@ -162,6 +163,22 @@ def test_the_names_of_measures_are_known_before_the_answers(request, case, model
         if name != "vectors":
             first = next(iter(found.measures))
             assert right.measures[first] >= found.measures[first]
+
+
+def test_the_model_card_shows_how_to_ask_the_model(case, preset):
+    """Its program runs; the Hub gets the names of the task and of the library that reads the files."""
+    card = (preset / "README.md").read_text()
+    program = re.findall(r"^    (.*)$", card.partition("or with")[0], re.MULTILINE)
+    assert program[0] == f"from keras_bert import {case.kind.__name__}"
+    exec("\n".join(program).replace("this directory", str(preset)), {})
+    (task,) = (each for each in TASKS if each.model == case.kind.__name__)
+    if task.pipeline:
+        assert f"\npipeline_tag: {task.pipeline}\n" in card
+    theirs = "sentence-transformers" if case.kind.LIBRARY else "transformers"
+    unread = case.settings.get("crf") or case.config.get("pooling")
+    assert f"\nlibrary_name: {'keras_bert' if unread else theirs}\n" in card
+    if "labels" in case.settings:
+        assert f"| labels | {', '.join(case.settings['labels'])} |" in card
 
 
 def test_files_keep_weights_settings_and_answers(case, model, answers, preset, tmp_path, untraced):

@@ -1,6 +1,7 @@
 """Whole runs in Python, without the command: files in, a model with its report out; interrupted, resumed, refused."""
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -110,6 +111,17 @@ def test_a_run_of_files_trains_as_fine_tune_does(whole, preset, table):
     trained = BertClassifier.from_preset(whole.directory)
     for mine, its in zip(model.get_weights(), trained.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, its)
+
+
+def test_the_model_card_of_a_run_has_its_measures_data_and_recipe(whole, preset, table):
+    card = (whole.directory / "README.md").read_text()
+    assert "# A BertClassifier (bert)" in card
+    assert f"| accuracy | {whole.measures['accuracy']:.4f} |" in card
+    assert re.search(rf"\| training data \| \d+ examples of {table.name} \|", card)
+    assert f"| weights of | {Path(preset).name} |" in card
+    assert f"| batch_size | {RECIPE['batch_size']} |" in card
+    assert str(Path(preset).parent) not in card
+    assert str(table.parent) not in card
 
 
 def test_overwrite_starts_again_and_refuses_foreign_files(whole, tmp_path):

@@ -1,0 +1,165 @@
+"""The model card (README.md): facts from the files, from the training, and what the user should add.
+
+A card that somebody has edited is never replaced: its last line, a comment, has the digest of what stands above it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keras_bert import files
+from keras_bert.config import BertConfig
+from keras_bert.formats import hugging_face
+from keras_bert.formats.families import table_of
+from keras_bert.task_table import HEADS, TASKS, Task
+
+FILE = "README.md"
+_OF_HEAD: dict[str, Task] = {
+    task.head: task for task in TASKS if task.head
+}  # of several tasks with one head, the most general
+_MARK = "<!-- keras_bert wrote this card, and replaces it unless you edit it: {digest} -->\n"
+_FRONT_MATTER = re.compile(r"\A---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
+_LICENCE = re.compile(r"^license: *['\"]?([\w.+-]+)", re.MULTILINE)
+_MOST_LABELS = 100
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a run knows of the model that it made."""
+
+    base: str | Path | None = None  # the preset that it started from; None: new weights
+    measures: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)  # data and recipe
+
+
+def write(
+    directory: str | Path,
+    config: BertConfig,
+    heads: Collection[str],
+    task: str | None = None,
+    labels: Sequence[str] | None = None,
+    reads_pairs: bool = False,
+    library: str | None = None,
+    note: str = "",
+    licence: str | None = None,
+    training: Training | None = None,
+) -> None:
+    """Writes the card of a model, unless there is one that somebody has edited.
+
+    Args:
+        directory: the directory of the model.
+        config: the encoder's.
+        heads: the names of its heads.
+        task: the class here; by default that of its heads.
+        labels: the names of its labels.
+        reads_pairs: whether it is a classifier of pairs.
+        library: the class of sentence-transformers that reads it.
+        note: a paragraph on what `transformers` does not compute.
+        licence: the licence's name on the Hub.
+        training: the run that made the model.
+    """
+    path = Path(directory) / FILE
+    if path.exists() and not _is_unedited(path):
+        return
+    training = training or Training()
+    known = {each.model: each for each in TASKS}
+    head = next((name for name in HEADS if name in heads and name in _OF_HEAD), "")
+    of_class = known.get(task or "") or _OF_HEAD.get(head)
+    name = of_class.model if of_class else "BertEncoder"
+    lacks_pooler = bool(table_of(config).pooler) and not heads and not config.pooler
+    architecture = hugging_face.model_values(config, set(heads))["architectures"][0] if heads else "AutoModel"
+    reader = library or architecture
+    entries = {
+        "license": licence,
+        "base_model": str(training.base).removeprefix("hf://") if str(training.base).startswith("hf://") else None,
+        "library_name": "sentence-transformers" if library else "keras_bert" if note else "transformers",
+        "pipeline_tag": of_class.pipeline if of_class else "feature-extraction",
+        "tags": ["keras_bert", config.family],
+    }
+    text = "---\n" + "".join(f"{key}:{_yaml(value)}\n" for key, value in entries.items() if value) + "---\n\n"
+    facts = {
+        "class": name,
+        "head": ", ".join(each.purpose for key, each in HEADS.items() if key in heads) or "none",
+        "labels": _some(labels or ()) if any(HEADS[each].has_labels for each in heads) else "",
+        "family": config.family,
+        "layers": config.num_layers,
+        "hidden size": config.hidden_size,
+        "attention heads": config.num_heads,
+        "feed-forward size": config.intermediate_size,
+        "vocabulary": f"{config.vocab_size:,} tokens",
+        "longest sequence": f"{config.max_positions} tokens",
+    }
+    call = f"    model.{of_class.call}\n" if of_class else ""
+    if reads_pairs:
+        call = call.replace('"a text"', '"a text", "another"')
+    load = reader if library else f"{reader}.from_pretrained"
+    options = ", add_pooling_layer=False" * lacks_pooler
+    text += f"""\
+# A {name} ({config.family})
+
+{table(["", ""], [[key, value] for key, value in facts.items() if value])}
+
+Read it with `keras_bert`:
+
+    from keras_bert import {name}
+    model = {name}.from_preset("this directory")
+{call}
+or with `{"sentence-transformers" if library else "transformers"}` (PyTorch):
+
+    from {"sentence_transformers" if library else "transformers"} import {reader}
+    model = {load}("this directory"{options})
+"""
+    if note:
+        text += f"\n{note}"
+    if training.measures:
+        rows = [[name, f"{value:.4f}"] for name, value in training.measures.items()]
+        text += f"\n## Measures\n\n{table(['measure', 'value'], rows)}\n"
+    if training.settings:
+        text += f"\n## Training\n\n{table(['setting', 'value'], [*training.settings.items()])}\n"
+    text += (
+        "\nBefore you share it, say what it is for, what its limits are, what it was trained on, and its licence.\n\n"
+    )
+    files.write_texts(directory, {FILE: text + _MARK.format(digest=_digest(text))})
+
+
+def licence_of(directory: Path) -> str | None:
+    """Reads the licence in a model's card; None if it has none."""
+    path = directory / FILE
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    front = _FRONT_MATTER.match(text)
+    found = front and _LICENCE.search(front[1])
+    return found[1] if found else None
+
+
+def _is_unedited(path: Path) -> bool:
+    text, _, last = path.read_text(encoding="utf-8", errors="replace").rpartition("\n\n")
+    return last == _MARK.format(digest=_digest(f"{text}\n\n"))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Makes a table in Markdown."""
+    cells = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(_escape_cell(str(each)) for each in row)} |" for row in cells)
+
+
+def _escape_cell(text: str) -> str:
+    """Escapes what Markdown would read as HTML, as a link, as code or as the end of the cell."""
+    return re.sub(r"([\\`\[\]|])", r"\\\1", html.escape(" ".join(text.splitlines()), quote=False))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _yaml(value: str | list[str]) -> str:
+    return f" {value}" if isinstance(value, str) else "".join(f"\n- {each}" for each in value)
+
+
+def _some(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _MOST_LABELS:,} more" if len(labels) > _MOST_LABELS else ""
+    return ", ".join(labels[:_MOST_LABELS]) + more
