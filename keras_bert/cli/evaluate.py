@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from keras_bert import files
 from keras_bert.cli import gates, runs, streams
@@ -46,6 +45,7 @@ from keras_bert.cli.options import (
     choice_options,
     field_options,
     find_preset,
+    given_options,
     load_in_precision,
     precision_options,
     raw_cells_option,
@@ -173,11 +173,7 @@ def evaluate(
     ctx: click.Context, model: Path, file: str, output: str | None, requirements: list[gates.Requirement],
     overwrite: bool, **options: Any,
 ) -> None:  # fmt: skip
-    given = {
-        str(each.name): each.opts[0]
-        for each in ctx.command.params
-        if isinstance(each, click.Option) and ctx.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
-    }
+    given = given_options(ctx)
     options |= {"overwrite": overwrite, "requirements": requirements}
     if output:
         streams.format_of(output, ["json"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from keras_bert import files
 from keras_bert.choices import PRECISIONS
@@ -74,6 +75,15 @@ def load_model(load: Callable[[], T]) -> T:
 
 
 # -- Options.
+
+
+def given_options(ctx: click.Context) -> dict[str, str]:
+    """Maps the parameters of the options on the command line to what they are called there."""
+    return {
+        str(each.name): each.opts[0]
+        for each in ctx.command.params
+        if isinstance(each, click.Option) and ctx.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
+    }
 
 
 def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:

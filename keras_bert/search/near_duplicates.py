@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding import file_embedding
+from keras_bert.embedding.vector_files import VECTOR
 from keras_bert.search import neighbours
 from keras_bert.search.neighbours import Neighbours, similar_pairs
 
@@ -34,6 +36,7 @@ def near_duplicates(
     batch_tokens: int = 1024,
     progress: bool | None = None,
     skip_bad: bool = False,
+    vectors: bool = False,
 ) -> Iterator[DuplicatePair]:
     """Finds pairs of texts whose vectors have a similarity of at least `threshold`.
 
@@ -48,12 +51,15 @@ def near_duplicates(
         preset: a preset of a sentence encoder.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal.
+        vectors: whether the corpus is a table that `embed_files` wrote. Then the cosines of the vectors in its column
+            `vector` count, and no model is loaded.
 
     Yields:
         Pairs: first those of equal texts, then those of similar texts, both in the order of the corpus.
 
     Raises:
-        FileNotFoundError, ValueError, ImportError: as `build_index`.
+        FileNotFoundError, ImportError: as `build_index`.
+        ValueError: as `build_index`; or with `vectors`, a row has no vector, or one of another size.
 
     Example:
         >>> import pathlib, tempfile
@@ -69,18 +75,79 @@ def near_duplicates(
     distinct = list(firsts.values())
     if len(distinct) > neighbours.EXACT_UP_TO:
         neighbours.check_installed()
-    model = file_embedding.model_of(preset, file_embedding.load(preset, to_compare=True), to_compare=True)
-    threshold = _check_threshold(threshold, model.similarity)
-    vectors = model.encode(list(firsts), batch_tokens, progress)
-    max_similarity = 1.0 if model.similarity == "cosine" else np.inf
-    self_products = dict(zip(firsts, np.sum(vectors * vectors, axis=1).tolist(), strict=True))
+    if vectors:
+        threshold, max_similarity = _check_threshold(threshold, "cosine"), 1.0
+        compared = _read_vectors(distinct, corpus)
+        rows = [_without_vector(row) for row in rows]
+        firsts = {text: _without_vector(row) for text, row in firsts.items()}
+        distinct = list(firsts.values())
+    else:
+        model = file_embedding.model_of(preset, file_embedding.load(preset, to_compare=True), to_compare=True)
+        threshold = _check_threshold(threshold, model.similarity)
+        compared = model.encode(list(firsts), batch_tokens, progress)
+        max_similarity = 1.0 if model.similarity == "cosine" else np.inf
+    self_products = dict(zip(firsts, np.sum(compared * compared, axis=1).tolist(), strict=True))
     for row in rows:
-        if firsts[row.text] is not row:
+        if firsts[row.text].line != row.line:
             yield DuplicatePair(firsts[row.text], row, min(self_products[row.text], max_similarity))
     is_exact = len(distinct) <= neighbours.EXACT_UP_TO
-    pairs = similar_pairs(vectors, threshold=threshold) if is_exact else _search_pairs(vectors, threshold)
+    pairs = similar_pairs(compared, threshold=threshold) if is_exact else _search_pairs(compared, threshold)
     for first, second, similarity in pairs:
         yield DuplicatePair(distinct[first], distinct[second], min(similarity, max_similarity))
+
+
+def duplicate_groups(pairs: Iterable[DuplicatePair]) -> list[list[CorpusRow]]:
+    """Joins pairs to groups: two rows are in one group if a chain of pairs links them.
+
+    To clean a corpus, keep the first row of each group, and leave out the others.
+
+    Args:
+        pairs: those of `near_duplicates`.
+
+    Returns:
+        Groups of two or more rows, both in the order of the corpus.
+
+    Example:
+        >>> rows = [CorpusRow(line, {}, text) for line, text in enumerate(["a", "b", "a!", "c", "b!", "a?"], start=1)]
+        >>> pairs = [DuplicatePair(rows[i], rows[j], 0.95) for i, j in ((0, 2), (1, 4), (2, 5))]
+        >>> [[row.text for row in group] for group in duplicate_groups(pairs)]
+        [['a', 'a!', 'a?'], ['b', 'b!']]
+    """
+    groups: dict[int, dict[int, CorpusRow]] = {}  # line -> the rows of its group, by line
+    for first, second, _ in pairs:
+        one, other = (groups.get(row.line) or {row.line: row} for row in (first, second))
+        small, large = sorted((one, other), key=len)
+        if small is not large:
+            large.update(small)
+        groups.update(dict.fromkeys([first.line, second.line, *small], large))
+    distinct = {id(group): group for group in groups.values()}.values()
+    return sorted(([group[line] for line in sorted(group)] for group in distinct), key=lambda group: group[0].line)
+
+
+def _read_vectors(rows: list[CorpusRow], corpus: str | Path) -> np.ndarray:
+    """Reads the vectors of rows, and scales them to length 1, float32 `[rows, size]`."""
+    vectors = []
+    for row in rows:
+        place = f"{corpus}, row at line {row.line}"
+        if VECTOR not in row.columns:
+            raise ValueError(f"{place} has no {VECTOR!r}; write the vectors with `embed`, or leave vectors out")
+        value = row.columns[VECTOR]
+        try:
+            vector = np.asarray(json.loads(value) if isinstance(value, str) else value, np.float32)
+        except (TypeError, ValueError):
+            raise ValueError(f"{place}: {VECTOR} is {value!r:.60}; expected a list of numbers") from None
+        if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():
+            raise ValueError(f"{place}: {VECTOR} is {value!r:.60}; expected finite numbers, not all zero")
+        if vectors and len(vector) != len(vectors[0]):
+            raise ValueError(
+                f"{place}: {VECTOR} has {len(vector)} numbers, but that of the first row {len(vectors[0])}"
+            )
+        vectors.append(vector / np.linalg.norm(vector))
+    return np.array(vectors)
+
+
+def _without_vector(row: CorpusRow) -> CorpusRow:
+    return row._replace(columns={name: value for name, value in row.columns.items() if name != VECTOR})
 
 
 def _check_threshold(threshold: float | None, similarity: str) -> float:

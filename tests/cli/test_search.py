@@ -116,6 +116,33 @@ def test_duplicates(run, folder):
     assert json.loads(out(run(*options, "--format", "jsonl"))) == pair
 
 
+def test_groups_of_duplicates_and_a_corpus_without_them(run, fails, folder):
+    """A chain of pairs makes a group, whose first row stays; the others are written as they are in the corpus."""
+    rows = [
+        '1,a,"[1, 0]"',
+        '2,=b,"[0, 1]"',
+        '3,c,"[0.8, 0.6]"',
+        '4,d,"[0.3, 0.95]"',
+        '5,"e, f","[-1, 0]"',
+        '6,a,"[1, 0]"',
+    ]
+    (folder / "vectors.csv").write_text("id,text,vector\n" + "\n".join(rows) + "\n")
+    command = ("duplicates", "vectors.csv", "--vectors", "--threshold", "0.79")
+    pairs = out(run(*command, "--cleaned", "cleaned.csv", small=False))
+    assert [line.split("\t")[1:3] for line in pairs.splitlines()] == [["2", "7"], ["2", "4"], ["3", "5"], ["4", "5"]]
+    assert (folder / "cleaned.csv").read_text() == "".join(f"{line}\n" for line in ("id,text,vector", rows[0], rows[4]))
+    groups = out(run(*command, "--groups", small=False))
+    assert groups == "1\t2\ta\n1\t3\t=b\n1\t4\tc\n1\t5\td\n1\t7\ta\n"
+    second = json_lines(out(run(*command, "--groups", "--format", "jsonl", small=False)))[1]
+    assert second == {"group": 1, "line": 3, "row": {"id": "2", "text": "=b"}}
+    (folder / "films.txt").write_text("good film\ncold river\ngood film\n")
+    out(run("duplicates", "films.txt", "--threshold", "0.9999", "--cleaned", "cleaned.txt"))
+    assert (folder / "cleaned.txt").read_text() == "good film\ncold river\n"
+    assert "--preset is for texts that have no vectors yet" in fails(*command)
+    assert "other.txt: duplicates does not write text" in fails(*command, "--cleaned", "other.txt", small=False)
+    assert "films.txt, row at line 1 has no 'vector'" in fails("duplicates", "films.txt", "--vectors", small=False)
+
+
 def test_tables_of_hits_and_of_duplicates(run, folder):
     """A row of CSV for each hit, with JSON in the cell of its row."""
     out(run("index", "films.csv", "--text-column", "review", "--output", "films"))

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from keras_bert.embedding import embed_files, file_embedding
 from keras_bert.search import near_duplicates, neighbours
 
 from ..support.messages import error_names
@@ -44,6 +45,39 @@ def test_pairs_of_a_model_that_compares_by_dot_product(untraced, corpus, dot_pre
     assert [(pair.first.line - 1, pair.second.line - 1) for pair in pairs] == expected
     with error_names(ValueError, "dot product", "threshold"):
         next(near_duplicates(corpus, preset=dot_preset))
+
+
+def test_vectors_that_embed_wrote_need_no_model(tmp_path, small_preset, monkeypatch):
+    """The pairs are those of the texts; other vectors, of any length, count as they are."""
+    texts = ["good film", "cold river", "good film", "the good film"]
+    source, rows = tmp_path / "films.jsonl", [{"id": i, "text": text} for i, text in enumerate(texts)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    expected = list(near_duplicates(source, 0.5, small_preset))
+    embed_files([source], tmp_path / "vectors", small_preset)
+    monkeypatch.setattr(file_embedding, "load", lambda *_, **__: pytest.fail("a model is loaded"))
+    found = list(near_duplicates(tmp_path / "vectors/films.jsonl", 0.5, vectors=True))
+    assert [pair[:2] for pair in found] == [pair[:2] for pair in expected]
+    np.testing.assert_allclose([pair[2] for pair in found], [pair[2] for pair in expected], atol=1e-5)
+    table = tmp_path / "table.csv"
+    table.write_text('text,vector\na,"[3, 4]"\nb,"[4, 3]"\nc,"[-1, 1]"\n')
+    ((first, second, similarity),) = near_duplicates(table, 0.9, vectors=True)
+    assert (first.columns, second.columns, similarity) == ({"text": "a"}, {"text": "b"}, pytest.approx(24 / 25))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("text\na\n", ["line 2", "no 'vector'"]),
+        ("text,vector\na,[1\n", ["line 2", "'[1'", "list of numbers"]),
+        ("text,vector\na,[0]\n", ["line 2", "'[0]'", "not all zero"]),
+        ('text,vector\na,[1]\nb,"[1, 2]"\n', ["line 3", "2 numbers", "first row 1"]),
+    ],
+)
+def test_vectors_that_cannot_be_compared(tmp_path, text, words):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    with error_names(ValueError, path, *words):
+        list(near_duplicates(path, vectors=True))
 
 
 def test_a_wrong_threshold_and_a_missing_file_are_refused(corpus, small_preset, tmp_path):
