@@ -19,6 +19,7 @@ PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")
 QUICK = {"index.md"}  # the others train, export, or start processes that import TensorFlow
 OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it tells apart
     "api/text.md",
+    "how-bert-is-trained.md",
     "how-bert-works.md",
     "migration.md",
     "migration/keras-hub.md",
