@@ -2,6 +2,9 @@
 
 import contextlib
 import re
+import shutil
+import subprocess
+import sys
 
 import click
 import pytest
@@ -151,6 +154,24 @@ def _batching_parameters():
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("BatchingParameters"))()
+
+
+def test_an_image_is_built_of_what_the_package_needs(tmp_path):
+    """The files that the guide copies make the package, with the extra that it installs, and the command."""
+    page = PAGES["guides/serving.md"].read_text(encoding="utf-8")
+    (image,) = (each for each in re.findall(r"```{code-block} dockerfile\n(.*?)```", page, re.DOTALL) if "pip" in each)
+    first, second = re.findall(r"^COPY (.*) /source/(.*)$", image, re.MULTILINE)
+    (tmp_path / "source").mkdir()
+    for name in first[0].split():
+        shutil.copy(ROOT / name, tmp_path / "source")
+    shutil.copytree(ROOT / second[0], tmp_path / "source" / second[1])
+    extra = re.search(r"'/source\[(\w+)\]'", image)[1]
+    code = "import setuptools.build_meta as build; build.prepare_metadata_for_build_wheel('.')"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "source", check=True, capture_output=True)
+    (metadata,) = (tmp_path / "source").glob("*.dist-info")
+    assert metadata.name.startswith("keras_bert_models-")
+    assert f"Provides-Extra: {extra}\n" in (metadata / "METADATA").read_text()
+    assert "keras-bert = " in (metadata / "entry_points.txt").read_text()
 
 
 def test_versions_are_those_that_pip_and_the_checks_take():

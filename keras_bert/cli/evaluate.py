@@ -220,7 +220,8 @@ def _measure_task(
         errors_file = stack.enter_context(streams.open_output(errors, overwrite)) if errors else None
         report_file = stack.enter_context(streams.open_output(report, overwrite)) if report else None
         import_tensorflow()
-        task = load_in_precision(load_task, model, precision, calibration)
+        columns = (options["text_column"], options["text_pair_column"])
+        task = load_in_precision(load_task, model, precision, calibration, *columns)
         check_choices(task, options["choice_columns"])
         with misuse(OSError):
             examples = examples_for(task, file, options, opened)

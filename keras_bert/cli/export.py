@@ -21,6 +21,7 @@ import click
 from keras_bert import files
 from keras_bert.choices import SIGNATURES
 from keras_bert.cli.options import (
+    calibration_columns,
     check_prompts,
     load_in_precision,
     precision_options,
@@ -140,6 +141,7 @@ def encoder(
 @prompt_option
 @_signature
 @precision_options
+@calibration_columns
 def serving(
     preset: Path,
     output: str,
@@ -158,6 +160,8 @@ def serving(
     """
     if prompt is not None and signature is not None:
         raise Misuse("--prompt is for texts, and a model with --signature takes ids")
+    if numeric["calibration"] is None and (numeric["text_column"] or numeric["text_pair_column"]):
+        raise Misuse("--text-column and --text-pair-column are for a table of --calibration")
     check_prompts(preset, prompt)
     with misuse(OSError):
         files.check_writable(output)

@@ -122,6 +122,11 @@ batch_tokens_option = click.option(
     help="The most tokens in a batch, padding included. A longer text is a batch of its own.",
 )
 
+calibration_columns = together(
+    click.option("--text-column", metavar="C", help="The column of the texts in a table of --calibration."),
+    click.option("--text-pair-column", metavar="C", help="The column of the second texts there, for pairs."),
+)
+
 text_column_option = click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 skip_bad_option = click.option(
     "--skip-bad", is_flag=True, help="Leave out rows that cannot be used, and print their number."
@@ -331,13 +336,23 @@ def precision_options(command: Callable) -> Callable:
 
 
 def load_in_precision(
-    from_preset: Callable[[Path], Model], preset: Path, precision: str, calibration: str | None
+    from_preset: Callable[[Path], Model],
+    preset: Path,
+    precision: str,
+    calibration: str | None,
+    text_column: str | int | None = None,
+    text_pair_column: str | int | None = None,
 ) -> Model:
-    """Calls `from_preset(preset)`, and sets the model's precision. Raises Misuse if either is impossible."""
+    """Calls `from_preset(preset)`, and sets the model's precision. Raises Misuse if either is impossible.
+
+    The columns are those of a table in `calibration`; by default they are named as the model names its texts.
+    """
+    columns = {"text": text_column, "text_pair": text_pair_column}
     with misuse(OSError):
         model = from_preset(preset)
         if calibration is not None:
-            model.set_precision(precision, _read_calibration_texts(calibration, model.text_names))
+            names = {name: str(columns.get(name) or name) for name in model.text_names}
+            model.set_precision(precision, _read_calibration_texts(calibration, names))
         elif precision != "float32":
             model.set_precision(precision)
     if precision == "int8" and model.encoder.inference.ranges.is_built_in:
@@ -346,11 +361,11 @@ def load_in_precision(
     return model
 
 
-def _read_calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
-    """Reads calibration texts from a file; for a model of pairs, both columns. Raises ValueError or OSError."""
+def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | tuple[list[str], ...]:
+    """Reads calibration texts, by the model's name of a text -> its column. Raises ValueError or OSError."""
     if table_formats.format_of(path) is not None:
-        rows = [row for _, row in tables.text_rows(path, names)]
-        columns = [[row[name] for row in rows] for name in names]
+        rows = [row for _, row in tables.text_rows(path, [*names.values()])]
+        columns = [[row[column] for row in rows] for column in names.values()]
     elif len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
     else:

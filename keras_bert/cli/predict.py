@@ -82,7 +82,8 @@ def predict(
             import tensorflow  # noqa: F401  here, so that its logs are silenced
 
             from keras_bert.progress import progress_bar
-        task = load_in_precision(load_task, model, options["precision"], calibration)
+        columns = (options["text_column"], options["text_pair_column"])
+        task = load_in_precision(load_task, model, options["precision"], calibration, *columns)
         check_choices(task, options["choice_columns"])
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}

@@ -22,19 +22,20 @@ def check_serving(directory: str | Path) -> list[str]:
     """Checks an export of `export_serving` or `export_encoder`. Use it before you deploy the export.
 
     There are three checks: TF Serving has all operations; no variable is stored twice; and a fresh process, which does
-    not import this package, answers the warm-up requests.
+    not import this package, answers the warm-up requests. An export with a variable twice, or without such requests,
+    can be served, and gets a note.
 
     Args:
         directory: a version directory, `.../<version>/`; the parent of versions, to check the highest one; or the
             directory of an encoder.
 
     Returns:
-        One line for each check.
+        One line for each check. That of a note begins with "note: ".
 
     Raises:
         FileNotFoundError: there is no SavedModel.
-        ValueError: the SavedModel is damaged, has no warm-up requests, or cannot be served, by TF Serving or on this
-            processor; the message lists all problems.
+        ValueError: the SavedModel is damaged, or cannot be served, by TF Serving or on this processor; the message
+            lists all problems.
 
     Example:
         >>> import tempfile
@@ -88,14 +89,14 @@ def _check_variables(directory: Path, saved_model: Any) -> str:
         if value.size > 1 and np.any(value != value.flat[0]):
             names_by_digest[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
     if duplicates := ", ".join(" = ".join(names) for names in names_by_digest.values() if len(names) > 1):
-        raise ValueError(f"these variables are on disk more than once: {duplicates}")
+        return f"note: these variables are on disk more than once, which takes time and memory: {duplicates}"
     size = sum(value.nbytes for value in tensors.values())
     return f"{size / 1e6:.1f} MB of variables, each on disk once"
 
 
 def _check_answers(directory: Path, saved_model: Any) -> str:
     if not (directory / WARMUP_FILE).is_file() and not _takes_ids(saved_model):
-        raise ValueError(f"there are no warm-up requests ({WARMUP_FILE})")
+        return f"note: there are no warm-up requests ({WARMUP_FILE}): nothing was run, and the first request is slow"
     # A fresh process loads the model as TF Serving does. It gets the script as text, because a script in a file
     # could import the modules beside it.
     script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")

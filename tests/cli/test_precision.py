@@ -79,6 +79,13 @@ def test_pairs(run, fails, pairs, tmp_path):
     given.write_text("question\tcontext\nwho?\tthe cat\n")
     message = fails(*command, given)
     assert message == f"{given} has no column 'text'; its columns are 'question', 'context'"
+    columns = ("--text-column", "question", "--text-pair-column", "context")
+    renamed = tmp_path / "renamed.jsonl"
+    renamed.write_text(json.dumps({"question": "good", "context": "bad"}))
+    assert "built-in" not in run("predict", pairs, "--file", renamed, *command[4:], given, *columns).stderr
+    export = ("export", "serving", "--output", tmp_path / "export", "--precision", "int8", "--calibration", given)
+    message = fails(*export, "--text-column", "q", "--preset", pairs)
+    assert f"{given} has no column 'q'" in message
     given.write_text("text\ttext_pair\ngood\n")
     assert fails(*command, given) == (
         f"{given}: 1 of 1 rows cannot be used, so nothing is left: line 2: 1 cell instead of 2"

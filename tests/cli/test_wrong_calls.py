@@ -180,6 +180,7 @@ WRONG = {  # a command -> what the message names
     "encode text --format npy": "npy needs --output",
     "encode text --output new.csv": "does not write csv",
     "encode text --batch-tokens 0": "0",
+    "export serving --output new --text-column text": "are for a table of --calibration",
     "encode text --calibration texts.txt": "--calibration is for --precision int8",
     "encode text --precision int8 --calibration blank.txt": "is empty",
     "encode text --prompt nothing": "'nothing'",

@@ -12,7 +12,7 @@ import tensorflow_text as tf_text
 from keras_bert.saved_model import check, replay, serving
 from keras_bert.saved_model.check import check_serving
 
-from ..support.messages import error_names
+from ..support.messages import assert_names, error_names
 
 
 @pytest.fixture
@@ -86,8 +86,16 @@ def test_what_tf_serving_cannot_serve_is_named(replayed_here, tmp_path, function
 def test_variables_on_disk_twice_are_named(replayed_here, tmp_path):
     first, second = (tf.Variable(tf.range(8.0)) for _ in range(2))
     answer = strings(lambda text: {"x": tf.cast(tf.strings.length(text), tf.float32) * tf.reduce_sum(first * second)})
-    with error_names(ValueError, "more than once", "first", "second"):
-        check_serving(save(tmp_path / "1", answer, first=first, second=second))
+    _, note, answers = check_serving(save(tmp_path / "1", answer, first=first, second=second))
+    assert_names(note, "note:", "more than once", "first", "second")
+    assert "answered" in answers
+
+
+def test_without_warm_up_requests_there_is_a_note(replayed_here, copy):
+    shutil.rmtree(copy / "assets.extra")
+    operations, _, note = check_serving(copy)
+    assert "TF Serving has all of them" in operations
+    assert note.startswith("note: there are no warm-up requests")
 
 
 GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"
@@ -105,7 +113,6 @@ GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/v
             ValueError,
             ["variables.index", "cannot read", "fetch the files again", "could not answer"],
         ),
-        (lambda path: shutil.rmtree(path / "assets.extra"), ValueError, ["no warm-up requests"]),
         (shutil.rmtree, FileNotFoundError, ["no directory"]),
     ],
 )
