@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _tokenizer_of(preset: Preset) -> Tokenizer | None:
         return load_tokenizer(preset)
 
 
-def _task_entries(preset: Preset) -> dict[str, object]:
+def _task_entries(preset: Preset) -> dict[str, Any]:
     return {**hugging_face.task_settings(preset), **preset.checkpoint.entries}
 
 
@@ -127,8 +127,10 @@ def _write_hugging_face(
         shutil.copyfile(preset.directory / name, directory / name)
     if tokenizer is not None:
         tokenizer.save_preset(directory)
-    section = settings.get(hugging_face.SETTINGS)
-    task, library = section.get("task") if isinstance(section, dict) else None, None
+    shape = {hugging_face.SETTINGS: ({"task": (str, None), "model": (dict, None)}, None)}
+    files.check_json(settings, shape, preset.directory / hugging_face.CONFIG)
+    ours = settings.get(hugging_face.SETTINGS) or {}
+    task, library, reads_pairs = ours.get("task"), None, bool((ours.get("model") or {}).get("pairs"))
     if scores.is_declared:
         task, library = "BertReranker", "CrossEncoder"
         if tokenizer is not None and scores.max_length:
@@ -149,4 +151,4 @@ def _write_hugging_face(
     heads, labels = weights.keys() - {"encoder"}, hugging_face.labels_of(settings, directory / hugging_face.CONFIG)
     licence = model_card.licence_of(preset.home)
     remark = note(config, settings, has_crf=CRF in own)
-    model_card.write(directory, config, heads, task, labels, library=library, note=remark, licence=licence)
+    model_card.write(directory, config, heads, task, labels, reads_pairs, library, remark, licence)

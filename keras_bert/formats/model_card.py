@@ -161,5 +161,7 @@ def _yaml(value: str | list[str]) -> str:
 
 
 def _some(labels: Sequence[str]) -> str:
+    if list(labels) == hugging_face.default_labels(len(labels)):  # names that say nothing
+        return ""
     more = f" and {len(labels) - _MOST_LABELS:,} more" if len(labels) > _MOST_LABELS else ""
     return ", ".join(labels[:_MOST_LABELS]) + more

@@ -107,6 +107,7 @@ def files_in(directory) -> dict[str, bytes]:
         lambda: small.task(BertTokenClassifier, ["O", "B-A", "I-A"], crf=True),
         lambda: small.task(BertClassifier, ["good", "bad"], config={"pooling": "mean", "pooler": False}),
         lambda: small.task(BertClassifier, ["good", "bad"], problem_type="multi_label_classification"),
+        lambda: small.task(BertClassifier, ["good", "bad"], pairs=True),
     ],
 )
 def test_all_files_of_a_task_are_the_same_after_convert(run, tmp_path, make):
