@@ -24,6 +24,7 @@ from keras_bert.cli.options import (
     calibration_columns,
     check_prompts,
     load_in_precision,
+    parse_numbers,
     precision_options,
     preset_option,
     prompt_option,
@@ -140,6 +141,12 @@ def encoder(
 @_dtype
 @prompt_option
 @_signature
+@click.option(
+    "--dimensions",
+    metavar="N,...",
+    callback=parse_numbers,
+    help="Sizes to which clients may shorten vectors, such as 256,128: those that the model was trained for.",
+)
 @precision_options
 @calibration_columns
 def serving(
@@ -150,6 +157,7 @@ def serving(
     prompt: str | None,
     overwrite: bool,
     signature: str | None,
+    dimensions: tuple[int, ...],
     **numeric: Any,
 ) -> None:
     """Export a model for TF Serving: strings to answers.
@@ -179,7 +187,8 @@ def serving(
             model = load_in_precision(functools.partial(task.from_preset, **settings), preset, **numeric)
         except TypeError as error:
             raise Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
-        return export_serving(model, output, version, dtype, overwrite, signature)
+        with misuse(TypeError):
+            return export_serving(model, output, version, dtype, overwrite, signature, dimensions)
 
     _export(write, output)
 

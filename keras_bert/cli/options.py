@@ -250,7 +250,7 @@ def _option(
     if field.metadata.get("least") is not None:
         settings["type"] = click.IntRange(field.metadata["least"])
     if field.default == ():
-        how: dict[str, Any] = {"callback": _parse_numbers} if metavar == "N,..." else {"multiple": True}
+        how: dict[str, Any] = {"callback": parse_numbers} if metavar == "N,..." else {"multiple": True}
         option = f"--{(field.metadata['option'] or field.name).replace('_', '-')}"
         return click.option(option, field.name, metavar=metavar, help=settings["help"], **how)
     if kind is bool and field.default is True:  # the option sets it to False
@@ -291,7 +291,7 @@ def _parse_weights(
     return weights
 
 
-def _parse_numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
+def parse_numbers(ctx: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
     """Parses positive whole numbers with commas between them. Raises Misuse for anything else."""
     try:
         numbers = tuple(int(each) for each in text.split(",")) if text else ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ from keras_bert.saved_model.saving import (
 )
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
+
+_TOKEN_COUNT = "token_count"
 
 # A short text, and a batch with a long text, which makes the server allocate memory in advance.
 _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
@@ -60,13 +63,17 @@ def export_serving(
     dtype: str | None = None,
     overwrite: bool = False,
     signature: str | None = None,
+    dimensions: Sequence[int] = (),
 ) -> Path:
     """Writes `directory/<version>/`, a SavedModel that TF Serving and `keras-bert serve` serve from raw strings.
 
     Use it for a server; `export_encoder` is for programs that embed an encoder in their own model. The SavedModel has
-    two signatures with the same named outputs, for batches of any size:
+    signatures with the same named outputs, for batches of any size:
         `serving_default`: a string tensor `[batch]` for each text of the model, by name;
-        `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names.
+        `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names;
+        `with_token_count`, of a sentence encoder or a reranker: as `serving_default`, and with the outputs
+            `token_count`, int32 `[batch]`, the tokens that the model reads of each text, special tokens included, and
+            `embedding_N` for each N of `dimensions`. `keras-bert serve` needs it for OpenAI's clients and the like.
     The version includes warm-up requests, which a server runs before it accepts traffic. A server that watches
     `directory` sees only complete versions. Check the version with `check_serving`.
 
@@ -88,6 +95,9 @@ def export_serving(
             multiple choice `[batch, choices, seq_length]`. It returns the `logits` of the model's head, for question
             answering `start_logits` and `end_logits`; without a head (a sentence encoder, too) `last_hidden_state` and,
             with a pooler, `pooler_output`. `int64_serving` takes int64. By default, the model takes strings.
+        dimensions: sizes to which clients may shorten the vectors of a sentence encoder, such as `[256, 128]`. Give
+            those that the model was trained for (`MatryoshkaLoss`). If the model normalizes its vectors, the shortened
+            ones have length 1, too.
 
     Returns:
         The directory of the version.
@@ -95,9 +105,10 @@ def export_serving(
     Raises:
         FileExistsError: the version exists and `overwrite` is False; or `directory` is itself a SavedModel.
         ImportError: the extra `serve` is not installed.
-        TypeError: the model's inputs are not strings; or with `signature`, the model is no task and no encoder.
-        ValueError: `version` is not a positive number, `dtype` or `signature` is unknown, or the model has parts that
-            the models of the signature had not, such as a CRF.
+        TypeError: the model's inputs are not strings; or with `signature`, the model is no task and no encoder; or
+            with `dimensions`, it is no sentence encoder.
+        ValueError: `version` is not a positive number, `dtype` or `signature` is unknown, the model has parts that the
+            models of the signature had not, such as a CRF, or its vectors cannot have one of the `dimensions`.
 
     Example:
         >>> import tempfile
@@ -112,12 +123,14 @@ def export_serving(
     """
     directory = Path(directory)
     headed = transformers_signature.headed(model, signature)
-    served, model = (ServedTexts.of(model), model) if headed is None else (headed, headed)
+    served, model = (ServedTexts.of(model, dimensions), model) if headed is None else (headed, headed)
     if (directory / MODEL).exists():
         raise FileExistsError(f"{directory} is itself a SavedModel; choose another directory for versions")
     version = max(versions(directory), default=0) + 1 if version is None else version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ValueError(f"version is {version!r}; expected 1 or more, as TF Serving numbers versions")
+    if dimensions and headed is not None:
+        raise TypeError("dimensions are for vectors, and a model with a signature returns hidden states or logits")
     messages()
     with new_directory(directory / str(version), overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
@@ -128,7 +141,7 @@ def export_serving(
         parts = undocumented.captured(traced, model)
         root = callable_object(serving_default, variables=variables, **({"parts": parts} if parts else {}))
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
-        write_warmup(unfinished, served.requests())
+        write_warmup(unfinished, served.requests(signatures))
         if (precision := getattr(model, "precision", "float32")) != "float32":
             write_card(unfinished, precision)
     return directory / str(version)
@@ -146,12 +159,17 @@ class ServedTexts(NamedTuple):
 
     names: tuple[str, ...]
     serve: Callable[..., dict[str, tf.Tensor]]  # from the texts to named outputs
+    counted: frozenset[str] = frozenset()  # outputs that only the signature `with_token_count` returns
 
     @classmethod
-    def of(cls, model: Any) -> ServedTexts:
-        """Finds what a model serves. Raises TypeError if its inputs are not strings."""
+    def of(cls, model: Any, dimensions: Sequence[int] = ()) -> ServedTexts:
+        """Finds what a model serves. Raises TypeError and ValueError as `export_serving`."""
+        if dimensions:
+            _check_dimensions(model, dimensions)
         if hasattr(model, "serve"):
-            return cls(tuple(inspect.signature(model.serve).parameters), model.serve)
+            serve = functools.partial(_with_short_vectors, model, dimensions) if dimensions else model.serve
+            counted = frozenset({_TOKEN_COUNT, *map(_short_name, dimensions)})
+            return cls(tuple(inspect.signature(model.serve).parameters), serve, counted)
         inputs = getattr(model, "inputs", None)
         if not isinstance(model, keras.Model) or not inputs:
             raise TypeError(
@@ -165,41 +183,67 @@ class ServedTexts(NamedTuple):
                     'keras.Input(shape=(), dtype="string"): put a BertPreprocessor in front'
                 )
 
-        def serve(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        def serve_functional(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
             outputs = model(tf.nest.pack_sequence_as(model.input, texts), training=False)
             if isinstance(outputs, dict):
                 return outputs
             return dict(zip(model.output_names, tf.nest.flatten(outputs), strict=True))
 
-        return cls(tuple(each.name for each in inputs), serve)
+        return cls(tuple(each.name for each in inputs), serve_functional)
 
     def signatures(self, weights: StoredWeights) -> dict[str, Any]:
-        """Makes the functions of both signatures."""
+        """Makes the functions of the signatures. The model is traced once, in `with_token_count`."""
         names = self.names
+        specs = {name: tf.TensorSpec([None], tf.string, name) for name in names}
 
-        @tf.function(
-            input_signature=[{name: tf.TensorSpec([None], tf.string, name) for name in names}], autograph=False
-        )
-        def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        @tf.function(input_signature=[specs], autograph=False)
+        def with_token_count(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             with weights.in_place():
                 outputs = self.serve(*(texts[name] for name in names))
             # Clients get float32 and need not know the dtype of the computation.
             return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
+
+        @tf.function(input_signature=[specs], autograph=False)
+        def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            return {name: x for name, x in with_token_count(texts).items() if name not in self.counted}
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
         def serialized_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
             return serving_default(tf.io.parse_example(examples, features))
 
-        return {"serving_default": serving_default, "serialized_examples": serialized_examples}
+        signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
+        if self.counted & with_token_count.get_concrete_function().structured_outputs.keys():
+            signatures["with_token_count"] = with_token_count
+        return signatures
 
-    def requests(self) -> Iterator[Request]:
-        """Yields warm-up requests for both signatures."""
+    def requests(self, signatures: Iterable[str]) -> Iterator[Request]:
+        """Yields warm-up requests for the signatures."""
         for texts in _BATCHES:
             feature = {name: [text.encode() for text in texts] for name in self.names}
-            yield "serving_default", feature
-            rows = range(len(texts))
-            yield (
-                "serialized_examples",
-                {"examples": [_encode({name: values[row] for name, values in feature.items()}) for row in rows]},
+            rows = [{name: values[row] for name, values in feature.items()} for row in range(len(texts))]
+            for signature in signatures:
+                is_serialized = signature == "serialized_examples"
+                yield signature, {"examples": [_encode(row) for row in rows]} if is_serialized else feature
+
+
+def _check_dimensions(model: Any, dimensions: Sequence[int]) -> None:
+    if not hasattr(model, "vector_size"):
+        raise TypeError(f"dimensions are for the vectors of a BertSentenceEncoder; got a {type(model).__name__}")
+    for size in dimensions:
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= model.vector_size:
+            raise ValueError(
+                f"dimensions has {size!r}; expected numbers from 1 to {model.vector_size}, the vector's size"
             )
+
+
+def _with_short_vectors(model: Any, dimensions: Sequence[int], text: tf.Tensor) -> dict[str, tf.Tensor]:
+    outputs = model.serve(text)
+    for size in dimensions:
+        short = outputs["embedding"][:, :size]
+        outputs[_short_name(size)] = keras.ops.normalize(short, axis=-1) if model.normalize else short
+    return outputs
+
+
+def _short_name(size: int) -> str:
+    return f"embedding_{size}"

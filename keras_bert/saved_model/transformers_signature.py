@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +147,12 @@ class HeadedEncoder(LowPrecision, keras.Model):
 
         return {name: serve_as(dtype) for name, dtype in _DTYPES.items()}
 
-    def requests(self) -> Iterator[Request]:
+    def requests(self, signatures: Iterable[str]) -> Iterator[Request]:
         """Yields warm-up requests: a short row, and longest rows, which make the server allocate memory in advance."""
         lists = [2] if "choices" in self.heads else []
         for rows, length in ((1, 8), (4, self.encoder.config.max_positions)):
-            for signature, dtype in _DTYPES.items():
-                shape, number = [rows, *lists, length], dtype.as_numpy_dtype
+            for signature in signatures:
+                shape, number = [rows, *lists, length], _DTYPES[signature].as_numpy_dtype
                 yield signature, {name: np.full(shape, name != "token_type_ids", number) for name in self.input_names}
 
 

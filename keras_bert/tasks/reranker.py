@@ -32,6 +32,7 @@ from keras_bert.tasks.storable import DROPOUT, Setting, warn_if_untrained
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.packing import count_tokens
 
 _ACTIVATIONS = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
@@ -211,9 +212,11 @@ class BertReranker(BertTask):
         """Serves `text` and `text_pair`, string `[batch]` each, with `score`, float32 `[batch]`.
 
         `text` may also be a single query, string `[1]`: all passages in `text_pair` are then scored for it.
+        `token_count`, int32 `[batch]`, is the number of tokens that the model reads of each pair.
         """
         text = tf.repeat(text, tf.where(tf.size(text) == 1, tf.size(text_pair), 1))
-        return {"score": self._scores(self((text, text_pair), training=False))}
+        packed = self.packed((text, text_pair))
+        return {"score": self._scores(self(packed, training=False)), "token_count": count_tokens(packed)}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logits`, float32 `[batch, 1]`, and `score`, `[batch]`."""

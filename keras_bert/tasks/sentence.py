@@ -30,6 +30,7 @@ from keras_bert.tasks.storable import Part, Setting
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.packing import count_tokens
 from keras_bert.text.strings import as_strings
 
 
@@ -230,8 +231,14 @@ class BertSentenceEncoder(BertTask):
             return 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it."""
-        return {"embedding": self(text, training=False)}
+        """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it.
+
+        `token_count`, int32 `[batch]`, is the number of tokens that the model reads of each text.
+        """
+        prompt = self.prompt_text(None)
+        packed = self.packed(_prepend(prompt, text))
+        vectors = self._encode_packed(packed, self._count_skipped(prompt), training=False)
+        return {"embedding": vectors, "token_count": count_tokens(packed)}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `embedding`, float32 `[batch, vector_size]`, and the encoder's `sequence_output`."""

@@ -1,6 +1,6 @@
 """Packs segments of ids into the three dense tensors that a BERT encoder reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -26,6 +26,12 @@ def as_ids(ids: Ids, ragged_rank: int | None = None) -> tf.Tensor | tf.RaggedTen
     if not tensor.dtype.is_integer or tensor.shape.rank not in (1, 2) or (ragged_rank and tensor.shape.rank != 2):
         raise ValueError(f"got {tensor.dtype.name} of shape {tensor.shape}; expected integer ids [batch, (tokens)]")
     return tensor
+
+
+def count_tokens(packed: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Counts the tokens of each row of packed inputs, in all its windows, special tokens included: int32 `[batch]`."""
+    mask = packed["input_mask"]
+    return tf.reduce_sum(mask, axis=[*range(1, len(mask.shape))])
 
 
 def truncate(

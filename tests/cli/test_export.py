@@ -45,21 +45,24 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
         ("serving", classifier, ["--version", "7", "--dtype", "float16", "--overwrite"]),
         ("encoder", untrained, ["--signature", "transformers"]),
         ("serving", classifier, ["--signature", "transformers"]),
+        ("serving", small_preset, ["--dimensions", "16,8"]),
     ):
         result = run("export", what, "--preset", preset, "--output", tmp_path / "new", *options)
         shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what != "encoder" else f"{tmp_path / 'new'}: 0.0 MB\n"
         assert result.output == shown
     assert {where for _, where, _ in exports} == {str(tmp_path / "new")}
     assert [type(model) for model, _, _ in exports[3:]] == [
-        BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier, BertEncoder, HeadedEncoder
+        BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier, BertEncoder, HeadedEncoder,
+        BertSentenceEncoder,
     ]  # fmt: skip
     command = ("export", "preprocessor", "--output", tmp_path / "new", "--sequence-length", "1000")
     assert fails(*command).startswith("--sequence-length is 1000")
     # By default all positions, of which there are fewer than 128.
     assert [each.sequence_length for each, _, _ in exports[:3]] == [48, 7, None]
     assert [settings for _, _, settings in exports] == [
-        (False,), (True,), (False,), (None, False, None), ("float16", True, None), (None, None, False, None),
-        (7, "float16", True, None), (None, False, "transformers"), (None, None, False, "transformers"),
+        (False,), (True,), (False,), (None, False, None), ("float16", True, None), (None, None, False, None, ()),
+        (7, "float16", True, None, ()), (None, False, "transformers"), (None, None, False, "transformers", ()),
+        (None, None, False, None, (16, 8)),
     ]  # fmt: skip
 
 
@@ -107,13 +110,15 @@ def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, mon
 
 
 @pytest.mark.slow
-def test_serving_and_check(run, fails, small_preset, tmp_path):
+def test_serving_and_check(run, fails, small_preset, classifier, tmp_path):
     command = ("export", "serving", "--preset", small_preset, "--output", tmp_path, "--version", "7")
     assert run(*command).stdout.startswith(f"{tmp_path / '7'}: ")
     signature = tf.saved_model.load(tmp_path / "7").signatures["serving_default"]
     expected = BertSentenceEncoder.from_preset(small_preset)(TEXT)
     np.testing.assert_allclose(signature(text=TEXT)["embedding"], expected, rtol=0, atol=1e-6)
     assert fails(*command).endswith("exists; pass overwrite to replace it, or choose another name")
+
+    assert "BertClassifier" in fails(*command[:2], "--preset", classifier, *command[4:6], "--dimensions", "8")
 
     assert "each on disk once" in run("export", "--check", tmp_path).stdout
     (tmp_path / "7" / "saved_model.pb").write_bytes(b"nonsense")

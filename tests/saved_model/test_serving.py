@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertEncoder, BertSentenceEncoder
+from keras_bert import BertEncoder, BertReranker, BertSentenceEncoder
 from keras_bert.saved_model import export_serving, serving
 from keras_bert.saved_model.serving import versions
 
@@ -75,6 +75,48 @@ def test_both_signatures_answer_as_the_model_does(model, signatures):
     np.testing.assert_array_equal(
         signatures["serialized_examples"](examples=examples)["embedding"], served["embedding"]
     )
+
+
+def test_tokens_are_counted_and_vectors_are_shortened(tmp_path):
+    settings = {"prompts": {"query": "you ask: "}, "default_prompt": "query", "include_prompt": False}
+    parts = small_encoder(), small.preprocessor()
+    version = export_serving(BertSentenceEncoder(*parts, **settings), tmp_path, dimensions=[16, 32])
+    signatures = tf.saved_model.load(version).signatures
+    served = signatures["with_token_count"](text=tf.constant(TEXTS))
+    read = parts[1](["you ask: " + text for text in TEXTS])["input_mask"].numpy().sum(axis=1)
+    assert served.pop("token_count").numpy().tolist() == read.tolist()
+    assert sorted(served) == ["embedding", "embedding_16", "embedding_32"]
+    for name, vectors in served.items():
+        size = int(name.partition("_")[2] or 32)
+        same_size = BertSentenceEncoder(*parts, **settings, truncate_dim=size)
+        np.testing.assert_allclose(vectors, same_size(TEXTS), rtol=0, atol=1e-6)
+    assert list(signatures["serving_default"].structured_outputs) == ["embedding"]
+
+
+def test_tokens_of_windows_and_of_pairs_are_counted(untraced):
+    windows = small.preprocessor(stride=8)
+    counts = BertSentenceEncoder(small_encoder(), windows).serve(tf.constant(TEXTS))["token_count"].numpy()
+    assert counts.tolist() == windows(TEXTS)["input_mask"].numpy().sum(axis=(1, 2)).tolist()
+    assert counts.max() > windows.longest
+    counts = small.task(BertReranker).serve(tf.constant(["a"]), tf.constant(TEXTS))["token_count"].numpy()
+    pairs = small.preprocessor()((["a"] * len(TEXTS), TEXTS))
+    assert counts.tolist() == pairs["input_mask"].numpy().sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "error", "words"),
+    [
+        (None, {"dimensions": [16, 0]}, ValueError, ["dimensions", 0, 32]),
+        (None, {"dimensions": [33]}, ValueError, ["dimensions", 33, 32]),
+        (None, {"dimensions": [True]}, ValueError, ["dimensions", True]),
+        (lambda: small.task(BertReranker), {"dimensions": [16]}, TypeError, ["BertReranker", "BertSentenceEncoder"]),
+        (None, {"dimensions": [16], "signature": "transformers"}, TypeError, ["dimensions", "signature"]),
+    ],
+)
+def test_sizes_that_vectors_cannot_have_are_refused(model, tmp_path, make, settings, error, words):
+    with error_names(error, *words):
+        export_serving(make() if make else model, tmp_path, **settings)
+    assert not list(tmp_path.iterdir())
 
 
 def test_batches_are_as_long_as_their_longest_text(signatures):
@@ -201,7 +243,7 @@ def test_warm_up_requests_are_in_tf_servings_format(exported, signatures):
         prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
         for record in tf.data.TFRecordDataset(str(path))
     ]
-    assert {request.model_spec.signature_name for request in requests} == {"serving_default", "serialized_examples"}
+    assert {request.model_spec.signature_name for request in requests} == set(signatures)
     lengths = set()
     for request in requests:
         fed = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
