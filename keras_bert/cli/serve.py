@@ -1,6 +1,7 @@
-"""Serve a SavedModel over gRPC and REST, as TF Serving does.
+"""Serve SavedModels over gRPC and REST, as TF Serving does, and to OpenAI's and other vector clients.
 
-The highest version in DIRECTORY/<version>/ is served. A higher version that appears takes over; no request is lost.
+Each DIRECTORY holds the versions of a model, and its name is the model's. The highest version in DIRECTORY/<version>/
+is served. A higher version that appears takes over; no request is lost.
 Ctrl-C or SIGTERM ends the server after it has answered all accepted requests.
 
 \b
@@ -16,14 +17,15 @@ from typing import Any
 
 import click
 
-from keras_bert.cli.terminal import Failure, echo, quiet_imports
+from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
 from keras_bert.server import check_versions
 
 _PORT = click.IntRange(0, 65535)
+_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command(help=__doc__)
-@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("directories", metavar="DIRECTORY...", nargs=-1, required=True, type=_DIRECTORY)
 @click.option("--port", type=_PORT, default=8500, help="The port for gRPC; 0 takes any free port.")
 @click.option("--rest-port", type=_PORT, default=8501, help="The port for REST; 0 takes any free port.")
 @click.option("--host", default="127.0.0.1", help="The address to listen on; 0.0.0.0 for all networks.")
@@ -34,10 +36,17 @@ _PORT = click.IntRange(0, 65535)
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, help="The time limit of a request, in seconds."
 )
-def serve(directory: Path, model_name: str | None, no_batching: bool, **options: Any) -> None:
+@click.option("--log-requests", is_flag=True, help="Log each request: its model, status code and milliseconds.")
+def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bool, **options: Any) -> None:
+    if model_name and len(directories) > 1:
+        raise Misuse("--model-name is for a single directory; several models have the names of theirs")
+    by_name = {model_name or each.resolve().name: each for each in directories}
+    if len(by_name) < len(directories):
+        raise Misuse(f"two directories have the same name: {', '.join(map(str, directories))}")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
     try:
-        check_versions(directory)
+        for directory in directories:
+            check_versions(directory)
     except FileNotFoundError as error:
         raise Failure(str(error)) from error
     # oneDNN compiles a kernel for each shape. By default it keeps 1,024, too few for batches of all sizes.
@@ -49,8 +58,7 @@ def serve(directory: Path, model_name: str | None, no_batching: bool, **options:
             raise Failure(
                 f"there is no {error.name}, which serving needs: pip install 'keras-bert-models[serve]'"
             ) from error
-    name = model_name or directory.resolve().name
-    settings = run.Settings(directory=directory, model_name=name, batching=not no_batching, **options)
+    settings = run.Settings(directories=by_name, batching=not no_batching, **options)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("keras_bert").setLevel(logging.INFO)
     try:

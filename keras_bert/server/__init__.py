@@ -1,10 +1,14 @@
-"""A small local server that speaks TF Serving's protocols, for any SavedModel with signatures.
+"""A small local server of SavedModels with signatures, which speaks the protocols of TF Serving and of vector clients.
 
     run.py              starts and drains the server
-    rest.py             answers HTTP; converts JSON to arrays and back
-    grpc_service.py     answers gRPC
-    versions.py         finds, loads, swaps and drains the versions of a model; metadata and status
-    predicting.py       runs the model on named arrays, for both protocols; merges waiting requests into batches
+    http_service.py     answers HTTP, by what the next two say about a URL
+    rest.py             TF Serving's REST
+    vector_clients.py   OpenAI's embeddings, and reranking
+    json_arrays.py      converts JSON to arrays and back
+    grpc_service.py     answers TF Serving's gRPC
+    requests.py         limits the time of requests, measures and logs them, and waits for their end
+    versions.py         finds, loads, swaps and drains the versions of models; metadata and status
+    predicting.py       runs a model on named arrays, for all protocols; merges waiting requests into batches
     model.py            one version: a SavedModel in a session, its signatures, and its warm-up requests
     errors.py           errors, each with a status code of gRPC and a message; the limits of requests
 

@@ -8,19 +8,27 @@ _MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
 
 
 class ServingError(Exception):
-    """An error for the client: a message, and a status code of gRPC, which REST translates into a code of HTTP."""
+    """An error for the client: a message, and a status code of gRPC, which HTTP translates into one of its own.
 
-    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+    `field` is the wrong field of the request, if it is known; `http_status` replaces the translation.
+    """
+
+    def __init__(
+        self, code: grpc.StatusCode, message: str, field: str | None = None, http_status: int | None = None
+    ) -> None:
         if len(message) > _MAX_CHARACTERS:
             message = message[:_MAX_CHARACTERS] + "..."
         super().__init__(message)
         self.code = code
         self.message = message
+        self.field = field
+        self.http_status = http_status
 
 
 invalid_argument = functools.partial(ServingError, grpc.StatusCode.INVALID_ARGUMENT)
 not_found = functools.partial(ServingError, grpc.StatusCode.NOT_FOUND)
 failed_precondition = functools.partial(ServingError, grpc.StatusCode.FAILED_PRECONDITION)
+too_large = functools.partial(ServingError, grpc.StatusCode.RESOURCE_EXHAUSTED, http_status=413)
 
 
 # -- Limits. Larger requests are refused early, before they take time or memory from other requests.

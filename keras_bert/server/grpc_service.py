@@ -3,9 +3,9 @@
 # ruff: noqa: N802  the methods have the names of the protocol
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -15,10 +15,11 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataReque
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from keras_bert.server.errors import MAX_BYTES, ServingError
+from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument
 from keras_bert.server.model import from_array, to_arrays
 from keras_bert.server.predicting import Predictor
-from keras_bert.server.versions import Versions
+from keras_bert.server.requests import Requests
+from keras_bert.server.versions import Models
 
 _log = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ _log = logging.getLogger(__name__)
 class _Interceptor(grpc.aio.ServerInterceptor):
     """Parses every request, and turns exceptions into gRPC's status codes, where gRPC itself would answer UNKNOWN."""
 
-    def __init__(self, predictor: Predictor) -> None:
-        self._predictor = predictor
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
 
     async def intercept_service(
         self,
@@ -38,21 +39,25 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         kind = "unary_stream" if handler.response_streaming else "unary_unary"
-        parse = handler.request_deserializer
-        assert parse is not None  # generated services have one
-        is_health = details.method.startswith("/grpc.health.")  # answered while the server stops, too
-        admitted = contextlib.nullcontext if is_health else self._predictor.admitted
+        parse: Any = handler.request_deserializer
+        _, service, name = details.method.split("/")
 
         async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Message:
-            try:
-                with admitted():
+            async def work() -> Message:
+                try:
                     return await getattr(handler, kind)(parse(message), context)
+                except DecodeError as error:
+                    raise invalid_argument(f"the request cannot be parsed: {error}") from None
+                except NotImplementedError:
+                    reason = f"{details.method} is not implemented"
+                    raise ServingError(grpc.StatusCode.UNIMPLEMENTED, reason) from None
+
+            try:
+                if service.startswith("grpc.health."):  # while the server stops, too
+                    return await work()
+                return await self._requests.answer("grpc", name, work, context.time_remaining())
             except ServingError as error:
                 await context.abort(error.code, error.message)
-            except DecodeError as error:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the request cannot be parsed: {error}")
-            except NotImplementedError:
-                await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{details.method} is not implemented")
             except grpc.aio.AbortError:
                 raise
             except Exception as error:
@@ -66,43 +71,46 @@ class _Interceptor(grpc.aio.ServerInterceptor):
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_service_pb2_grpc.ModelServiceServicer):
     """Answers Predict, GetModelMetadata and GetModelStatus. TF Serving's other methods are not implemented."""
 
-    def __init__(self, versions: Versions, predictor: Predictor) -> None:
-        self._versions = versions
+    def __init__(self, models: Models, predictor: Predictor) -> None:
+        self._models = models
         self._predictor = predictor
 
     async def Predict(self, request: PredictRequest, context: grpc.aio.ServicerContext) -> PredictResponse:
-        with self._versions.lease(request.model_spec) as version:
+        versions = self._models.find(request.model_spec)
+        with versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name)
             output_names = signature.chosen_outputs(request.output_filter)
             inputs = to_arrays(request.inputs, signature)
-            outputs = await self._predictor.predict(version.model, signature, inputs, context.time_remaining())
+            outputs = await self._predictor.predict(version.model, signature, inputs)
             return PredictResponse(
-                model_spec=self._versions.spec(version, signature.name),
+                model_spec=versions.spec(version, signature.name),
                 outputs={name: from_array(outputs[name]) for name in output_names},
             )
 
     async def GetModelMetadata(
         self, request: GetModelMetadataRequest, context: grpc.aio.ServicerContext
     ) -> GetModelMetadataResponse:
-        return self._versions.metadata(request.model_spec, request.metadata_field)
+        return self._models.find(request.model_spec).metadata(request.model_spec, request.metadata_field)
 
     async def GetModelStatus(
         self, request: GetModelStatusRequest, context: grpc.aio.ServicerContext
     ) -> GetModelStatusResponse:
-        return self._versions.status(request.model_spec)
+        return self._models.find(request.model_spec).status(request.model_spec)
 
 
-def new_server(versions: Versions, predictor: Predictor) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
+def new_server(
+    models: Models, predictor: Predictor, requests: Requests
+) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     """Makes a server with all services, which is not started, and returns it with its health service."""
     server = grpc.aio.server(
-        interceptors=[_Interceptor(predictor)],
+        interceptors=[_Interceptor(requests)],
         options=[
             ("grpc.max_receive_message_length", MAX_BYTES),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),  # otherwise a second server on this port would take half of the requests
         ],
     )
-    service, health_service = Service(versions, predictor), health.aio.HealthServicer()
+    service, health_service = Service(models, predictor), health.aio.HealthServicer()
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(service, server)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)

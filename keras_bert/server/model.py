@@ -179,7 +179,8 @@ _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 class Model:
     """A SavedModel in memory. If the SavedModel is damaged, TensorFlow raises any kind of exception."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name = name  # in requests
         cores = os.cpu_count() or 1
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME))
         self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # the thread used last comes first

@@ -6,19 +6,20 @@ Waiting requests are merged into batches, because a batch costs little more than
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import time
-from collections.abc import Awaitable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
+from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server.errors import ServingError
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
+from keras_bert.server.requests import current
 
 _SECONDS_TO_SPARE = 0.1  # TensorFlow stops a run this long after its deadline: the client has its error by then
 
@@ -44,11 +45,15 @@ class _Job:
 
 
 class Batcher:
-    """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs."""
+    """Merges jobs that arrive together or during a run, without waiting for others, and splits their outputs.
 
-    def __init__(self, max_rows: int | None, max_waiting: int) -> None:
+    It tells `add_batch` the model's name and the number of rows of each run of a signature that can be merged.
+    """
+
+    def __init__(self, max_rows: int | None, max_waiting: int, add_batch: Callable[[str, int], None]) -> None:
         self._max_rows = max_rows
         self._max_waiting = max_waiting
+        self._add_batch = add_batch
         self._waiting: dict[Hashable, list[_Job]] = {}  # lists and jobs in order of arrival
         self._count = 0
         self._free_runs = RUNS_AT_A_TIME
@@ -71,8 +76,8 @@ class Batcher:
         self._count += 1
         asyncio.get_running_loop().call_soon(self._start_runs)  # later, when all arrived requests are queued
         try:
-            return await asyncio.wait_for(outputs, deadline - time.monotonic())
-        except (asyncio.CancelledError, asyncio.TimeoutError):
+            return await outputs
+        except asyncio.CancelledError:
             self._remove(job)
             raise
 
@@ -91,6 +96,8 @@ class Batcher:
             if remaining := [job for job in jobs if job not in chosen]:
                 self._waiting[key] = remaining  # behind jobs with other keys
             self._count -= len(batch)
+            if batch[0].rows is not None:
+                self._add_batch(batch[0].model.name, sum(job.rows or 0 for job in batch))
             self._free_runs -= 1
             run = asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
             self._runs.add(run)
@@ -164,61 +171,40 @@ def _run_merged(batch: list[_Job]) -> list[Arrays]:
     return [{name: parts[name][position] for name in parts} for position in range(len(batch))]
 
 
-# -- Predictions
+class Prediction(NamedTuple):
+    """What a request asks of a model, and how its answer is written."""
 
-T = TypeVar("T")
+    signature: Signature
+    inputs: Arrays
+    to_document: Callable[[Arrays], dict[str, Any]]  # from the outputs to JSON
+
+
+# A JSON document at once; or a model, and how to parse the request for it.
+Answer = dict[str, Any] | tuple[ModelSpec, Callable[[Model, dict[str, Any]], Prediction]]
 
 
 class Predictor:
-    """Computes predictions for requests within a time limit, and refuses requests while the server stops."""
+    """Computes predictions; a request of many rows in parts."""
 
-    def __init__(self, batcher: Batcher, max_rows: int, timeout: float) -> None:
+    def __init__(self, batcher: Batcher, max_rows: int) -> None:
         self._batcher = batcher
         self._max_rows = max_rows
-        self._timeout = timeout
-        self.answered = 0  # requests without an error
-        self._running = 0
-        self._stopping = False
 
-    @contextlib.contextmanager
-    def admitted(self) -> Iterator[None]:
-        """Counts a request as in progress inside the block; `stop` waits for it. Raises ServingError during `stop`."""
-        if self._stopping:
-            raise ServingError(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-
-    async def stop(self) -> None:
-        """Refuses new requests, and waits until those in progress are answered."""
-        self._stopping = True
-        while self._running:
-            await asyncio.sleep(0.05)
-
-    async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
-        """Computes all outputs of a signature, within the server's timeout and the client's, in seconds."""
+    async def predict(self, model: Model, signature: Signature, inputs: Arrays) -> Arrays:
+        """Computes all outputs of a signature, for the current request."""
+        request = current.get()
+        request.model = model.name
         inputs = signature.complete(inputs)
-        timeout = self._timeout if timeout is None else min(timeout, self._timeout)
-        try:
-            outputs = await self._run(model, signature, inputs, time.monotonic() + timeout)
-        except asyncio.TimeoutError:
-            raise _timeout_error(timeout) from None
-        self.answered += 1
-        return outputs
-
-    async def _run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         rows = _count_rows(signature, inputs)
         if rows is None or rows <= self._max_rows:
-            return await self._batcher.run(model, signature, inputs, deadline)
+            return await self._batcher.run(model, signature, inputs, request.deadline)
         parts: dict[int, Arrays] = {}
         starts = iter(range(0, rows, self._max_rows))
 
         async def run_parts() -> None:
             for start in starts:
                 part = {name: array[start : start + self._max_rows] for name, array in inputs.items()}
-                parts[start] = await self._batcher.run(model, signature, part, deadline)
+                parts[start] = await self._batcher.run(model, signature, part, request.deadline)
 
         # Queues only RUNS_AT_A_TIME parts at a time, so that requests of other clients can run in between.
         runners = [asyncio.ensure_future(run_parts()) for _ in range(RUNS_AT_A_TIME)]
@@ -228,15 +214,3 @@ class Predictor:
             for runner in runners:
                 runner.cancel()  # if one part has failed, or time is up
         return {name: np.concatenate([parts[start][name] for start in sorted(parts)]) for name in signature.outputs}
-
-
-async def within(seconds: float, work: Awaitable[T]) -> T:
-    """Waits for `work`. If it takes longer than `seconds`, cancels it and raises ServingError."""
-    try:
-        return await asyncio.wait_for(work, seconds)
-    except asyncio.TimeoutError:
-        raise _timeout_error(seconds) from None
-
-
-def _timeout_error(seconds: float) -> ServingError:
-    return ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {seconds:.3g} seconds")

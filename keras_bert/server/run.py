@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,10 @@ import grpc
 import tensorflow as tf
 from aiohttp import web
 
-from keras_bert.server import grpc_service, rest
+from keras_bert.server import grpc_service, http_service
 from keras_bert.server.predicting import Batcher, Predictor
-from keras_bert.server.versions import Versions
+from keras_bert.server.requests import Requests
+from keras_bert.server.versions import Models
 
 # A gRPC server cancels calls that arrive while it stops. Before that, it answers new calls with UNAVAILABLE for this
 # long, so that their clients turn to another server.
@@ -32,8 +33,7 @@ _log = logging.getLogger(__name__)
 class Settings:
     """The options of `keras-bert serve`."""
 
-    directory: Path  # the directory of the versions
-    model_name: str  # in requests
+    directories: Mapping[str, Path]  # by the name of the model in requests: the directory of its versions
     host: str  # a name or an address of this machine
     port: int  # the port of gRPC; 0: any free port
     rest_port: int  # the port of REST; 0: any free port
@@ -41,6 +41,7 @@ class Settings:
     batching: bool  # whether to merge requests into one run
     queue: int  # the largest number of waiting requests
     timeout: float  # the time limit of a request, in seconds
+    log_requests: bool  # whether to log a line for each request
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
@@ -52,28 +53,26 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
 
 async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    versions = Versions(settings.directory, settings.model_name)
-    batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue)
-    predictor = Predictor(batcher, settings.max_batch, settings.timeout)
+    models = Models(settings.directories)
+    requests = Requests(models, settings.timeout, settings.log_requests)
+    batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue, requests.add_batch)
+    predictor = Predictor(batcher, settings.max_batch)
     drain_seconds = settings.timeout + 5  # by then every request has its answer or its timeout
-    rpc_server, health = grpc_service.new_server(versions, predictor)
-    http_server = rest.new_runner(rest.RestService(versions, predictor, settings.timeout), drain_seconds)
+    rpc_server, health = grpc_service.new_server(models, predictor, requests)
+    http_server = http_service.new_runner(http_service.HttpService(models, predictor, requests), drain_seconds)
     # Binds the ports before the slow load of the model, so that a port in use is an error at once.
     port = _bind(rpc_server, settings.host, settings.port)
     rest_socket = _bind_socket(settings.host, settings.rest_port)
     try:
-        number = await versions.load_first()
+        served = [f"{each.name} version {await each.load_first()}" for each in models.by_name.values()]
         await http_server.setup()
         site = web.SockSite(http_server, rest_socket)
         await site.start()
         await rpc_server.start()
         rest_port = rest_socket.getsockname()[1]
         stopped = _stop_signal()
-        announce(
-            f"Serving {settings.model_name} version {number} at {settings.host}: "
-            f"gRPC port {port}, REST port {rest_port}"
-        )
-        watch = asyncio.create_task(versions.watch())
+        announce(f"Serving {', '.join(served)} at {settings.host}: gRPC port {port}, REST port {rest_port}")
+        watch = asyncio.gather(*(each.watch() for each in models.by_name.values()))
         await stopped.wait()
         _log.info("stopping: accepted requests are answered first")
         watch.cancel()
@@ -81,7 +80,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
             await watch
         await health.enter_graceful_shutdown()
         await site.stop()
-        await predictor.stop()
+        await requests.stop()
         await http_server.cleanup()
         await asyncio.sleep(_SECONDS_TO_REFUSE)
         await rpc_server.stop(drain_seconds)
@@ -89,8 +88,8 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         await http_server.cleanup()
         await rpc_server.stop(0)
         await batcher.close()
-        await versions.close()
-    _log.info("stopped; requests answered: %d", predictor.answered)
+        await models.close()
+    _log.info("stopped; requests answered: %d", requests.answered)
 
 
 def _bind(server: grpc.aio.Server, host: str, port: int) -> int:

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -42,6 +43,7 @@ class LoadedVersion:
     number: int
     model: Model
     users: int = 0  # requests in progress
+    since: float = field(default_factory=time.time)
 
 
 class Versions:
@@ -50,8 +52,8 @@ class Versions:
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
         self.statuses: dict[int, VersionStatus] = {}  # of all versions in memory, and of failed ones still on disk
+        self.current: LoadedVersion | None = None  # the served one
         self._directory = directory
-        self._current: LoadedVersion | None = None
         self._failed_listings: dict[int, _Listing] = {}
         self._retiring: set[asyncio.Task[None]] = set()
 
@@ -60,7 +62,7 @@ class Versions:
         check_versions(self._directory)
         for number, path in sorted(complete_versions(self._directory).items(), reverse=True):
             await self._load(number, path)
-            if self._current is not None:
+            if self.current is not None:
                 return number
         errors = "; ".join(f"version {number}: {status.error}" for number, status in self.statuses.items())
         raise FileNotFoundError(f"{self._directory} has no version that can be loaded. {errors}")
@@ -77,16 +79,16 @@ class Versions:
 
     async def close(self) -> None:
         """Unloads all versions after their requests are answered."""
-        if self._current is not None:
-            self._retire(self._current)
-            self._current = None
+        if self.current is not None:
+            self._retire(self.current)
+            self.current = None
         if self._retiring:
             await asyncio.wait(self._retiring)
 
     @contextlib.contextmanager
     def lease(self, spec: ModelSpec) -> Iterator[LoadedVersion]:
         """Finds the requested version, by default the served one, and keeps it loaded inside the block."""
-        requested, version = self._requested_version(spec), self._current
+        requested, version = self._requested_version(spec), self.current
         if version is None or requested not in (None, version.number):
             if requested is None:
                 raise not_found(f"no version of the model {self.name} is served")
@@ -126,11 +128,7 @@ class Versions:
         return response
 
     def _requested_version(self, spec: ModelSpec) -> int | None:
-        """Reads the version number of a request; None: any. Raises ServingError for another model, or a label."""
-        if not spec.name:
-            raise invalid_argument("the request names no model")
-        if spec.name != self.name:
-            raise not_found(f"no model {spec.name}; {self.name} is served")
+        """Reads the version number of a request; None: any. Raises ServingError for a label."""
         if spec.HasField("version_label"):
             raise invalid_argument(f"no version has the label {spec.version_label}: give a number, or none")
         return spec.version.value if spec.HasField("version") else None
@@ -145,7 +143,7 @@ class Versions:
         listings = {number: _list_files(path) for number, path in paths.items()}
         loadable = [number for number, listing in listings.items() if self._failed_listings.get(number) != listing]
         highest = max(loadable, default=None)
-        served = None if self._current is None else self._current.number
+        served = None if self.current is None else self.current.number
         if highest is None or highest == served:
             return listings
         if old_listings.get(highest) == listings[highest]:
@@ -155,22 +153,22 @@ class Versions:
     async def _load(self, number: int, path: Path) -> None:
         self.statuses[number] = status = VersionStatus("LOADING")
         listing = _list_files(path)
-        _log.info("version %d: loading", number)
+        _log.info("%s version %d: loading", self.name, number)
         try:
-            model = await asyncio.to_thread(_load_and_warm_up, path)
+            model = await asyncio.to_thread(_load_and_warm_up, path, self.name)
         except Exception as error:
             status.phase = "END"
             first_line = str(error).partition("\n")[0] or type(error).__name__
             is_serving_error = isinstance(error, ServingError)
             status.error = error if is_serving_error else ServingError(grpc.StatusCode.INTERNAL, first_line)
             self._failed_listings[number] = listing
-            note = f"; version {self._current.number} stays" if self._current else ""
-            _log.error("version %d: not loaded: %s%s", number, status.error, note)
+            note = f"; version {self.current.number} stays" if self.current else ""
+            _log.error("%s version %d: not loaded: %s%s", self.name, number, status.error, note)
             return
         self._failed_listings.pop(number, None)
-        old_version, self._current = self._current, LoadedVersion(number, model)
+        old_version, self.current = self.current, LoadedVersion(number, model)
         status.phase = "AVAILABLE"
-        _log.info("version %d: serving", number)
+        _log.info("%s version %d: serving", self.name, number)
         if old_version is not None:
             self._retire(old_version)
 
@@ -187,17 +185,36 @@ class Versions:
         await asyncio.to_thread(version.model.close)
         status.phase = "END"
         gc.collect()  # graphs have reference cycles
-        _log.info("version %d: unloaded", version.number)
+        _log.info("%s version %d: unloaded", self.name, version.number)
 
 
-def _load_and_warm_up(path: Path) -> Model:
-    model = Model(path)
+class Models:
+    """The served models, by name."""
+
+    def __init__(self, directories: Mapping[str, Path]) -> None:
+        self.by_name = {name: Versions(directory, name) for name, directory in directories.items()}
+
+    def find(self, spec: ModelSpec) -> Versions:
+        """Finds the model of a request. Raises ServingError if it is not served."""
+        if not spec.name:
+            raise invalid_argument("the request names no model")
+        if spec.name not in self.by_name:
+            raise not_found(f"no model {spec.name}; {', '.join(self.by_name)} is served", field="model")
+        return self.by_name[spec.name]
+
+    async def close(self) -> None:
+        for versions in self.by_name.values():
+            await versions.close()
+
+
+def _load_and_warm_up(path: Path, name: str) -> Model:
+    model = Model(path, name)
     try:
         count = replay_warmup(model, path)
     except BaseException:
         model.close()
         raise
-    _log.info("version %s: loaded, %d warm-up requests answered", path.name, count)
+    _log.info("%s version %s: loaded, %d warm-up requests answered", name, path.name, count)
     return model
 
 

@@ -105,7 +105,7 @@ def in_bfloat16(tmp_path_factory):
 REFUSING = {
     "a check": lambda encoder, version: check_serving(version),
     "a check of an encoder": lambda encoder, version: check_serving(encoder),
-    "the server": lambda encoder, version: Model(version),
+    "the server": lambda encoder, version: Model(version, ""),
     "HubLayer": lambda encoder, version: HubLayer(encoder),
 }
 
@@ -126,7 +126,7 @@ def test_int8_needs_no_bfloat16(least_cosine, monkeypatch, tmp_path):
     monkeypatch.setattr(precision, "_MIN_CALIBRATION_COSINE", least_cosine)
     model.set_precision("int8")
     monkeypatch.setattr(processors, "has_bfloat16", lambda: False)
-    Model(export_serving(model, tmp_path)).close()
+    Model(export_serving(model, tmp_path), "").close()
 
 
 OLD = """

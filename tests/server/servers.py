@@ -30,11 +30,11 @@ from ..support.processes import HANGS, start_command
 
 # As `keras-bert serve` has them, but for the ports: any that are free.
 DEFAULTS = {"port": 0, "rest_port": 0, "host": "127.0.0.1", "max_batch": 16, "batching": True, "queue": 1024}
-DEFAULTS |= {"timeout": 30.0}
+DEFAULTS |= {"timeout": 30.0, "log_requests": False}
 
 
 class Server:
-    """A server of `directory`, on free ports.
+    """A server of `directory`, on free ports; `post` and the like ask for its model.
 
     Attributes:
         ready: the line that it announces.
@@ -45,7 +45,8 @@ class Server:
         self.name = directory.name
         self.ready = ready
         self.port, self.rest_port = map(int, re.findall(r"port (\d+)", ready))
-        self.url = f"http://127.0.0.1:{self.rest_port}/v1/models/{self.name}"
+        self.root = f"http://127.0.0.1:{self.rest_port}"
+        self.url = f"{self.root}/v1/models/{self.name}"
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
         self.stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
 
@@ -96,10 +97,11 @@ class Thread(Server):
 
     Args:
         directory: holds the versions.
+        *others: directories of more models.
         **settings: fields of `run.Settings` that differ from `DEFAULTS`.
     """
 
-    def __init__(self, directory: Path, **settings: object) -> None:
+    def __init__(self, directory: Path, *others: Path, **settings: object) -> None:
         self.log: list[str] = []
         self._error: BaseException | None = None
         self._handler = logging.Handler()
@@ -107,7 +109,8 @@ class Thread(Server):
         logging.getLogger("keras_bert.server").addHandler(self._handler)
         logging.getLogger("keras_bert.server").setLevel(logging.INFO)
         told: queue.Queue[str | None] = queue.Queue()
-        settings = run.Settings(directory=directory, model_name=directory.name, **{**DEFAULTS, **settings})
+        directories = {each.name: each for each in (directory, *others)}
+        settings = run.Settings(directories=directories, **{**DEFAULTS, **settings})
         self._stopped = asyncio.Event()
         self._thread = threading.Thread(target=self._serve, args=(settings, told), daemon=True)
         with mock.patch.object(run, "_stop_signal", return_value=self._stopped):  # only a main thread has signals

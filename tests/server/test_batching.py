@@ -10,6 +10,7 @@ import pytest
 from keras_bert.server.errors import ServingError
 from keras_bert.server.model import RUNS_AT_A_TIME, Model
 from keras_bert.server.predicting import Batcher, Predictor
+from keras_bert.server.requests import Request, current
 
 from .servers import HANGS
 
@@ -20,7 +21,7 @@ ONE_ROW = {"x": np.zeros(1, np.float32)}
 
 @pytest.fixture(scope="module")
 def model(toy_model):
-    model = Model(toy_model)
+    model = Model(toy_model, "toy")
     yield model
     model.close()
 
@@ -29,7 +30,7 @@ def answers(model, name, output, jobs, **limits):
     """Sends jobs of one row to a signature together. Returns the output of each, or its error."""
 
     async def ask():
-        batcher, signature = Batcher(**limits), model.signature(name)
+        batcher, signature = Batcher(**limits, add_batch=lambda *_: None), model.signature(name)
         asked = [batcher.run(model, signature, job, time.monotonic() + HANGS) for job in jobs]
         found = await asyncio.gather(*asked, return_exceptions=True)
         await batcher.close()
@@ -65,6 +66,7 @@ def test_parts_of_a_large_request_keep_their_order_whichever_is_done_first(model
             await asyncio.sleep(0.2 * (inputs["x"][0] == 0))
             return {"rows": inputs["x"]}
 
-    predictor, rows = Predictor(FirstIsLast(), max_rows=2, timeout=HANGS), np.arange(7, dtype=np.float32)
+    predictor, rows = Predictor(FirstIsLast(), max_rows=2), np.arange(7, dtype=np.float32)
+    current.set(Request(deadline=time.monotonic() + HANGS))
     found = asyncio.run(predictor.predict(model, model.signature("together"), {"x": rows}))
     assert found["rows"].tolist() == rows.tolist()

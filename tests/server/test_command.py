@@ -21,7 +21,8 @@ def fails(*arguments):
     return line.removeprefix("Error: ")
 
 
-OPTIONS = "--port 1 --rest-port 2 --host ::1 --model-name bert --max-batch 3 --no-batching --queue 4 --timeout 5.5"
+OPTIONS = "--port 1 --rest-port 2 --host ::1 --model-name bert --max-batch 3 --no-batching --queue 4 --timeout 5.5 "
+OPTIONS += "--log-requests"
 
 
 def test_options(tmp_path, monkeypatch):
@@ -34,8 +35,8 @@ def test_options(tmp_path, monkeypatch):
     for options in ("", OPTIONS):
         assert invoke("serve", directory, *options.split()).output == "ready\n"
     assert asked == [
-        run.Settings(directory, "toy", "127.0.0.1", 8500, 8501, max_batch=16, batching=True, queue=1024, timeout=30),
-        run.Settings(directory, "bert", "::1", 1, 2, max_batch=3, batching=False, queue=4, timeout=5.5),
+        run.Settings({"toy": directory}, "127.0.0.1", 8500, 8501, 16, True, 1024, timeout=30, log_requests=False),
+        run.Settings({"bert": directory}, "::1", 1, 2, 3, False, 4, timeout=5.5, log_requests=True),
     ]
 
 
@@ -46,7 +47,20 @@ def test_a_port_that_is_none(toy_versions, option, port):
     assert f"'{option}': {port} is not in the range 0<=x<=65535" in message
 
 
-@pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving"])
+def test_names_of_several_models(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(run, "serve", lambda settings, announce: asked.append(settings.directories))
+    first, second, other = (tmp_path / name for name in ("first", "second", "other/first"))
+    for directory in (first, second, other):
+        (directory / "1").mkdir(parents=True)
+        (directory / "1" / "saved_model.pb").touch()
+    invoke("serve", first, second)
+    assert asked == [{"first": first, "second": second}]
+    assert "--model-name" in invoke("serve", first, second, "--model-name", "bert", exit_code=2).stderr
+    assert "the same name" in invoke("serve", first, other, exit_code=2).stderr
+
+
+@pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving", "prometheus_client"])
 def test_without_the_extra(toy_versions, monkeypatch, module):
     for name in [name for name in sys.modules if name.startswith(("keras_bert.server.", "tensorflow_serving."))]:
         monkeypatch.delitem(sys.modules, name)

@@ -1,4 +1,4 @@
-"""A model of text under load, while versions take over from each other: every answer comes, and is right."""
+"""Models of text under load, while versions take over from each other: every answer comes, and is right."""
 
 import itertools
 import re
@@ -10,13 +10,16 @@ import grpc
 import numpy as np
 import pytest
 import requests
+from prometheus_client.parser import text_string_to_metric_families
 
-from keras_bert import BertSentenceEncoder
+from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.saved_model import export_serving
 
 from ..support import small
 from ..support.texts import TEXTS
-from .servers import output
+from .servers import HANGS, output
+
+openai = pytest.importorskip("openai")
 
 pytestmark = pytest.mark.timing
 
@@ -25,32 +28,74 @@ REQUESTS = 200  # of each version
 LAST_VERSION = 3
 
 
-def ask(server, texts, vectors, number, session=requests):
-    """Asks for one to three texts, over gRPC or REST, and checks the answer. Returns whether the server is there.
+def post(server, path, body, session):
+    response = session.post(server.root + path, json=body, timeout=HANGS)
+    if response.status_code == 503:
+        raise requests.ConnectionError("the server stops")
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def vectors_over_grpc(server, texts, session):
+    response = server.predict(text=np.array([text.encode() for text in texts], object))
+    return output(response, "embedding"), response.model_spec.version.value
+
+
+def vectors_over_rest(server, texts, session):
+    return post(server, "/v1/models/small:predict", {"instances": texts}, session)["predictions"]
+
+
+def vectors_by_openai(server, texts, session):
+    client = openai.OpenAI(base_url=f"{server.root}/v1", api_key="none is needed", max_retries=0)
+    with client:
+        return [each.embedding for each in client.embeddings.create(model="small", input=texts).data]
+
+
+def scores(server, texts, session):
+    ranked = post(server, "/rerank", {"query": TEXTS[0], "texts": texts}, session)
+    return [each["score"] for each in sorted(ranked, key=lambda each: each["index"])]
+
+
+def probabilities(server, texts, session):
+    rows = post(server, "/v1/models/topics:predict", {"instances": texts}, session)["predictions"]
+    return [row["probabilities"] for row in rows]
+
+
+def ask(server, texts, expected, number, session=requests):
+    """Asks for one to three texts, in one of the ways above, and checks the answer.
 
     Args:
-        vectors: by version, the vectors of the texts.
+        expected: by way, the answers to all texts: of each version, or of the only one.
+
+    Returns whether the server is there.
     """
     rows = [(number * 7 + k) % len(texts) for k in range(1 + number % 3)]
+    way = [*expected][number % len(expected)]
     try:
-        if number % 2:
-            response = server.predict(text=np.array([texts[row].encode() for row in rows], object))
-            found, expected = output(response, "embedding"), [vectors[response.model_spec.version.value]]
-        else:
-            response = server.post(":predict", {"instances": [texts[row] for row in rows]}, session)
-            if response.status_code == 503:
-                return False
-            assert response.status_code == 200, response.text
-            # The version is not said: it is one of those that are loaded, and the same for every row.
-            found, expected = np.array(response.json()["predictions"]), vectors.values()
-    except requests.ConnectionError:
+        found, versions = way(server, [texts[row] for row in rows], session), [*expected[way].values()]
+        if way is vectors_over_grpc:  # the others do not say the version: it is the same for every row
+            found, version = found
+            versions = [expected[way][version]]
+    except (requests.ConnectionError, openai.APIConnectionError):
+        return False
+    except openai.InternalServerError as error:
+        if error.status_code != 503:
+            raise
         return False
     except grpc.RpcError as error:
         if error.code() != grpc.StatusCode.UNAVAILABLE:
             raise
         return False
-    assert any(np.allclose(found, each[rows], rtol=0, atol=2e-6) for each in expected)
+    assert any(np.allclose(found, each[rows], rtol=0, atol=2e-6) for each in versions), way
     return True
+
+
+def answered(server):
+    """How many predictions Prometheus is told of."""
+    families = text_string_to_metric_families(requests.get(f"{server.root}/metrics", timeout=HANGS).text)
+    counts = [each for family in families for each in family.samples if each.name == "keras_bert_requests_total"]
+    assert {each.labels["code"] for each in counts} == {"OK"}
+    return sum(each.value for each in counts if each.labels["model"])
 
 
 @pytest.mark.slow
@@ -60,8 +105,16 @@ def test_load(start_process, tmp_path):
     texts = [text[:300] for text in TEXTS] + [f"Sentence number {number} of many." for number in range(100)]
     by_pooling = [model.encode(texts, progress=False) for model in models]
     vectors = {version: by_pooling[version % 2] for version in range(1, LAST_VERSION + 1)}
+    reranker = small.task(BertReranker, config={"num_layers": 1})
+    classifier = small.task(BertClassifier, ["good", "bad"], config={"num_layers": 1})
+    expected = dict.fromkeys([vectors_over_grpc, vectors_over_rest, vectors_by_openai], vectors) | {
+        scores: {1: reranker.score([TEXTS[0]] * len(texts), texts)},
+        probabilities: {1: classifier.serve(texts)["probabilities"].numpy()},
+    }
     for number, model in enumerate(models):
         export_serving(model, tmp_path / f"exported{number}")
+    export_serving(reranker, tmp_path / "ranks")
+    export_serving(classifier, tmp_path / "topics")
     directory = tmp_path / "small"
 
     def add(version):
@@ -70,39 +123,49 @@ def test_load(start_process, tmp_path):
         (directory / f".{version}.tmp").rename(directory / str(version))
 
     add(1)
-    server = start_process(directory)
-    assert re.fullmatch(r"Serving small version 1 at 127\.0\.0\.1: gRPC port \d+, REST port \d+\n", server.ready)
+    server = start_process(directory, str(tmp_path / "ranks"), str(tmp_path / "topics"))
+    assert re.fullmatch(
+        r"Serving small version 1, ranks version 1, topics version 1 at 127\.0\.0\.1: gRPC port \d+, REST port \d+\n",
+        server.ready,
+    )
     with ThreadPoolExecutor(CLIENTS) as clients:
         for version in range(2, LAST_VERSION + 1):
-            asked = [clients.submit(ask, server, texts, vectors, number) for number in range(REQUESTS)]
+            asked = [clients.submit(ask, server, texts, expected, number) for number in range(REQUESTS)]
             asked[REQUESTS // 2].result()
             add(version)
             assert all(each.result() for each in asked)
             server.wait_for(**{f"v{version - 1}": "END", f"v{version}": "AVAILABLE"})
+            assert answered(server) == REQUESTS * (version - 1)
 
         def ask_until_refused(client):
             with requests.Session() as session:
                 numbers = itertools.count(client, CLIENTS)
                 return sum(
-                    1 for _ in itertools.takewhile(lambda each: ask(server, texts, vectors, each, session), numbers)
+                    1 for _ in itertools.takewhile(lambda each: ask(server, texts, expected, each, session), numbers)
                 )
 
         asking = [clients.submit(ask_until_refused, client) for client in range(CLIENTS)]
         time.sleep(1)
         assert server.terminate() == 0
-        answered = REQUESTS * (LAST_VERSION - 1) + sum(each.result() for each in asking)
+        total = REQUESTS * (LAST_VERSION - 1) + sum(each.result() for each in asking)
 
     # TensorFlow 2.20 heeds no log level when it says that an optimization is off.
     log = [line for line in server.log if not re.match("WARNING: All log messages before|I0000 .*mlir", line)]
-    loading = ["loading", "loaded, 4 warm-up requests answered", "serving"]
+
+    def loading(name, version, warm_up):
+        steps = ("loading", f"loaded, {warm_up} warm-up requests answered", "serving")
+        return [f"{name} version {version}: {step}" for step in steps]
+
     assert [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in log] == [
-        *(f"version 1: {line}" for line in loading),
-        *(f"version 2: {line}" for line in loading),
-        "version 1: unloaded",
-        *(f"version 3: {line}" for line in loading),
-        "version 2: unloaded",
+        *loading("small", 1, 6),
+        *loading("ranks", 1, 6),
+        *loading("topics", 1, 4),
+        *loading("small", 2, 6),
+        "small version 1: unloaded",
+        *loading("small", 3, 6),
+        "small version 2: unloaded",
         "stopping: accepted requests are answered first",
-        "version 3: unloaded",
-        f"stopped; requests answered: {answered}",  # as many as arrived
+        *(f"{name}: unloaded" for name in ("small version 3", "ranks version 1", "topics version 1")),
+        f"stopped; requests answered: {total}",  # as many as arrived
     ]
     assert server.process.stdout.read() == ""

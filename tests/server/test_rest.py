@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import requests
 
-from keras_bert.server import rest
+from keras_bert.server import json_arrays
 
 from .servers import HANGS, at_once
 
@@ -88,7 +88,7 @@ def test_floats_have_the_digits_of_numpy():
     values = np.concatenate([short, np.random.default_rng(0).normal(size=10_000)])
     for dtype in (np.float32, np.float16):
         array = values[values < float(np.finfo(dtype).max)].astype(dtype)
-        assert rest.to_lists(array) == [float(str(value)) for value in array]
+        assert json_arrays.to_lists(array) == [float(str(value)) for value in array]
 
 
 def test_every_type(server):
@@ -178,7 +178,7 @@ def test_requests_to_predict_that_are_wrong(server, body, expected):
 @pytest.mark.parametrize(
     ("method", "path", "status", "expected"),
     [
-        ("GET", "/v1/models", 400, "no such URL: GET /v1/models"),
+        ("POST", "/v1/models", 400, "no such URL: POST /v1/models"),
         ("POST", "/v1/models/toy:run", 400, "no such URL: POST /v1/models/toy:run"),
         ("PUT", "/v1/models/toy:predict", 400, "no such URL: PUT /v1/models/toy:predict"),
         ("POST", "/v1/models/toy/versions/x:predict", 400, "no such URL: POST /v1/models/toy/versions/x:predict"),

@@ -138,8 +138,8 @@ def test_versions_that_are_gone_are_closed_and_forgotten(start, versions, models
     made, closed = [], []
 
     class Noted(module.Model):
-        def __init__(self, directory):
-            super().__init__(directory)
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
             made.append(weakref.ref(self))
 
         def close(self):

@@ -64,6 +64,12 @@ class Toy(tf.Module):
             matrix = tf.linalg.matmul(matrix, matrix)
         return {"rounds": rounds + tf.cast(matrix[0, 1], tf.int32)}
 
+    @tf.function(input_signature=[_strings(None)])
+    def with_token_count(self, text):
+        """A sentence encoder, whose texts say for how many rounds it is busy."""
+        rounds = self.busy(tf.strings.to_number(text, tf.int32))["rounds"]
+        return {"embedding": tf.cast(rounds, tf.float32)[:, None], "token_count": tf.strings.length(text)}
+
     @tf.function(
         input_signature=[
             tf.TensorSpec([None], dtype) for dtype in (tf.int32, tf.int64, tf.uint8, tf.bool, tf.float64, tf.float16)
@@ -79,6 +85,7 @@ class Toy(tf.Module):
 
 NAMES = [
     "serving_default", "scaled", "text", "together", "longest", "whole", "words", "busy", "types", "square",
+    "with_token_count",
 ]  # fmt: skip
 
 

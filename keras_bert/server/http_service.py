@@ -1,0 +1,152 @@
+"""The HTTP server: TF Serving's REST, vector clients, health and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+import grpc
+from aiohttp import web
+
+from keras_bert.server import rest, vector_clients
+from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument, not_found, too_large
+from keras_bert.server.json_arrays import TOO_LARGE, parse_json, to_body
+from keras_bert.server.predicting import Answer, Predictor
+from keras_bert.server.requests import Requests
+from keras_bert.server.versions import Models
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_HTTP_STATUS = {
+    grpc.StatusCode.CANCELLED: 499,
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.FAILED_PRECONDITION: 400,
+    grpc.StatusCode.ABORTED: 409,
+    grpc.StatusCode.OUT_OF_RANGE: 400,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.UNAVAILABLE: 503,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+}  # all others: 500
+
+# Bodies up to this many bytes, and answers up to this many elements, take only milliseconds, so they need no thread.
+_MAX_WITHOUT_THREAD = 2**13
+
+
+class _Route(NamedTuple):
+    """What answers requests to a URL."""
+
+    http_method: str
+    url: str  # a regular expression, of any case
+    answer: Callable[[Models, re.Match[str], dict[str, Any]], Answer]  # its name is in metrics and in the log
+    protocol: ModuleType  # has the form of errors
+
+
+_ROUTES = (
+    _Route("POST", rf"{rest.MODEL_URL}:(?P<verb>classify|regress|predict)", rest.predict, rest),
+    _Route("GET", rest.MODEL_URL, rest.status, rest),
+    _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest),
+    _Route("GET", "/v1/models", vector_clients.models, vector_clients),
+    _Route("POST", "/v1/embeddings", vector_clients.embeddings, vector_clients),
+    _Route("POST", "(/v[12])?/rerank", vector_clients.rerank, vector_clients),
+)
+
+
+def _find_route(http: web.Request) -> tuple[_Route, re.Match[str]] | tuple[None, None]:
+    for route in _ROUTES:
+        if http.method == route.http_method and (match := re.fullmatch(route.url, http.raw_path, re.IGNORECASE)):
+            return route, match
+    return None, None
+
+
+class HttpService:
+    """Answers each request within its time limit."""
+
+    def __init__(self, models: Models, predictor: Predictor, requests: Requests) -> None:
+        self._models = models
+        self._predictor = predictor
+        self._requests = requests
+        # One thread only, so that parsing large bodies takes at most half of Python's time.
+        self._thread = ThreadPoolExecutor(1, "json")
+
+    async def health(self, http: web.Request) -> web.Response:
+        is_stopping = self._requests.is_stopping
+        return web.Response(status=503 if is_stopping else 200, text="stopping" if is_stopping else "serving")
+
+    async def metrics(self, http: web.Request) -> web.Response:
+        body, content_type = self._requests.metrics(http.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def handle(self, http: web.Request) -> web.Response:
+        # Without a write buffer, a finished response is a sent one, which is not lost if the process ends.
+        if http.transport is not None:
+            http.transport.set_write_buffer_limits(0)
+        route, match = _find_route(http)
+        name, protocol = ("unknown", rest) if route is None else (route.answer.__name__, route.protocol)
+        try:
+            return await self._requests.answer("http", name, lambda: self._answer(http, route, match))
+        except ServingError as failure:
+            error = failure
+        except Exception as failure:
+            _log.exception("%s %s failed", http.method, http.path)
+            error = ServingError(grpc.StatusCode.INTERNAL, f"{type(failure).__name__}: {failure}")
+        http_status = error.http_status or _HTTP_STATUS.get(error.code, 500)
+        return _json(to_body(protocol.error_document(error, http_status)), http_status)
+
+    async def _answer(self, http: web.Request, route: _Route | None, match: re.Match[str] | None) -> web.Response:
+        if route is None or match is None:
+            error = invalid_argument if http.raw_path.lower().startswith("/v1/") else not_found
+            raise error(f"no such URL: {http.method} {http.raw_path}")
+        size, document = await self._read(http) if http.method == "POST" else (0, {})
+        answer = route.answer(self._models, match, document)
+        if isinstance(answer, dict):
+            return _json(to_body(answer, indent=1))
+        spec, parse = answer
+        with self._models.find(spec).lease(spec) as version:
+            signature, inputs, to_document = await self._call(size, parse, version.model, document)
+            outputs = await self._predictor.predict(version.model, signature, inputs)
+            elements = sum(array.size for array in outputs.values())
+            return _json(await self._call(elements, lambda: to_body(to_document(outputs))))
+
+    async def _read(self, http: web.Request) -> tuple[int, dict[str, Any]]:
+        """Reads a JSON object, and the number of bytes that it may have."""
+        try:
+            body = await http.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise too_large(TOO_LARGE) from None
+        except web.RequestPayloadError as error:
+            raise invalid_argument(f"the body cannot be read: {error}") from None
+        encoding = http.headers.get("Content-Encoding", "identity").lower()
+        size = len(body) if encoding == "identity" else MAX_BYTES
+        return size, await self._call(size, parse_json, body, encoding)
+
+    async def _call(self, size: int, function: Callable[..., T], *arguments: object) -> T:
+        if size <= _MAX_WITHOUT_THREAD:
+            return function(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+
+def _json(body: bytes, http_status: int = 200) -> web.Response:
+    return web.Response(body=body, status=http_status, content_type="application/json")
+
+
+def new_runner(service: HttpService, drain_seconds: float) -> web.AppRunner:
+    """Makes an HTTP server, which is not started. When it stops, it waits up to `drain_seconds` for answers."""
+    application = web.Application(client_max_size=MAX_BYTES)
+    application.router.add_get("/health", service.health)
+    for url in ("/metrics", "/monitoring/prometheus/metrics"):
+        application.router.add_get(url, service.metrics)
+    application.router.add_route("*", "/{path:.*}", service.handle)
+    # No auto_decompress, because aiohttp would continue to decompress a refused body.
+    return web.AppRunner(application, access_log=None, shutdown_timeout=drain_seconds, auto_decompress=False)

@@ -1,0 +1,117 @@
+"""Requests in progress: their time limit, what Prometheus and the log are told of them, and the wait for their end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily
+
+from keras_bert.server.errors import ServingError
+from keras_bert.server.versions import Models
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)  # bounds of a histogram
+_LABELS = ("protocol", "method", "model")
+
+
+@dataclass
+class Request:
+    """A request in progress."""
+
+    deadline: float  # by the clock of time.monotonic
+    model: str = ""  # the name of the model that computes the answer
+
+
+current: ContextVar[Request] = ContextVar("current")  # the request that this code works for
+
+
+class Requests:
+    """Limits the time of requests, measures and logs them, and refuses them while the server stops."""
+
+    def __init__(self, models: Models, timeout: float, are_logged: bool) -> None:
+        self._models = models
+        self._timeout = timeout
+        self._are_logged = are_logged
+        self._running = 0
+        self.is_stopping = False
+        self.answered = 0  # predictions without an error
+        self._metrics = registry = CollectorRegistry()
+        self._codes = Counter(
+            "keras_bert_requests", "Requests by gRPC's status codes.", (*_LABELS, "code"), registry=registry
+        )
+        self._seconds = Histogram(
+            "keras_bert_request_seconds", "Latencies.", _LABELS, registry=registry, buckets=_SECONDS
+        )
+        rows = [2**power for power in range(11)]
+        self._rows = Histogram("keras_bert_batch_rows", "Sizes of batches.", ["model"], registry=registry, buckets=rows)
+        ProcessCollector(registry=registry)
+        registry.register(self)
+
+    async def answer(
+        self, protocol: str, method: str, work: Callable[[], Awaitable[T]], timeout: float | None = None
+    ) -> T:
+        """Awaits `work` within the server's timeout and the client's. Raises ServingError if it takes longer."""
+        start, code = time.monotonic(), grpc.StatusCode.INTERNAL
+        timeout = self._timeout if timeout is None else min(timeout, self._timeout)
+        request = Request(start + timeout)
+        current.set(request)
+        self._running += 1
+        try:
+            if self.is_stopping:
+                raise ServingError(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+            answer = await asyncio.wait_for(work(), timeout)
+            code = grpc.StatusCode.OK
+            self.answered += bool(request.model)
+            return answer
+        except asyncio.TimeoutError:
+            code = grpc.StatusCode.DEADLINE_EXCEEDED
+            raise ServingError(code, f"No answer within {timeout:.3g} seconds") from None
+        except ServingError as error:
+            code = error.code
+            raise
+        except asyncio.CancelledError:
+            code = grpc.StatusCode.CANCELLED
+            raise
+        finally:
+            self._running -= 1
+            seconds, labels = time.monotonic() - start, (protocol, method, request.model)
+            self._codes.labels(*labels, code.name).inc()
+            self._seconds.labels(*labels).observe(seconds)
+            if self._are_logged:
+                _log.info("%s %s %s: %s, %.1f ms", protocol, method, request.model or "-", code.name, 1000 * seconds)
+
+    def add_batch(self, model: str, rows: int) -> None:
+        self._rows.labels(model).observe(rows)
+
+    async def stop(self) -> None:
+        """Refuses new requests, and waits until those in progress are answered."""
+        self.is_stopping = True
+        while self._running:
+            await asyncio.sleep(0.05)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yields the states of versions for Prometheus."""
+        states = GaugeMetricFamily(
+            "keras_bert_version", "1: the state of a version.", labels=["model", "version", "state"]
+        )
+        for name, versions in self._models.by_name.items():
+            for number, status in versions.statuses.items():
+                states.add_metric([name, str(number), status.phase], 1)
+        yield states
+
+    def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Writes the metrics in a format of the client's header Accept, and returns them with their Content-Type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._metrics), content_type

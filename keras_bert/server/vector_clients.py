@@ -1,0 +1,193 @@
+"""Requests of vector clients: OpenAI's embeddings; reranking in the form of Cohere and Jina, and that of TEI.
+
+https://platform.openai.com/docs/api-reference/embeddings, https://docs.cohere.com/reference/rerank,
+https://huggingface.github.io/text-embeddings-inference (TEI)
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import grpc
+import numpy as np
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+
+from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument
+from keras_bert.server.json_arrays import abbreviate, to_bytes, to_lists
+from keras_bert.server.model import Arrays, Model, Signature, check_rows
+from keras_bert.server.predicting import Answer, Prediction
+from keras_bert.server.versions import Models
+
+_SIGNATURE = "with_token_count"  # of export_serving
+
+
+class _Ability(NamedTuple):
+    """What a model's signature must have to answer a kind of request."""
+
+    inputs: tuple[str, ...]
+    output: str
+    task: str
+
+    def signature(self, model: Model) -> Signature | None:
+        found = model.signatures.get(_SIGNATURE)
+        has_it = found is not None and tuple(found.inputs) == self.inputs and self.output in found.outputs
+        return found if has_it else None
+
+
+_EMBEDS = _Ability(("text",), "embedding", "sentence encoder")
+_RERANKS = _Ability(("text", "text_pair"), "score", "reranker")
+
+
+def error_document(error: ServingError, http_status: int) -> dict[str, Any]:
+    """Makes OpenAI's form of an error."""
+    kind = "invalid_request_error" if http_status < 500 else "server_error"
+    code = "model_not_found" if error.code == grpc.StatusCode.NOT_FOUND else error.code.name.lower()
+    return {"error": {"message": error.message, "type": kind, "param": error.field, "code": code}}
+
+
+def models(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
+    served = [(name, each.current) for name, each in models.by_name.items() if each.current is not None]
+    entries = [
+        {"id": name, "object": "model", "created": int(version.since), "owned_by": "keras_bert"}
+        for name, version in served
+    ]
+    return {"object": "list", "data": entries}
+
+
+def embeddings(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
+    return _find_model(models, document, _EMBEDS), _parse_embeddings
+
+
+def rerank(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
+    return _find_model(models, document, _RERANKS), _parse_rerank
+
+
+def _find_model(models: Models, document: dict[str, Any], ability: _Ability) -> ModelSpec:
+    """Reads which model a request names; if it names none, finds the only one that can answer it."""
+    name = document.get("model")
+    if name is None:
+        served = [each.current.model for each in models.by_name.values() if each.current is not None]
+        names = [model.name for model in served if ability.signature(model) is not None]
+        if len(names) != 1:
+            known = ", ".join(names) or f"there is no {ability.task}"
+            raise invalid_argument(f"the request names no model; served: {known}", field="model")
+        (name,) = names
+    if not isinstance(name, str):
+        raise invalid_argument(f"model is {abbreviate(name)}, not a string", field="model")
+    return ModelSpec(name=name)
+
+
+def _signature(model: Model, ability: _Ability) -> Signature:
+    signature = ability.signature(model)
+    if signature is None:
+        raise invalid_argument(
+            f"{model.name} is no {ability.task}, or an old export of one: it has no signature {_SIGNATURE} from "
+            f"{' and '.join(ability.inputs)} to {ability.output} and token_count, as export_serving writes it",
+            field="model",
+        )
+    return signature
+
+
+_EXPECTED = {str: "a string", list: "a list", int: "a whole number", bool: "true or false"}
+_EMBEDDINGS = {"model": str, "input": (str, list), "encoding_format": str, "dimensions": int, "user": str}
+_RERANK = {"model": str, "query": str, "documents": list, "top_n": int, "return_documents": bool}
+_TEI = {"model": str, "query": str, "texts": list, "return_text": bool, "raw_scores": bool, "truncate": bool}
+
+
+def _wrong(field: str, value: object, expected: str) -> ServingError:
+    return invalid_argument(f"{field} is {abbreviate(value)}; expected {expected}", field=field)
+
+
+def _read(document: dict[str, Any], types: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    """Checks the fields of a request. Those that are missing are None."""
+    fields = {name: value for name, value in document.items() if value is not None}
+    for name, value in fields.items():
+        if name not in types:
+            raise invalid_argument(f"{name} is not supported; the fields are {', '.join(types)}", field=name)
+        if not isinstance(value, types[name]) or (isinstance(value, bool) and types[name] is not bool):
+            raise _wrong(name, value, _EXPECTED.get(types[name], "a string, or a list of strings"))
+    for name in required:
+        if name not in fields:
+            raise invalid_argument(f"the request lacks {name}", field=name)
+    return dict.fromkeys(types) | fields
+
+
+def _texts(field: str, values: list[Any]) -> np.ndarray:
+    if not values:
+        raise _wrong(field, values, "at least one text")
+    check_rows(len(values))
+    for number, value in enumerate(values):
+        if isinstance(value, int | list) and field == "input":
+            raise invalid_argument(
+                "input has token ids, whose tokenizer may be another than the model's; send strings (in LangChain: "
+                "check_embedding_ctx_length=False)",
+                field=field,
+            )
+        if not isinstance(value, str):
+            raise _wrong(f"{field}[{number}]", value, "a string")
+    return np.array([to_bytes(value) for value in values], object)
+
+
+def _usage(outputs: Arrays) -> dict[str, int]:
+    tokens = int(outputs["token_count"].sum())
+    return {"prompt_tokens": tokens, "total_tokens": tokens}
+
+
+def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
+    signature = _signature(model, _EMBEDS)
+    fields = _read(document, _EMBEDDINGS, "input")
+    texts, encoding, size = fields["input"], fields["encoding_format"] or "float", fields["dimensions"]
+    if encoding not in ("float", "base64"):
+        raise _wrong("encoding_format", encoding, "float or base64")
+    sizes = {spec.shape[1]: name for name, spec in signature.outputs.items() if name.startswith("embedding")}
+    output = "embedding" if size is None else sizes.get(size)
+    if output is None:
+        known = ", ".join(map(str, sizes))
+        raise _wrong("dimensions", size, f"{known} (export_serving(dimensions=...) adds sizes that the model has)")
+
+    def to_document(outputs: Arrays) -> dict[str, Any]:
+        vectors = outputs[output]
+        if encoding == "base64":
+            values = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
+        else:
+            values = to_lists(vectors)
+        data = [{"object": "embedding", "index": index, "embedding": value} for index, value in enumerate(values)]
+        return {"object": "list", "data": data, "model": model.name, "usage": _usage(outputs)}
+
+    return Prediction(signature, {"text": _texts("input", [texts] if isinstance(texts, str) else texts)}, to_document)
+
+
+def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
+    signature = _signature(model, _RERANKS)
+    is_tei = "texts" in document
+    name, score = ("texts", "score") if is_tei else ("documents", "relevance_score")
+    fields = _read(document, _TEI if is_tei else _RERANK, "query", name)
+    top, documents = fields.get("top_n"), fields[name]
+    if top is not None and top < 1:
+        raise _wrong("top_n", top, "1 or more")
+    if fields.get("raw_scores"):
+        raise _wrong("raw_scores", True, "false: the model has one kind of score")
+    if fields.get("truncate") is False:
+        raise _wrong("truncate", False, "true: the model truncates long texts")
+    texts = [each["text"] if isinstance(each, dict) and "text" in each else each for each in documents]
+    query = _texts("query", [fields["query"]])
+    if len(query[0]) * len(texts) > MAX_BYTES:
+        raise invalid_argument(f"the query, once for each of {len(texts)} {name}, is over {MAX_BYTES} bytes", "query")
+    pairs = {"text": np.repeat(query, len(texts)), "text_pair": _texts(name, texts)}
+
+    def to_document(outputs: Arrays) -> Any:
+        scores = to_lists(outputs["score"])
+        best = np.argsort(-outputs["score"], kind="stable")[:top].tolist()
+        results = [{"index": index, score: scores[index]} for index in best]
+        for each in results:
+            if fields.get("return_text"):
+                each["text"] = texts[each["index"]]
+            if fields.get("return_documents"):
+                document = documents[each["index"]]
+                each["document"] = {"text": document} if isinstance(document, str) else document
+        return results if is_tei else {"model": model.name, "results": results, "usage": _usage(outputs)}
+
+    return Prediction(signature, pairs, to_document)

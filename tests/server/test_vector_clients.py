@@ -1,0 +1,267 @@
+"""Vector clients: OpenAI's, Cohere's and others get from one server what the models answer in Python."""
+
+import base64
+import socket
+import time
+
+import numpy as np
+import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
+from keras_bert.saved_model import export_serving
+
+from ..support import small
+from ..support.messages import assert_names
+from .servers import HANGS, Thread, at_once
+
+pytestmark = [pytest.mark.timing, pytest.mark.filterwarnings("ignore:texts truncated")]
+
+TEXTS = [*small.TEXTS, "good " * 50]
+QUERY, PASSAGES = "was the film good?", ["She loved it.", "Dull music.", "A cold bank."]
+
+
+@pytest.fixture(scope="module")
+def models():
+    parts = small.encoder(num_layers=1), small.preprocessor()
+    return {
+        "vectors": BertSentenceEncoder(*parts, prompts={"query": "you ask: "}, default_prompt="query"),
+        "ranks": small.task(BertReranker, config={"num_layers": 1}),
+        "topics": small.task(BertClassifier, ["good", "bad"], config={"num_layers": 1}),
+    }
+
+
+@pytest.fixture(scope="module")
+def server(models, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    for name, model in models.items():
+        export_serving(model, folder / name, dimensions=[8] if name == "vectors" else ())
+    server = Thread(*(folder / name for name in models), log_requests=True)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def vectors(models):
+    return models["vectors"].encode(TEXTS, progress=False)
+
+
+def post(server, path, body):
+    return requests.post(server.root + path, json=body, timeout=HANGS)
+
+
+def error(response):
+    """The status and the fields of an error of OpenAI's form."""
+    (fields,) = response.json().values()
+    assert list(response.json()) == ["error"]
+    assert sorted(fields) == ["code", "message", "param", "type"]
+    return response.status_code, fields
+
+
+def tokens_read(model, *columns):
+    packed = model.preprocessor(columns if len(columns) > 1 else columns[0])
+    return int(packed["input_mask"].numpy().sum())
+
+
+@pytest.fixture
+def openai_client(server):
+    openai = pytest.importorskip("openai")
+    return openai.OpenAI(base_url=f"{server.root}/v1", api_key="none is needed", max_retries=0)
+
+
+@pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}, {"encoding_format": "base64"}])
+def test_openai_gets_the_vectors_and_the_number_of_tokens(openai_client, models, vectors, form):
+    answer = openai_client.embeddings.create(model="vectors", input=TEXTS, **form)
+    found = [each.embedding for each in answer.data]
+    if form.get("encoding_format") == "base64":
+        found = [np.frombuffer(base64.b64decode(each), "<f4") for each in found]
+    np.testing.assert_allclose(found, vectors, rtol=0, atol=1e-6)
+    assert [each.index for each in answer.data] == [*range(len(TEXTS))]
+    read = tokens_read(models["vectors"], ["you ask: " + text for text in TEXTS])
+    assert (answer.model, answer.usage.prompt_tokens, answer.usage.total_tokens) == ("vectors", read, read)
+
+
+def test_openai_gets_one_text_and_fewer_dimensions(openai_client, vectors):
+    short = vectors[0, :8] / np.linalg.norm(vectors[0, :8])
+    for settings, expected in (({}, vectors[0]), ({"dimensions": 32}, vectors[0]), ({"dimensions": 8}, short)):
+        (answer,) = openai_client.embeddings.create(model="vectors", input=TEXTS[0], **settings).data
+        np.testing.assert_allclose(answer.embedding, expected, rtol=0, atol=1e-6)
+
+
+def test_openai_lists_models_and_raises_its_errors(openai_client):
+    openai = pytest.importorskip("openai")
+    assert sorted(each.id for each in openai_client.models.list()) == ["ranks", "topics", "vectors"]
+    with pytest.raises(openai.NotFoundError) as caught:
+        openai_client.embeddings.create(model="others", input="a")
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+    with pytest.raises(openai.BadRequestError) as caught:
+        openai_client.embeddings.create(model="vectors", input=[1, 2])
+    assert (caught.value.type, caught.value.param) == ("invalid_request_error", "input")
+
+
+@pytest.mark.parity
+def test_langchain_gets_the_vectors(server, vectors):
+    embeddings = pytest.importorskip("langchain_openai").OpenAIEmbeddings(
+        model="vectors", base_url=f"{server.root}/v1", api_key="none is needed", check_embedding_ctx_length=False
+    )
+    np.testing.assert_allclose(embeddings.embed_documents(TEXTS), vectors, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(embeddings.embed_query(TEXTS[0]), vectors[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parity
+def test_mteb_gets_vectors_and_scores(server, models, vectors):
+    wrappers = pytest.importorskip("mteb.models.openai_wrappers")
+    task = {"task_metadata": None, "hf_split": "test", "hf_subset": "default"}
+    encoder = wrappers.OpenAIAPIEncodeWrapper(server.root, "vectors", use_chat_template=False)
+    found = encoder.encode([{"text": TEXTS}], **task, show_progress_bar=False)
+    np.testing.assert_allclose(found, vectors, rtol=0, atol=1e-6)
+    reranker = wrappers.OpenAIAPIRerankWrapper(server.root, "ranks")
+    queries = [{"text": [QUERY] * len(PASSAGES)}]
+    found = reranker.predict(queries, [{"text": PASSAGES}], **task, show_progress_bar=False)
+    expected = models["ranks"].score([QUERY] * len(PASSAGES), PASSAGES)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def as_ranked(results, score="relevance_score"):
+    return [(each["index"], pytest.approx(each[score], abs=1e-6)) for each in results]
+
+
+@pytest.fixture
+def ranked(models):
+    return [(each["index"], each["score"]) for each in models["ranks"].rank(QUERY, PASSAGES)]
+
+
+@pytest.mark.parity
+def test_cohere_gets_the_ranking(server, ranked):
+    cohere = pytest.importorskip("cohere")
+    settings = {"model": "ranks", "query": QUERY, "top_n": 2}
+    new = cohere.ClientV2("none is needed", base_url=server.root).rerank(documents=PASSAGES, **settings)
+    old = cohere.Client("none is needed", base_url=server.root).rerank(
+        documents=[{"text": text, "number": 7} for text in PASSAGES], return_documents=True, **settings
+    )
+    for answer in (new, old):
+        assert as_ranked([each.model_dump() for each in answer.results]) == ranked[:2]
+    assert [(each.document.text, each.document.number) for each in old.results] == [
+        (PASSAGES[index], 7) for index, _ in ranked[:2]
+    ]
+    with pytest.raises(cohere.BadRequestError) as caught:
+        cohere.ClientV2("none is needed", base_url=server.root).rerank(documents=[], **settings)
+    assert caught.value.body["error"]["param"] == "documents"
+
+
+@pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
+def test_forms_of_reranking(server, models, ranked, path):
+    answer = post(server, path, {"query": QUERY, "documents": PASSAGES, "return_documents": True}).json()
+    assert as_ranked(answer["results"]) == ranked
+    assert [each["document"] for each in answer["results"]] == [{"text": PASSAGES[index]} for index, _ in ranked]
+    read = tokens_read(models["ranks"], [QUERY] * len(PASSAGES), PASSAGES)
+    assert (answer["model"], answer["usage"]["total_tokens"]) == ("ranks", read)
+    results = post(server, path, {"query": QUERY, "texts": PASSAGES, "return_text": True, "truncate": True}).json()
+    assert as_ranked(results, "score") == ranked
+    assert [each["text"] for each in results] == [PASSAGES[index] for index, _ in ranked]
+
+
+EMBED, RANK = {"model": "vectors", "input": "a"}, {"query": "a", "documents": ["b"]}
+TEI = {"query": "a", "texts": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "param", "words"),
+    [
+        ("embeddings", [], 400, None, ["JSON object"]),
+        ("embeddings", {"model": "vectors"}, 400, "input", ["input"]),
+        ("embeddings", EMBED | {"input": []}, 400, "input", ["at least one text"]),
+        ("embeddings", EMBED | {"input": 1}, 400, "input", ["1", "a list of strings"]),
+        ("embeddings", EMBED | {"input": [1, 2]}, 400, "input", ["token ids", "check_embedding_ctx_length=False"]),
+        ("embeddings", EMBED | {"input": [[1], [2]]}, 400, "input", ["token ids"]),
+        ("embeddings", EMBED | {"input": ["a", None]}, 400, "input[1]", ["null", "a string"]),
+        ("embeddings", EMBED | {"input": "a\ud800"}, 400, None, ["surrogate"]),
+        ("embeddings", EMBED | {"input": ["a"] * 70_000}, 400, None, ["70000", "65536"]),
+        ("embeddings", EMBED | {"encoding_format": "int8"}, 400, "encoding_format", ["int8", "base64"]),
+        ("embeddings", EMBED | {"dimensions": 16}, 400, "dimensions", ["16", "8", "32", "export_serving"]),
+        ("embeddings", EMBED | {"dimensions": True}, 400, "dimensions", ["true", "a whole number"]),
+        ("embeddings", EMBED | {"model": 1}, 400, "model", ["1", "string"]),
+        ("embeddings", EMBED | {"model": "others"}, 404, "model", ["others", "vectors", "ranks", "topics"]),
+        ("embeddings", EMBED | {"model": "topics"}, 400, "model", ["topics", "sentence encoder", "with_token_count"]),
+        ("embeddings", EMBED | {"model": "ranks"}, 400, "model", ["ranks", "sentence encoder"]),
+        ("embeddings", EMBED | {"input_type": "query"}, 400, "input_type", ["not supported", "dimensions"]),
+        ("rerank", RANK | {"model": "vectors"}, 400, "model", ["vectors", "reranker", "text_pair"]),
+        ("rerank", {"documents": ["b"]}, 400, "query", ["query"]),
+        ("rerank", {"query": "a"}, 400, "documents", ["documents"]),
+        ("rerank", RANK | {"query": ["a"]}, 400, "query", ["a list", "a string"]),
+        ("rerank", RANK | {"documents": [{"title": "b"}]}, 400, "documents[0]", ["an object", "a string"]),
+        ("rerank", RANK | {"top_n": 0}, 400, "top_n", ["0", "1 or more"]),
+        ("rerank", RANK | {"query": "a" * 2**18, "documents": ["b"] * 65}, 400, "query", ["65", "16777216"]),
+        ("rerank", TEI | {"raw_scores": True}, 400, "raw_scores", ["true", "false"]),
+        ("rerank", TEI | {"truncate": False}, 400, "truncate", ["false", "true"]),
+        ("rerank", TEI | {"top_n": 1}, 400, "top_n", ["return_text"]),
+    ],
+)
+def test_requests_that_are_wrong(server, path, body, status, param, words):
+    found, fields = error(post(server, f"/v1/{path}", body))
+    assert (found, fields["type"], fields["param"]) == (status, "invalid_request_error", param)
+    assert_names(fields["message"], *words)
+
+
+def test_a_request_without_a_model_gets_the_only_one_that_can_answer(server, toy_versions, start):
+    assert len(post(server, "/v1/embeddings", {"input": "a"}).json()["data"]) == 1
+    _, fields = error(post(start(toy_versions), "/rerank", TEI))
+    assert_names(fields["message"], "names no model", "there is no reranker")
+
+
+def test_nothing_that_is_too_long_or_too_late_is_answered(start, toy_versions):
+    server = start(toy_versions, timeout=0.7, queue=1, batching=False)
+    status, fields = error(requests.post(f"{server.root}/v1/embeddings", b" " * (2**24 + 1), timeout=HANGS))
+    assert (status, fields["message"]) == (413, "the body is larger than 16777216 bytes")
+
+    def busy():
+        return error(post(server, "/v1/embeddings", {"input": "100000000"}))
+
+    answers = at_once([busy] * 12)
+    assert {status for status, _ in answers} == {504, 429}
+    assert {fields["type"] for _, fields in answers} == {"server_error", "invalid_request_error"}
+    with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+        connection.sendall(b"POST /rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        assert connection.makefile("rb").readline() == b"HTTP/1.1 504 Gateway Timeout\r\n"
+
+
+def test_what_was_accepted_is_answered_while_the_server_stops(start, toy_versions):
+    server = start(toy_versions)
+    assert requests.get(f"{server.root}/health", timeout=HANGS).status_code == 200
+
+    def stop():
+        time.sleep(0.3)  # the others have been sent by then
+        server.stop()
+
+    *answers, _ = at_once([lambda: post(server, "/v1/embeddings", {"input": ["500", "1"]})] * 3 + [stop])
+    assert [[each["embedding"] for each in answer.json()["data"]] for answer in answers] == [[[500.0], [1.0]]] * 3
+    server.wait()
+    assert server.log[-1] == "stopped; requests answered: 3"
+
+
+def test_prometheus_and_the_log_are_told_of_requests(start, toy_versions):
+    server = start(toy_versions, log_requests=True)
+    server.predict(x=np.zeros(3, np.float32))
+    assert server.post(":predict", {"instances": [1]}).status_code == 200
+    post(server, "/v1/embeddings", {"input": [1]})
+    for path in ("/metrics", "/monitoring/prometheus/metrics"):
+        text = requests.get(server.root + path, timeout=HANGS).text
+        samples = {
+            (each.name, *(each.labels[name] for name in sorted(each.labels))): each.value
+            for family in text_string_to_metric_families(text)
+            for each in family.samples
+        }
+        # Labels in alphabetical order: code, method, model, protocol; model, state, version.
+        for labels in (
+            ("OK", "Predict", "toy", "grpc"),
+            ("OK", "predict", "toy", "http"),
+            ("INVALID_ARGUMENT", "embeddings", "", "http"),
+        ):
+            assert samples[("keras_bert_requests_total", *labels)] == 1
+            assert samples[("keras_bert_request_seconds_count", *labels[1:])] == 1
+        assert samples["keras_bert_batch_rows_count", "toy"] == 2
+        assert samples["keras_bert_batch_rows_sum", "toy"] == 4
+        assert samples["keras_bert_version", "toy", "AVAILABLE", "1"] == 1
+    logged = [line.partition(",")[0] for line in server.log if " ms" in line]
+    assert logged == ["grpc Predict toy: OK", "http predict toy: OK", "http embeddings -: INVALID_ARGUMENT"]
