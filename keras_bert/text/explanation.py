@@ -97,8 +97,8 @@ def _explain_text(tokenizer: Tokenizer, text: str, found: list[tuple[int, int, i
             changes = ("not in the vocabulary",)
         elif end > start and token_text.strip() not in (b"", data[start:end].strip()):
             changes = _list_changes(text[first:last], token_text.decode(errors="replace").strip())
-        spans = {"byte_span": (start, end), "character_span": (first, last)}
-        tokens.append(ExplainedToken(tokenizer.vocabulary[id_], id_, **spans, text=text[first:last], changes=changes))
+        token, spans = tokenizer.vocabulary[id_], ((start, end), (first, last))
+        tokens.append(ExplainedToken(token, id_, None, None, *spans, text[first:last], changes))
     return tokens + _list_dropped(text, begins, first_unexplained, len(text))
 
 
