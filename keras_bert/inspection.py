@@ -18,6 +18,7 @@ from typing import Any
 
 from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
+from keras_bert.counted import counted
 from keras_bert.formats import (
     Preset,
     hugging_face,
@@ -62,11 +63,11 @@ _UNSAFE = {
     "FastBertNormalize", "RougeL", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
     "TFText>FastSentencepieceDetokenize", "TFText>FastWordpieceDetokenize",
 }  # fmt: skip
-# Dimension -> its words.
+# Dimension -> its words, or what it counts.
 _SIZES = {
-    "num_layers": "{} layers",
+    "num_layers": "layer",
     "hidden_size": "{} wide",
-    "num_heads": "{} heads",
+    "num_heads": "head",
     "intermediate_size": "feed-forward layers {} wide",
     "embedding_size": "embeddings {} wide",
     "num_groups": "{} of the layers with weights of their own",
@@ -199,7 +200,7 @@ def _add_model(found: Inspection, preset: Preset) -> None:
     found.facts["missing"] = ", ".join(checkpoint.missing) or "nothing"
     found.facts["unexpected"] = ", ".join(checkpoint.unexpected) or "nothing"
     if slots := [name for name in checkpoint.extras if re.search("adam_|optimizer", name, re.IGNORECASE)]:
-        found.facts["optimizer"] = f"{len(slots):,} arrays of its state, which are not read"
+        found.facts["optimizer"] = f"{counted(slots, 'array')} of its state, not read"
     found.wrong += checkpoint.remarks
     index = checkpoint.path
     if index.suffix == ".index" and not any(index.parent.glob(f"{index.stem}.data-*")):
@@ -270,7 +271,8 @@ def _size(config: BertConfig) -> str:
     """Lists the dimensions, after the name of the published size that has them, if there is one."""
     own = {field: getattr(config, field) for field in ("family", *_SIZES)}
     names = [name for name in SIZES if own.items() <= vars(BertConfig.named(name)).items()]
-    text = ", ".join(words.format(own[field]) for field, words in _SIZES.items() if own[field] is not None)
+    sizes = ((own[field], words) for field, words in _SIZES.items() if own[field] is not None)
+    text = ", ".join(words.format(size) if "{}" in words else counted(size, words) for size, words in sizes)
     return f"{names[0]}: {text}" if names else text
 
 
@@ -290,7 +292,7 @@ def _vocabulary(preset: Preset) -> str:
         return "none"
     except (ValueError, OSError) as error:
         return f"cannot be read: {' '.join(str(error).split())}"
-    return f"{len(tokens):,} tokens, {name}"
+    return f"{counted(tokens, 'token')}, {name}"
 
 
 def _tokenizer(found: Inspection) -> None:
@@ -391,7 +393,7 @@ def _add_operations(found: Inspection, model: Any) -> None:
     kinds = saved_model.operations(model)
     special = sorted(each for each in kinds if each in saved_model.TEXT_OPS or each.startswith("_Mkl"))
     listed = f"; of TensorFlow Text or oneDNN: {_some(special)}" * bool(special)
-    found.facts["operations"] = f"{len(kinds)} kinds{listed}"
+    found.facts["operations"] = f"{counted(kinds, 'kind')}{listed}"
     for found_kinds, words in (
         (kinds & _UNSAFE, "TensorFlow Text before 2.21.1 reads outside of its memory in {}"),
         ({each for each in kinds if ">" in each and not each.startswith("TFText>")}, "TensorFlow does not have its {}"),

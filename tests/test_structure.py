@@ -24,6 +24,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 
 # Data walks through the house one way: a part may import from those before it, never from those after it.
 ORDER = [
+    "counted",
     "task_table",
     "tensors",
     "extras",

@@ -21,6 +21,7 @@ import keras_bert
 from keras_bert.cli import streams
 from keras_bert.cli.options import load_model, overwrite_option, preset_option
 from keras_bert.cli.terminal import echo, misuse, quiet_imports
+from keras_bert.counted import counted
 
 
 @click.command(help=__doc__)
@@ -46,4 +47,4 @@ def attention(
             found = view.attention(encoder, preprocessor, *texts)
             results.write(found.rendered(output, layer, head))
     layers, heads, tokens = found.weights.weights.shape[:3]
-    echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")
+    echo(f"{output}: {counted(layers, 'layer')} of {counted(heads, 'head')}, {counted(tokens, 'token')}")

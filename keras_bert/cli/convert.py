@@ -24,6 +24,7 @@ import click
 from keras_bert import files
 from keras_bert.cli.options import find_preset
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, import_tensorflow, misuse, quiet_imports
+from keras_bert.counted import counted
 
 
 @click.command(help=__doc__)
@@ -95,7 +96,8 @@ def _check(source: Path, destination: str, bound: float, texts: list[str] | None
         echo(f"unused: {', '.join(found.unused) or 'nothing'}; new: {', '.join(found.added) or 'nothing'}")
     missing = f"no counterpart of {', '.join(found.missing)}" if found.missing else ""
     if found.inputs:
-        echo(f"{len(found.outputs)} outputs compared, for {found.inputs} inputs" + (missing and f"; {missing}"))
+        compared = f"{counted(found.outputs, 'output')} compared, for {counted(found.inputs, 'input')}"
+        echo(compared + (missing and f"; {missing}"))
     else:
         echo(f"{source} holds weights alone, so nothing was run")
     if wrong:

@@ -27,6 +27,7 @@ from keras_bert.cli.options import (
     text_column_option,
 )
 from keras_bert.cli.terminal import echo, end_the_command, import_tensorflow, killed_processes, misuse, resumable
+from keras_bert.counted import counted
 from keras_bert.data.tables import check_corpus
 
 
@@ -58,5 +59,5 @@ def embed(
 
     with misuse(), killed_processes(), end_the_command(message=resumable(f"the work in {output}", f"remove {output}")):
         counts = embed_files(inputs, output, preset, text_column, format=format, **settings)
-    rows, count, truncated = (f"{counts[name]:,}" for name in ("rows", "files", "truncated"))
-    echo(f"{output}: {rows} rows in {count} files, {truncated} texts truncated")
+    rows, count = counted(counts["rows"], "row"), counted(counts["files"], "file")
+    echo(f"{output}: {rows} in {count}, {counted(counts['truncated'], 'text')} truncated")

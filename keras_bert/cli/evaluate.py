@@ -53,6 +53,7 @@ from keras_bert.cli.options import (
     together,
 )
 from keras_bert.cli.terminal import Misuse, import_tensorflow, misuse, one_line, quiet_imports
+from keras_bert.counted import counted
 from keras_bert.data.tables import read_corpus
 from keras_bert.recipe import RowsRecipe
 from keras_bert.tasks.file_settings import ClassifyFiles, EmbedFiles
@@ -239,7 +240,7 @@ def _measure_task(
                 streams.RowWriter(errors_file, errors_format).write(mistakes)
             if report_file is not None:
                 assert y is not None  # the model was measured with labels
-                title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
+                title = f"{model.resolve().name}: {counted(examples, 'example')} from {Path(file).name}"
                 streams.write_lines(report_file, [_page(title, task, x, y, answers, score)])
         except (ImportError, TypeError, ValueError) as error:
             raise Misuse(one_line(error)) from error

@@ -21,6 +21,7 @@ from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.cli.options import corpus_options, filter_of
 from keras_bert.cli.terminal import Misuse, echo, end_the_command, import_tensorflow, misuse, resumable
+from keras_bert.counted import counted
 from keras_bert.data.tables import check_corpus
 
 
@@ -65,5 +66,5 @@ def index(corpus: str | None, output: str, text_column: str, remove: dict[str, A
         end_the_command(message=resumable(f"the index in {output}", f"remove {output}")),
     ):
         counts = build_index(corpus, output, text_column=text_column, **settings)
-    texts, encoded, truncated = (f"{counts[name]:,}" for name in ("texts", "encoded", "truncated"))
-    echo(f"{output}: {texts} texts, {encoded} encoded now, {truncated} of them truncated")
+    encoded, truncated = (f"{counts[name]:,}" for name in ("encoded", "truncated"))
+    echo(f"{output}: {counted(counts['texts'], 'text')}, {encoded} encoded now, {truncated} of them truncated")

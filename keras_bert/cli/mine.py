@@ -31,6 +31,7 @@ from keras_bert.cli.options import (
     overwrite_option,
 )
 from keras_bert.cli.terminal import echo, end_the_command, misuse, quiet_imports, resumable
+from keras_bert.counted import counted
 from keras_bert.data import read_columns
 from keras_bert.data.tables import read_corpus
 
@@ -107,4 +108,4 @@ def mine(
                 writer.write([streams.rounded(triplet._asdict())])
                 count += 1
     shutil.rmtree(unfinished)
-    echo(f"{output}: {count:,} triplets of {len(examples):,} pairs", err=True)
+    echo(f"{output}: {counted(count, 'triplet')} of {counted(examples, 'pair')}", err=True)

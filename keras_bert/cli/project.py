@@ -27,6 +27,7 @@ from keras_bert.cli.options import (
     prompt_option,
 )
 from keras_bert.cli.terminal import echo, misuse
+from keras_bert.counted import counted
 
 
 @click.command(help=__doc__)
@@ -50,4 +51,4 @@ def project(
     vectors = lines.answered(lambda texts: model.encode(texts, batch_tokens, progress=False))
     with misuse(FileExistsError):
         count = write_projector(output, vectors, overwrite)
-    echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")
+    echo(f"{counted(count, 'text')}; to see them: tensorboard --logdir {output}")

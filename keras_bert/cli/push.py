@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from keras_bert.cli.terminal import echo, misuse
+from keras_bert.counted import counted
 
 
 @click.command()
@@ -35,6 +36,6 @@ def push(directory: str, repository: str, public: bool, dry_run: bool) -> None:
     for name in sent.files:
         echo(f"{name}\t{(Path(directory) / name).stat().st_size:,} bytes")
     for folder, names in itertools.groupby(sent.left_out, lambda name: name.partition("/")[0]):
-        count = len(list(names))
-        echo(f"left out: {folder}" + (f"/, {count:,} files" if (Path(directory) / folder).is_dir() else ""), err=True)
+        count = counted(list(names), "file")
+        echo(f"left out: {folder}" + (f"/, {count}" if (Path(directory) / folder).is_dir() else ""), err=True)
     echo(f"nothing was sent to {repository}" if sent.url is None else sent.url, err=True)

@@ -41,6 +41,7 @@ import click
 from keras_bert.cli.options import directory_of, load_in_precision, precision_options
 from keras_bert.cli.terminal import Misuse, echo, misuse, quiet_imports
 from keras_bert.config import SIZES, BertConfig
+from keras_bert.counted import counted
 
 if TYPE_CHECKING:
     from keras_bert.encoder.summary import PartSummary
@@ -73,9 +74,9 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
         ("total", "", f"{model.parameters:,}", ""),
     ]
     _echo_table(rows)
-    sequences = "1 sequence" if batch_size == 1 else f"{batch_size} sequences"
+    sequences, tokens = counted(batch_size, "sequence"), counted(model.sequence_length, "token")
     echo(f"weights        {_mebibytes(model.weight_bytes)}")
-    echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} tokens")
+    echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {tokens}")
     echo(f"  activations  {_mebibytes(model.activation_bytes)} of these, about")
     echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a token")
     if ranges is not None:
@@ -116,9 +117,10 @@ def _ranges(preset: Path, **numeric: Any) -> Int8Ranges | None:
 def _layers(config: BertConfig, ranges: Int8Ranges) -> str:
     left_out = [layer for layer in range(config.num_layers) if config.group_of(layer) in ranges.float_blocks]
     if not left_out:
-        return f"all {config.num_layers} layers"
+        return f"all {counted(config.num_layers, 'layer')}"
     numbers = ", ".join(str(layer + 1) for layer in left_out)
-    return f"{config.num_layers - len(left_out)} of {config.num_layers} layers, without {numbers}, which lose too much"
+    layers = counted(config.num_layers, "layer")
+    return f"{config.num_layers - len(left_out)} of {layers}, without {numbers}, which lose too much"
 
 
 def _shapes(shapes: Sequence[Shape]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_bert.counted import counted
 from keras_bert.data.examples import Examples, Problems, Rows
 from keras_bert.data.texts import check_label_name
 from keras_bert.files import read_text, split_lines
@@ -130,7 +131,7 @@ def _keep_lines(sentences: list[list[_Line]], is_kept: Callable[[_Line], bool]) 
 
 def _find_fault(cells: list[str], width: int, word_index: int, label_index: int | None) -> str | None:
     if len(cells) != width:
-        return f"{len(cells)} column{'s' if len(cells) > 1 else ''} instead of {width}"
+        return f"{counted(cells, 'column')} instead of {width}"
     if not cells[word_index].strip():
         return "word is empty"
     if label_index is not None and not cells[label_index].strip():

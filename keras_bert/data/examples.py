@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from keras_bert.counted import counted
 from keras_bert.files import parse_json
 
 R = TypeVar("R", bound=Mapping[str, object])  # a row by column
@@ -187,7 +188,7 @@ class Examples:
         sentences = zip(self.texts.get("words", ()), self.labels or (), strict=False)
         for number, (words, labels) in enumerate(sentences, start=1):
             if len(words) != len(labels):
-                raise ValueError(f"sentence {number} has {len(words)} words and {len(labels)} labels")
+                raise ValueError(f"sentence {number} has {counted(words, 'word')} and {counted(labels, 'label')}")
 
     def __len__(self) -> int:
         return len(next(iter(self.texts.values())))
@@ -230,12 +231,11 @@ class Examples:
         """Raises ValueError, with the file's name, if there are no labels, or all are the same."""
         if "context" in self.texts:
             if not any(self.labels or []):
-                raise ValueError(f"{path}: none of its {len(self):,} questions has an answer")
+                raise ValueError(f"{path}: {counted(self, 'question')}, none with an answer")
         elif self.labels is None and "positive" in self.texts:
             if len(set(self.texts["positive"])) == 1:
                 raise ValueError(
-                    f"{path}: all {len(self):,} positives are the same text; training compares texts, so they must "
-                    "differ"
+                    f"{path}: {counted(self, 'positive')}, all the same text; training compares texts that differ"
                 )
         elif not self.labels:
             raise ValueError(f"{path} was read without labels, but training needs them")
@@ -246,9 +246,9 @@ class Examples:
             elif unit == "texts":  # the order of an example's labels has no meaning
                 labels = [tuple(sorted(each)) if isinstance(each, tuple) else each for each in labels]
             if len(set(labels)) == 1:
-                minimum = "two numbers" if isinstance(labels[0], float) else "two classes"
+                minimum = "two numbers or more" if isinstance(labels[0], float) else "two classes or more"
                 raise ValueError(
-                    f"{path}: all {len(labels):,} labels are {labels[0]!r}; training on {unit} needs at least {minimum}"
+                    f"{path}: {counted(labels, 'label')}, all {labels[0]!r}; training on {unit} needs {minimum}"
                 )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
+from keras_bert.counted import counted
 from keras_bert.data.examples import Problems, check_row, check_text
 from keras_bert.data.table_formats import (
     FORMATS,
@@ -185,7 +186,7 @@ def _check_width(cells: R, width: int) -> R | str:
     if not cells:
         return "blank"
     if isinstance(cells, list) and len(cells) != width:
-        return f"{len(cells)} cell{'s' if len(cells) > 1 else ''} instead of {width}"
+        return f"{counted(cells, 'cell')} instead of {width}"
     return cells
 
 

@@ -162,8 +162,8 @@ class Checkpoint:
         if self.unused:
             more = f" and {len(self.unused) - 5:,} more" if len(self.unused) > 5 else ""
             warnings.warn(
-                f"{self.path} has weights that are ignored, because the encoder of its configuration "
-                f"({self.config.num_layers} layers) has no place for them: {', '.join(self.unused[:5])}{more}",
+                f"{self.path} has weights that are ignored, because the encoder of its configuration, "
+                f"with num_layers {self.config.num_layers}, has no place for them: {', '.join(self.unused[:5])}{more}",
                 stacklevel=3,
             )
 
@@ -240,7 +240,7 @@ class Checkpoint:
             seems_finite = np.isfinite(np.sum(value, dtype=np.float32))
         num_not_finite = 0 if seems_finite else int(np.count_nonzero(~np.isfinite(value)))
         if num_not_finite:
-            message = f"{self.path}: {name} holds {num_not_finite:,} values that are NaN or infinite, of {value.size:,}"
+            message = f"{self.path}: {name} holds values that are NaN or infinite: {num_not_finite:,} of {value.size:,}"
             warnings.warn(message, stacklevel=2)
         return value.astype(np.float32, copy=False)
 
@@ -386,7 +386,7 @@ def config_from_shapes(
     else:
         num_heads = max(1, hidden_size // 64)
         warnings.warn(
-            f"{file.path} has no configuration; assuming {num_heads} heads, each {hidden_size // num_heads} wide",
+            f"{file.path} has no configuration; assuming heads {hidden_size // num_heads} wide: {num_heads}",
             stacklevel=2,
         )
     positions, types = shape("embeddings/position/embeddings")[0], shape("embeddings/type/embeddings")[0]

@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_bert import files, sizes
 from keras_bert.config import check_field
+from keras_bert.counted import counted
 from keras_bert.formats import without_effect
 from keras_bert.formats.bert_families import (
     ACTIVATIONS,
@@ -47,8 +48,8 @@ def _period_of(types: Any, layers: Any, every: int, first: int) -> tuple[int, in
         if len(types) == layers and types == _layer_types(layers, *period):
             return period
     raise ValueError(
-        f"{_LAYER_TYPES} is {', '.join(types)}; only full_attention in every n-th of {layers} layers, or in none, is "
-        "supported"
+        f"{_LAYER_TYPES} is {', '.join(types)}; only full_attention in every n-th of "
+        f"{counted(layers, 'layer')}, or in none, is supported"
     )
 
 

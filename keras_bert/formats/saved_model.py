@@ -177,7 +177,7 @@ def _inexpressible(found: GraphHead, checkpoint: Checkpoint) -> str | None:
     if found.activation not in _PROBLEMS or (found.head == "tokens" and found.activation == "Sigmoid"):
         return f"the Dense layer {layer} has the activation {found.activation}"
     if list(head_layers(config, found.head)) != ["logits"] or (found.head == "tokens" and units == (1,)):
-        return f"a {config.family} has no head of one Dense layer ({layer}, {units[0]} units) for {found.head}"
+        return f"a {config.family} has no head of one Dense layer ({layer}, units: {units[0]}) for {found.head}"
     return None
 
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from keras_bert import undocumented
+from keras_bert.counted import counted
 from keras_bert.output_files import OutputFiles, check_processes
 from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.pretraining.corpus import CorpusPart, check_documents, documents, parts_of
@@ -159,7 +160,7 @@ def _find_files(records: str | Path | Sequence[str | Path]) -> list[str]:
         paths = sorted(directory.glob("[!.]*.tfrecord*")) if directory.is_dir() else [directory]
         if (directory / SETTINGS).exists() and paths and f"-of-{len(paths):05}." not in paths[0].name:
             raise ValueError(
-                f"{directory} is incomplete: {len(paths)} files like {paths[0].name}; write the missing ones"
+                f"{directory} is incomplete: {counted(paths, 'file')} like {paths[0].name}; write the missing ones"
             )
     missing = [path for path in paths if not path.is_file()]
     if missing or not paths:
@@ -419,7 +420,7 @@ def write_records(
     if not counts["examples"]:
         hint = ". Each document is alone in its part of the corpus; use a larger part_bytes, or 'sentence_order'"
         reason = hint if objective == "next_sentence" and counts["tokens"] else ""
-        summary = f"{counts['documents']:,} documents, {counts['tokens']:,} tokens"
+        summary = f"{counted(counts['documents'], 'document')}, {counted(counts['tokens'], 'token')}"
         raise ValueError(f"the corpus yields no examples: {summary}{reason}")
     return counts
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import files
+from keras_bert.counted import counted
 from keras_bert.formats.saved_model import MODEL, PYTHON_OPS, TEXT_OPS, operations, read_graphs
 from keras_bert.formats.tensorflow_file import TensorFlowFile
 from keras_bert.inference import onednn
@@ -73,7 +74,7 @@ def _check_operations(directory: Path, saved_model: Any) -> str:
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
     text_count = len(ops & TEXT_OPS)
-    counts = f"{len(ops)} kinds of operations, {text_count} of TensorFlow Text"
+    counts = f"{counted(ops, 'kind')} of operations, {text_count} of TensorFlow Text"
     if fused := len(ops & set(onednn.OPERATIONS)):
         return f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
     return f"{counts}: TF Serving has all of them, none needs Python"

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counted import counted
 from keras_bert.formats import Preset, saved_model
 from keras_bert.saved_model import reusable
 from keras_bert.saved_model.reusable import ReusableSavedModel
@@ -143,7 +144,7 @@ def _compare_weights(old: Preset, new: Preset) -> list[Difference]:
             same = None if after is None or after.shapes.get(name) != value.shape else after[name]
             largest = float(np.maximum(largest, np.inf if same is None else _largest(value - same)))
             scale = max(scale, _largest(value))
-        differences.append(Difference(f"{len(before)} weights", part, largest, scale))
+        differences.append(Difference(counted(before, "weight"), part, largest, scale))
     return differences
 
 

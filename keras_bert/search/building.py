@@ -10,6 +10,7 @@ from pathlib import Path
 
 from keras_bert import files
 from keras_bert.choices import STORED
+from keras_bert.counted import counted
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.search import database, neighbours, search_model
 from keras_bert.search.database import Database, Settings
@@ -142,9 +143,7 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         index.execute("BEGIN IMMEDIATE")
         leaving = index.choose(where).tolist()
         if len(leaving) == len(index):
-            raise ValueError(
-                f"all {len(leaving):,} rows of {directory} match, and none would remain; remove the directory"
-            )
+            raise ValueError(f"none would remain of {counted(leaving, 'row')} of {directory}; remove the directory")
         index.remove(leaving)
         _commit(index, directory, settings, settings, is_longer=False, is_same=not leaving)
     return len(leaving)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from keras_bert import files
+from keras_bert.counted import counted
 from keras_bert.search import database, neighbours, search_model
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
@@ -66,8 +67,8 @@ class NegativeRules:
             raise ValueError(f"range_min is {self.range_min}; expected 0 or more")
         if self.range_max is not None and self.range_max < self.range_min + self.negatives:
             raise ValueError(
-                f"range_max is {self.range_max}; with range_min {self.range_min} and {self.negatives} negatives, "
-                f"expected {self.range_min + self.negatives} or more"
+                f"range_max is {self.range_max}; with range_min {self.range_min} and "
+                f"{counted(self.negatives, 'negative')}, expected {self.range_min + self.negatives} or more"
             )
 
     def looked_at(self, positives: int) -> int:
@@ -166,7 +167,7 @@ def mine_negatives(
     queries, positives = list_of_str(queries, "queries", "query"), list_of_str(positives, "positives", "positive")
     corpus = list_of_str(corpus, "corpus")
     if len(queries) != len(positives) or not queries:
-        raise ValueError(f"there are {len(queries):,} queries, but {len(positives):,} positives; both must be equal")
+        raise ValueError(f"got {counted(queries, 'query', 'queries')}, but {counted(positives, 'positive')}")
     neighbours.check_installed()
     positives_of: dict[str, list[str]] = {}
     for query, positive in dict.fromkeys(zip(queries, positives, strict=True)):

@@ -17,6 +17,7 @@ import grpc
 import numpy as np
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
+from keras_bert.counted import counted
 from keras_bert.server.errors import ServingError
 from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
 from keras_bert.server.requests import current
@@ -67,7 +68,7 @@ class Batcher:
         if self._count >= self._max_waiting:
             raise ServingError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"The queue is full: {self._count} requests are waiting; try again later",
+                f"The queue is full, with {counted(self._count, 'request')}; try again later",
             )
         rows = _count_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counted import counted
 from keras_bert.pipelines import UNTUNED, as_written
 from keras_bert.recipe import BALANCED
 
@@ -39,8 +40,8 @@ def split_validation(arguments: dict[str, Any]) -> None:
     first = math.floor(count * (1 - share))
     if not 0 < first < count:
         raise ValueError(
-            f"validation_split is {share}, which leaves {min(max(first, 0), count):,} of {count:,} examples to train "
-            "on and the others to validate with; choose a share that leaves some of both"
+            f"validation_split is {share}, which leaves {min(max(first, 0), count):,} of {counted(count, 'example')} "
+            "to train on and the others to validate with; choose a share that leaves some of both"
         )
     training, arguments["validation_data"] = (
         tf.nest.map_structure(lambda each, rows=rows: each[rows], parts) for rows in (slice(first), slice(first, None))

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counted import counted
 from keras_bert.data.examples import check_characters
 from keras_bert.data.texts import parse_label
 from keras_bert.encoder.encoder import NAMES
@@ -65,7 +66,7 @@ def one_or_many(
         return is_one, lists[0]
     lists = [column if isinstance(column, Sized) else list(column) for column in lists]
     if len({len(column) for column in lists}) > 1:
-        raise ValueError(f"there are {len(lists[0]):,} first texts, but {len(lists[1]):,} second ones")
+        raise ValueError(f"got {counted(lists[0], 'first text')}, but {counted(lists[1], 'second one')}")
     return is_one, [Pair(*each) for each in zip(*lists, strict=True)]
 
 
@@ -126,7 +127,7 @@ def as_weights(sample_weight: Any, count: int | None) -> Any:
     for each in keras.tree.flatten(sample_weight):
         found = len(each) if rank_of(each) else 1
         if found != count:
-            raise ValueError(f"there are {count:,} examples, but {found:,} in sample_weight; give each example one")
+            raise ValueError(f"got {counted(count, 'example')}, but {found:,} in sample_weight; give each example one")
     return sample_weight
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.counted import counted
 from keras_bert.tasks.entities import allowed_transitions
 
 # The score of a forbidden transition, and the limit of emissions, whose sums it always outweighs. Both are finite,
@@ -77,7 +78,7 @@ class CRF(keras.layers.Layer):
         if (scheme is None) != (labels is None):
             raise ValueError(f"scheme is {scheme!r}, and labels are {labels!r:.60}; give both or neither")
         if labels is not None and len(labels) != num_labels:
-            raise ValueError(f"there are {len(labels)} labels, but num_labels is {num_labels}")
+            raise ValueError(f"got {counted(labels, 'label')}, but num_labels is {num_labels}")
         super().__init__(**{"autocast": False, **kwargs})
         _LAYERS[self.name] = self
         self.num_labels, self.scheme = num_labels, scheme

@@ -215,8 +215,7 @@ class RankFiles(TableFiles):
             raise ValueError("label_column is for pairs; the labels of lists are in score_columns, one for each text")
         elif scores and scores not in (passages, passages - 1):
             raise ValueError(
-                f"there are {scores} columns of scores for {passages} texts: that of text_pair_column, and those of "
-                "negative_columns"
+                f"got columns of scores: {scores}, but texts: {passages}, in text_pair_column and negative_columns"
             )
 
     @property
@@ -292,8 +291,7 @@ class EmbedFiles(TableFiles):
         texts, scores = 1 + len(self.negative_columns), len(self.score_columns)
         if scores > 1 and scores != texts:
             raise ValueError(
-                f"there are {scores} columns of scores for {texts} texts: that of positive_column, and those of "
-                "negative_columns"
+                f"got columns of scores: {scores}, but texts: {texts}, in positive_column and negative_columns"
             )
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Targets, as_list
@@ -31,7 +32,7 @@ def read_lists(
     queries, lists = ([query], [passages]) if is_one else (as_list(query, one, one), as_list(passages, items, item))
     lists = [as_list(texts, items if is_one else f"{items}[{number}]", item) for number, texts in enumerate(lists)]
     if len(queries) != len(lists):
-        raise ValueError(f"there are {len(queries):,} {many}, but {len(lists):,} lists of {items}")
+        raise ValueError(f"got {len(queries):,} {many}, but {counted(lists, 'list')} of {items}")
     return is_one, queries, lists
 
 

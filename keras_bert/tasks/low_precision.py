@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest
 from keras_bert.inference import SAMPLE_TEXTS, cosine_to_float32, set_precision
@@ -33,7 +34,7 @@ def batches_of(preprocessor: BertPreprocessor | None, x: Texts, names: Sequence[
             f"{kinds[len(columns)]}"
         )
     if len({len(column) for column in columns}) > 1:
-        raise ValueError(f"there are {len(columns[0]):,} first texts, but {len(columns[1]):,} second ones")
+        raise ValueError(f"got {counted(columns[0], 'first text')}, but {counted(columns[1], 'second one')}")
     for start in range(0, len(columns[0]), _BATCH):
         batch = tuple(as_strings(list(column[start : start + _BATCH])) for column in columns)
         inputs = preprocessor(batch[0] if len(batch) == 1 else batch)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_bert.counted import counted
 from keras_bert.extras import import_extra
 from keras_bert.tasks.entities import OUTSIDE, LabelScheme
 
@@ -109,12 +110,11 @@ def _to_bioes(*columns: Iterable[Iterable[str]]) -> list[list[list[str]]]:
     """Converts labels and predictions to BIOES, whose prefixes seqeval reads as conlleval does."""
     labels, predictions = ([list(sentence) for sentence in column] for column in columns)
     if len(labels) != len(predictions) or not labels:
-        raise ValueError(f"{len(labels):,} sentences have labels and {len(predictions):,} have predictions")
+        raise ValueError(f"got labels of {counted(labels, 'sentence')} and predictions of {len(predictions):,}")
     for number, (sentence_labels, sentence_predictions) in enumerate(zip(labels, predictions, strict=True), start=1):
         if len(sentence_labels) != len(sentence_predictions):
-            raise ValueError(
-                f"sentence {number} has {len(sentence_labels)} labels and {len(sentence_predictions)} predictions"
-            )
+            counts = counted(sentence_labels, "label"), counted(sentence_predictions, "prediction")
+            raise ValueError(f"sentence {number} has {counts[0]} and {counts[1]}")
     present = {label for column in (labels, predictions) for sentence in column for label in sentence}
     scheme = LabelScheme.detect([*present, OUTSIDE])
     if unknown := sorted(present - {OUTSIDE, *scheme.meanings}):
@@ -228,7 +228,7 @@ def squad_v2(
     """
     _check(answers, predictions)
     if no_answer_scores is not None and len(no_answer_scores) != len(answers):
-        raise ValueError(f"{len(answers):,} questions have {len(no_answer_scores):,} no_answer_scores")
+        raise ValueError(f"got {counted(answers, 'question')} and {len(no_answer_scores):,} no_answer_scores")
     answerable = np.array([bool(references) for references in answers])
     # Answers of only punctuation and articles are left out; a question without other answers gets an empty one.
     answers = [[answer for answer in references if _words(answer)] or [""] for references in answers]
@@ -237,11 +237,11 @@ def squad_v2(
         "f1": _best_over_references(_f1, answers, predictions),
     }
     is_refused = np.full(len(answers), False) if no_answer_scores is None else np.array(no_answer_scores) > threshold
-    counted = {name: np.where(is_refused, ~answerable, values) for name, values in scores.items()}
+    with_refusals = {name: np.where(is_refused, ~answerable, values) for name, values in scores.items()}
     result: dict[str, float] = {}
     for prefix, chosen in {"": answerable | True, "HasAns_": answerable, "NoAns_": ~answerable}.items():
         if chosen.any():
-            result |= {prefix + name: _percent(values[chosen].tolist()) for name, values in counted.items()}
+            result |= {prefix + name: _percent(values[chosen].tolist()) for name, values in with_refusals.items()}
             result[f"{prefix}total"] = int(chosen.sum())
     if no_answer_scores is not None:
         for name, values in scores.items():
@@ -272,7 +272,7 @@ def _best_threshold(
 
 def _check(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> None:
     if len(answers) != len(predictions) or not len(answers):
-        raise ValueError(f"{len(answers):,} questions have {len(predictions):,} predictions")
+        raise ValueError(f"got {counted(answers, 'question')} and {counted(predictions, 'prediction')}")
     if any(isinstance(references, str) for references in answers):
         raise ValueError("answers are strings; pass a list of strings for each question")
 

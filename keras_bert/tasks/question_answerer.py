@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k
@@ -267,9 +268,9 @@ class BertQuestionAnswerer(BertTask):
         questions, contexts = checked_questions(*x)
         y = self.kind.plain(y)
         if y is None:
-            raise ValueError(f"there are {len(questions):,} questions, but no answers")
+            raise ValueError(f"got {counted(questions, 'question')}, but no answers")
         if len(questions) != len(y):
-            raise ValueError(f"there are {len(questions):,} questions, but answers to {len(y):,}")
+            raise ValueError(f"got {counted(questions, 'question')}, but answers to {len(y):,}")
         byte_spans = [answer_byte_span(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
         chunks = []
         for first in range(0, len(questions) or 1, _QUESTIONS_AT_A_TIME):

@@ -30,6 +30,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.choices import SENTENCE_LOSSES
+from keras_bert.counted import counted
 from keras_bert.tasks.columns import Labels, Targets, as_float32
 from keras_bert.tasks.replicas import all_gather, local_rows
 from keras_bert.tensors import Tensor
@@ -43,7 +44,7 @@ def columns_of_vectors(vectors: Tensor, least: int, most: int | None = 0, normal
     count = vectors.shape[1] if len(vectors.shape) == 3 else 1
     if count < least or (most and count > most):
         expected = f"{least}" if most else f"{least} or more"
-        raise ValueError(f"the model was given {count} columns of texts; this loss compares {expected}")
+        raise ValueError(f"the model was given {counted(count, 'column')} of texts; this loss compares {expected}")
     vectors = ops.cast(vectors, "float32")
     vectors = ops.normalize(vectors, axis=-1) if normalize else vectors
     return [vectors[:, column] for column in range(count)]
@@ -351,8 +352,8 @@ def margins_of(y_true: Targets, negatives: int) -> Targets:
         return y_true[:, :1] - y_true[:, 1:]
     if count != negatives:
         raise ValueError(
-            f"there are {count} scores a row; with {negatives} negatives it takes {negatives + 1} (of the positive and "
-            f"the negatives) or {negatives} (margins)"
+            f"got {counted(count, 'score')} a row; with {counted(negatives, 'negative')} it takes {negatives + 1} (of "
+            f"the positive and the negatives) or {negatives} (margins)"
         )
     return y_true
 
@@ -388,7 +389,7 @@ class VectorMSELoss(keras.losses.Loss):
                 f"dense={{'units': {y_true.shape[2]}, 'activation': 'linear'}} gives this model as many"
             )
         if y_true.shape[1] not in (1, y_pred.shape[1]):
-            raise ValueError(f"there are {y_pred.shape[1]} columns of texts, but vectors of {y_true.shape[1]}")
+            raise ValueError(f"got {counted(y_pred.shape[1], 'column')} of texts, but vectors of {y_true.shape[1]}")
         return ops.mean(ops.square(ops.cast(y_pred, "float32") - y_true), axis=(1, 2))
 
 
@@ -436,7 +437,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims is {self.dims}; expected numbers of values, each 1 or more")
         if len(self.weights) != len(self.dims):
-            raise ValueError(f"there are {len(self.dims)} dims, but {len(self.weights)} weights")
+            raise ValueError(f"got {counted(self.dims, 'dim')}, but {counted(self.weights, 'weight')}")
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         if max(self.dims) > y_pred.shape[-1]:

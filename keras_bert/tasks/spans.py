@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.counted import counted
 from keras_bert.tasks.long_text import most_context
 from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
@@ -24,7 +25,7 @@ def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[s
         raise TypeError("one of question and context is a str, the other is not; pass two str, or two lists")
     questions, contexts = list_of_str(questions, "question", "question"), list_of_str(contexts, "context", "context")
     if len(questions) != len(contexts):
-        raise ValueError(f"there are {len(questions):,} questions, but {len(contexts):,} contexts")
+        raise ValueError(f"got {counted(questions, 'question')}, but {counted(contexts, 'context')}")
     for name, texts in (("question", questions), ("context", contexts)):
         for number, text in enumerate(texts):
             if not text or text.isspace():

@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_bert import files, formats
 from keras_bert.config import BertConfig
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
@@ -291,7 +292,7 @@ def _arguments(task: type[Storable], preset: Preset, saved: Saved, user_settings
         labels = saved.labels or default_labels(2)
         return {**arguments, "labels": labels} if saved.head_size == 2 else arguments
     if saved.labels is None:
-        problem = f"no names for its {saved.head_size} labels" if saved.head_size else "no head of this task"
+        problem = f"no names for its {counted(saved.head_size, 'label')}" if saved.head_size else "no head of this task"
         raise ValueError(f"{preset.directory} has {problem}; give the names of your labels: labels=[...]")
     return {**arguments, "labels": saved.labels}
 

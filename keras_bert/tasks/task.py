@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import undocumented
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
@@ -237,7 +238,7 @@ class BertTask(Replicated, Storable):
         if count == 0:
             raise ValueError(f"there are no examples to {purpose}")
         if targets is None and count is not None and not isinstance(x, dict):
-            raise ValueError(f"there are {count:,} examples to {purpose}, but no labels")
+            raise ValueError(f"got {counted(count, 'example')} to {purpose}, but no labels")
         return inputs, targets, as_weights(sample_weight, count)
 
     def predict(self, x: Texts | Inputs, *args: Any, **kwargs: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_list, checked_labels, one_or_many
@@ -277,9 +278,9 @@ class BertTokenClassifier(BertTask):
         """
         x, y = check_sentences(x), self.kind.plain(y)
         if y is None:
-            raise ValueError(f"there are {len(x):,} sentences, but no labels")
+            raise ValueError(f"got {counted(x, 'sentence')}, but no labels")
         if len(x) != len(y):
-            raise ValueError(f"there are {len(x):,} sentences, but labels for {len(y):,}")
+            raise ValueError(f"got {counted(x, 'sentence')}, but labels for {len(y):,}")
         labels = self.kind.indices(x, y)
         tokens, begins = self._by_length.tokenize(x)
         targets = tf.fill(tf.shape(begins.values), IGNORED)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_bert.counted import counted
 from keras_bert.extras import import_extra
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def retrieval(
     """Measures how well queries find their `relevant` documents, rows of a corpus, among the best `at`."""
     queries, corpus = _scale_vectors(queries, similarity), _scale_vectors(corpus, similarity)
     if len(queries) != len(relevant) or not len(queries):
-        raise ValueError(f"there are {len(queries):,} queries, but the documents of {len(relevant):,}")
+        raise ValueError(f"got {counted(queries, 'query', 'queries')}, but the documents of {len(relevant):,}")
     if min(at, default=0) < 1:
         raise ValueError(f"at is {list(at)}; expected numbers of documents, each 1 or more")
     for number, rows in enumerate(relevant):

@@ -77,7 +77,7 @@ class ArrayPreprocessor:
             return {name: values[0] for name, values in self(tuple([text] for text in single)).items()}
         columns = [list_of_str(column) for column in columns]
         if len(columns) > 2 or len({len(column) for column in columns}) > 1:
-            raise ValueError(f"got {len(columns)} columns of {[len(each) for each in columns]} texts; expected a pair")
+            raise ValueError(f"got texts in columns of {[len(each) for each in columns]}; expected a pair")
         special = self.tokenizer.encode("", "" if len(columns) == 2 else None)  # only special tokens: [CLS], [SEP], ...
         room = room_of(self.longest, len(special.ids))
         encoded = [self.tokenizer.encode_batch(column, add_special_tokens=False) for column in columns]

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from keras_bert.counted import counted
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -50,7 +51,7 @@ def explain(
     """
     segments = [list_of_str(each) for each in ([texts] if text_pairs is None else [texts, text_pairs])]
     if len(segments[0]) != len(segments[-1]):
-        raise ValueError(f"there are {len(segments[0])} texts and {len(segments[-1])} text_pairs; give one for each")
+        raise ValueError(f"got {counted(segments[0], 'text')}, but {len(segments[-1]):,} in text_pairs")
     explained = [_explain_segment(tokenizer, segment) for segment in segments]
     return [_place(tokenizer, rows) for rows in zip(*explained, strict=True)]
 

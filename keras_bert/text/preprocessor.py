@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import undocumented
+from keras_bert.counted import counted
 from keras_bert.formats import Preset
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.packing import Ids, as_ids, truncate, windows
@@ -256,7 +257,9 @@ def _convert_texts(texts: Texts) -> tf.Tensor | keras.KerasTensor | tuple[tf.Ten
     """Converts to a string tensor, or a tuple of two of equal shape; leaves `keras.Input`s as they are."""
     if isinstance(texts, tuple) or (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
         if len(texts) != 2:
-            raise ValueError(f"got {len(texts)} texts in a {type(texts).__name__}; expected a pair, or a list of str")
+            raise ValueError(
+                f"got a {type(texts).__name__} of {counted(texts, 'text')}; expected a pair, or a list of str"
+            )
         pair = tuple(_convert_texts(text) if not isinstance(text, tuple) else as_strings(text) for text in texts)
         _check_pair(pair)
         return pair

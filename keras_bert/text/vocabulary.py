@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from keras_bert import files
+from keras_bert.counted import counted
 
 _NOT_IN_TOKENS = re.compile(r"[ \t\r\v\f\n\0]")  # U+2028 is allowed: it is a token of BERT's Chinese vocabulary
 _NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
@@ -94,7 +95,7 @@ def read_ids(
         if not isinstance(token, str) or not token or not isinstance(index, int) or isinstance(index, bool):
             raise ValueError(f"{source} is damaged: {token!r:.60} has the id {index!r:.60}; expected a token and an id")
     if sorted(ids.values()) != list(range(len(ids))):
-        raise ValueError(f"{source} is damaged: the ids of its {len(ids)} tokens are not 0 to {len(ids) - 1}")
+        raise ValueError(f"{source} is damaged: the ids of its {counted(ids, 'token')} are not 0 to {len(ids) - 1}")
     _check_special_and_added(special_tokens, added_tokens, ids, source)
     for byte, symbol in enumerate(byte_symbols()):
         if symbol not in ids and byte not in _NEVER_IN_UTF8:

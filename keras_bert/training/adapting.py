@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import keras
 
 from keras_bert import undocumented
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.task import BertTask
 
@@ -83,7 +84,7 @@ def _lowest_blocks(encoder: BertEncoder, layers: int) -> int:
     """Counts the blocks that make up the lowest `layers` layers; with shared weights, a block is several layers."""
     config = encoder.config
     if not 0 <= layers <= config.num_layers:
-        raise ValueError(f"frozen_layers is {layers}, but this model has {config.num_layers} layers; 0 freezes nothing")
+        raise ValueError(f"frozen_layers is {layers}, of {counted(config.num_layers, 'layer')}; 0 freezes nothing")
     groups = [config.group_of(layer) for layer in range(config.num_layers)]
     if groups[layers - 1 : layers] == groups[layers : layers + 1]:
         allowed = ", ".join(str(groups.index(group)) for group in range(config.groups))

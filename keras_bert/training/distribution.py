@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert import undocumented
 from keras_bert.choices import STRATEGIES
+from keras_bert.counted import counted
 from keras_bert.pipelines import UNTUNED
 
 _, _ONE, _MIRRORED, _MULTI_WORKER, _TPU = STRATEGIES
@@ -74,9 +75,9 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
     count = strategy.num_replicas_in_sync
     descriptions = {
         _ONE: "one device",
-        _MIRRORED: f"{count} devices of this machine",
-        _MULTI_WORKER: f"{count} devices of {workers} processes",
-        _TPU: f"{count} cores of a TPU",
+        _MIRRORED: f"{counted(count, 'device')} of this machine",
+        _MULTI_WORKER: f"{counted(count, 'device')} of {counted(workers, 'process', 'processes')}",
+        _TPU: f"{counted(count, 'core')} of a TPU",
     }
     return strategy, descriptions[kind]
 

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counted import counted
 from keras_bert.data import Examples
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes_recipe
 from keras_bert.tasks import few_shot, gradient_cache
@@ -234,7 +235,7 @@ def train_on(
         compile_model(model, recipe, updates, compiled_loss, **optimizer_settings)
         if updates < ENOUGH_UPDATES and not recipe.few_shot:
             warnings.warn(
-                f"the run has only {updates:,} update{'s' * (updates > 1)}; with fewer than {ENOUGH_UPDATES} a model "
+                f"the run has only {counted(updates, 'update')}; with fewer than {ENOUGH_UPDATES} a model "
                 f"may learn little: raise epochs, now {recipe.epochs}, or lower {_describe_batch_size(recipe)}",
                 stacklevel=3,
             )
@@ -269,7 +270,7 @@ def _count_tokens(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
         return examples.lengths
     longest = preprocessor.longest
     if truncated := int(np.sum(examples.lengths > longest)):
-        message = f"{truncated:,} of {len(examples.lengths):,} examples exceed {longest} tokens, and are truncated"
+        message = f"truncated to {longest} tokens: {truncated:,} of {counted(examples.lengths, 'example')}"
         warnings.warn(f"{message}; long_text='windows' reads all of their tokens", stacklevel=4)
     return np.minimum(examples.lengths, longest)
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_bert import files, formats
 from keras_bert.choices import DTYPES, OBJECTIVES, check_choice
+from keras_bert.counted import counted
 from keras_bert.data.examples import lookalikes
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.model_card import Training
@@ -184,7 +185,7 @@ def fine_tune_job(
             else:
                 teaching.targets(training_examples.labels)  # raises ValueError if the teacher lacks a label
                 model, arguments = student_of(teaching, num_layers), {"teacher": teaching}
-        line = f"{len(training_examples):,} examples from {train}"
+        line = f"{counted(training_examples, 'example')} from {train}"
         if validation_examples is not None:
             held_out, origin = (" of them held out", "") if validation is None else ("", f" from {validation}")
             line += f", {len(columns_in(validation_examples[0])[0]):,}{held_out} to measure with{origin}"
@@ -206,9 +207,9 @@ def fine_tune_job(
             report_settings |= {} if teacher is None else {"num_layers": num_layers}
             report_settings |= {**vars(job.settings), **run_settings, "dtype": dtype}
             report.write_report(output, report_settings, history, score)
-            data = {"training data": f"{len(training_examples):,} examples of {Path(train).name}"}
+            data = {"training data": f"{counted(training_examples, 'example')} of {Path(train).name}"}
             if validation_examples is not None:
-                data["measured on"] = f"{len(columns_in(validation_examples[0])[0]):,} examples"
+                data["measured on"] = counted(columns_in(validation_examples[0])[0], "example")
             measures = {**score.measures, **report.without_classes(score.details)}
             _write_card(model, output, start, measures, {**data, **run_settings})
             run.seal(score.measures)
@@ -469,8 +470,8 @@ class _Rows(NamedTuple):
 
 def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
     source = str(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
-    text = ", ".join(f"{counts[name] // copies:,} {name}" for name in ("documents", "sentences", "tokens"))
-    return f"{counts['examples']:,} examples of {text}, from {source}"
+    text = ", ".join(counted(counts[f"{noun}s"] // copies, noun) for noun in ("document", "sentence", "token"))
+    return f"{counted(counts['examples'], 'example')} of {text}, from {source}"
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from html import escape
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining.corpus import sentences
 from keras_bert.text import BertPreprocessor
@@ -87,7 +88,7 @@ def find_occurrences(word: str, paragraphs: Iterable[str], labels: Sequence[str]
     paragraphs = list_of_str(paragraphs, "paragraphs", "paragraph")
     each_label = [None] * len(paragraphs) if labels is None else list_of_str(labels, "labels", "label")
     if len(each_label) != len(paragraphs):
-        raise ValueError(f"there are {len(paragraphs)} paragraphs and {len(each_label)} labels; pass a label for each")
+        raise ValueError(f"got {counted(paragraphs, 'paragraph')} and {counted(each_label, 'label')}; both must match")
     return [
         Occurrence(sentence, *match.span(), label)
         for paragraph, label in zip(paragraphs, each_label, strict=True)

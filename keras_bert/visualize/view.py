@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_bert import files
+from keras_bert.counted import counted
 from keras_bert.extras import import_extra
 from keras_bert.visualize.attention_weights import AttentionWeights, clearest_head, compute_weights
 from keras_bert.visualize.page import page
@@ -202,7 +203,7 @@ class AttentionView:
 
     def __repr__(self) -> str:
         layers, heads, tokens = self.weights.weights.shape[:3]
-        return f"<AttentionView: {layers} layers of {heads} heads, {tokens} tokens>"
+        return f"<AttentionView: {counted(layers, 'layer')} of {counted(heads, 'head')}, {counted(tokens, 'token')}>"
 
 
 def check_path(path: str | Path) -> str:

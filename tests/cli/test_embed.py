@@ -25,7 +25,7 @@ def test_rows(run, small_preset, tmp_path, monkeypatch):
     paths = [f"reviews-{number}.jsonl" for number in range(3)]
     result = run("embed", *paths, "--text-column", "review", "--output", "vectors")
     assert result.stderr == ""
-    assert result.stdout == "vectors: 3 rows in 3 files, 1 texts truncated\n"
+    assert result.stdout == "vectors: 3 rows in 3 files, 1 text truncated\n"
     rows = [json.loads((tmp_path / "vectors" / path).read_text()) for path in paths]
     assert [list(row) for row in rows] == [["review", "stars", "vector"]] * 3
     expected = BertSentenceEncoder.from_preset(small_preset).encode(texts[:2])

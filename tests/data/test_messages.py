@@ -234,7 +234,7 @@ EXAMPLES = {
     "fewer labels than sentences": (lambda: Examples({"words": [["a"]]}, []), ["'words': 1", "'labels': 0"]),
     "fewer words than labels": (
         lambda: Examples({"words": [["a"], ["b"]]}, [["O"], ["O", "O"]]),
-        ["sentence 2", "1 words", "2 labels"],
+        ["sentence 2", "1 word", "2 labels"],
     ),
     "no contexts": (
         lambda: Examples({"question": ["a?"], "context": []}),
@@ -262,8 +262,8 @@ def test_lists_of_different_lengths(make, words):
         (Examples({"text": ["a", "b"]}, labels=[("x", "y"), ("y", "x")]), ["2 labels", "('x', 'y')"]),
         (Examples({"words": [["a", "b"], ["c"]]}), ["without labels"]),
         (Examples({"words": [["a", "b"], ["c"]]}, [["O", "O"], ["O"]]), ["3 labels", "'O'", "words"]),
-        (Examples({"question": ["a?"], "context": ["b"]}), ["none", "1 questions", "answer"]),
-        (Examples({"question": ["a?"], "context": ["b"]}, [()]), ["none", "1 questions", "answer"]),
+        (Examples({"question": ["a?"], "context": ["b"]}), ["none", "1 question", "answer"]),
+        (Examples({"question": ["a?"], "context": ["b"]}, [()]), ["none", "1 question", "answer"]),
         (Examples({"query": ["a", "b"], "positive": ["c", "c"]}), ["2 positives", "same"]),
         (
             Examples({"query": ["a", "b"], "positive": ["c", "d"]}, [1.0, 1.0]),

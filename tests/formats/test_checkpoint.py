@@ -154,7 +154,7 @@ def test_values_that_are_not_finite_are_named(value, tmp_path):
     weights["encoder"]["block_1/attention/qkv/kernel"][3, 30] = value  # the value's third
     formats.write(tmp_path, CONFIGS["bert"], weights)
     with formats.open_checkpoint(tmp_path) as checkpoint:
-        with warning_names("encoder.layer.1.attention.self.value.weight", "1 values", "NaN"):
+        with warning_names("encoder.layer.1.attention.self.value.weight", "NaN", "1 of"):
             read = checkpoint.read("encoder")
         assert same({"encoder": read}, weights)
 

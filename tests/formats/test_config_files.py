@@ -196,7 +196,7 @@ def test_both_dialects_of_nomic_bert(tmp_path):
 MODERNBERT = {**SIZES, "model_type": "modernbert", "pad_token_id": 0}
 ULTRABERT = {"model_type": "ultrabert", "num_hidden_layers": 3}
 THETA = "rope_parameters.sliding_attention.rope_theta"
-WHOLE = ["layer_types", "full_attention in every n-th of 1 layers"]
+WHOLE = ["layer_types", "full_attention in every n-th of 1 layer"]
 SCALED = {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}
 
 

@@ -132,7 +132,7 @@ def test_what_was_encoded_is_not_encoded_again(pairs, sentences, small_preset, r
 @pytest.mark.parametrize(
     ("texts", "error", "words"),
     [
-        ((["a", "b"], ["c"]), ValueError, ["2 queries", "1 positives"]),
+        ((["a", "b"], ["c"]), ValueError, ["2 queries", "1 positive"]),
         (("a", "b"), TypeError, ["queries", "single str", "[query]"]),
         ((["a"], ["b"], ["c", None]), TypeError, ["text 1", None, "str"]),
     ],

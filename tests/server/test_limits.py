@@ -28,7 +28,7 @@ def test_a_full_queue_and_time_that_is_up(start, toy_versions):
 
     results = at_once([lambda: server.predict("busy", **FOREVER)] * 12 + [post] * 12)
     # Two run and three wait, who are told that time is up; the others are refused at once.
-    late, full = "No answer within 0.7 seconds", "The queue is full: 3 requests are waiting; try again later"
+    late, full = "No answer within 0.7 seconds", "The queue is full, with 3 requests; try again later"
     found = codes(results[:12]), [response.status_code for response in results[12:]]
     assert set(found[0]) <= {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert set(found[1]) <= {504, 429}

@@ -185,7 +185,7 @@ BAD_LABELS = {
     "names for scores": ("reranker", (TWO, TWO), ["a", "b"], ("numbers",)),
     "2 for sentences": ("next sentence", (TWO, TWO), [0, 2], ("label 1", "2", "0")),
     "words for sentences": ("sentences", (TWO, TWO), ["a", "b"], ("scores", "numbers")),
-    "columns that differ": ("sentences", (TWO, ["good"]), None, ("1 and 2 texts",)),
+    "columns that differ": ("sentences", (TWO, ["good"]), None, ("1 text", "2 texts")),
     "none": ("classifier", TWO, None, ("labels",)),
 }
 

@@ -59,14 +59,14 @@ def test_columns_have_the_logits_of_their_choices(model):
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda model: model.choose("a", "b"), ("choices", "str")),
-    (lambda model: model.choose(["a", "b"], [["c"]]), ("2 questions", "1 lists of choices")),
+    (lambda model: model.choose(["a", "b"], [["c"]]), ("2 questions", "1 list of choices")),
     (lambda model: model.choose(["a", "b"], [["c"], []]), ("question 1", "no choices")),
     (lambda model: model(["a"]), ("tuple", "choices")),
     (lambda model: fine_tune(model, (COLUMNS[:2], [0] * 4), progress=False), ("tuple", "choices")),
     (lambda model: fine_tune(model, (COLUMNS, [0, 1, 3, 0]), progress=False), ("label 2", "3", "0 to 2")),
     (lambda model: evaluate(model, COLUMNS, [0, 1, -1, 0]), ("labels", "-1", "number of the right choice")),
     (lambda model: evaluate(model, COLUMNS, ["a"] * 4), ("labels", "numbers", "'a'")),
-    (lambda model: evaluate(model, COLUMNS, [0]), ("4", "1 labels")),
+    (lambda model: evaluate(model, COLUMNS, [0]), ("4", "1 label")),
 ])  # fmt: skip
 def test_what_it_cannot_read_is_refused(model, call, words):
     with error_names((TypeError, ValueError), *words):

@@ -172,7 +172,7 @@ def test_no_answer():
 
 @pytest.mark.parametrize(("arguments", "error", "words"), [
     (("who", ["a"]), TypeError, ("question", "context", "str")),
-    ((["who"], ["a", "b"]), ValueError, ("1 questions", "2 contexts")),
+    ((["who"], ["a", "b"]), ValueError, ("1 question", "2 contexts")),
     ((["who", " "], ["a", "b"]), ValueError, ("question 1", "empty")),
     (("who", ""), ValueError, ("context 0", "empty")),
     (("who", "a", 0), ValueError, ("top_k", "0", "1 to 20")),
@@ -292,8 +292,8 @@ def test_targets_of_many(model, monkeypatch):
     ((["who"], ["the film"]), [Answer("film", 4)], ("question 0", "Answer")),
     ((["who"], ["the film"]), ["film"], ("'film'", "expected")),
     ((["who"], ["a \u200b b"]), [[("\u200b", 2)]], ("u200b", "tokens")),
-    ((["who"], ["the film"]), [[], []], ("1 questions", "answers to 2")),
-    ((["who"], ["a", "b"]), [[], []], ("1 questions", "2 contexts")),
+    ((["who"], ["the film"]), [[], []], ("1 question", "answers to 2")),
+    ((["who"], ["a", "b"]), [[], []], ("1 question", "2 contexts")),
     ((["who"], [""]), [[]], ("context 0", "empty")),
     (["who"], [[]], ("x", "list", "tuple of two lists")),
 ])  # fmt: skip

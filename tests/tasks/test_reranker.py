@@ -77,7 +77,7 @@ def test_rank(model):
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda model: model.rank(QUERY, "a film"), TypeError, ("passages", "str")),
     (lambda model: model.rank([QUERY], ["a film"]), TypeError, ("passages[0", "str")),
-    (lambda model: model.rank([QUERY, QUERY], [["a film"]]), ValueError, ("2 queries", "1 lists")),
+    (lambda model: model.rank([QUERY, QUERY], [["a film"]]), ValueError, ("2 queries", "1 list")),
     (lambda model: model.rank(QUERY, ["a film"], top_k=0), ValueError, ("top_k", "0")),
     (lambda model: model.score(QUERY, ["a film"]), TypeError, ("str",)),
     (lambda model: model(tf.constant([QUERY])), ValueError, ("pairs",)),
@@ -348,9 +348,9 @@ def test_default_losses(model):
 
 
 @pytest.mark.parametrize(("columns", "labels", "words"), [
-    ((QUERIES, *COLUMNS[:2], ["one"]), None, ("columns", "1 and 3")),
+    ((QUERIES, *COLUMNS[:2], ["one"]), None, ("columns", "1 text", "3 texts")),
     ((QUERIES, *COLUMNS), [[1, 0, 0]], ("3 queries", "labels for 1")),
-    ((QUERIES, *COLUMNS), [1, 0, 0], ("3 passages", "1 labels")),
+    ((QUERIES, *COLUMNS), [1, 0, 0], ("3 passages", "1 label")),
     ((QUERIES, *COLUMNS), [[1], [1, 0], [0, 1]], ("scores", "numbers", "each row")),
     ((QUERIES, *COLUMNS), np.full([3, 3], np.nan), ("finite",)),
 ])  # fmt: skip

@@ -146,10 +146,10 @@ ZEROS, COSENT = np.zeros(BATCH), losses.CoSENTLoss()
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: COSENT(ZEROS, drawn(3)), ("3 columns", "2")),
-    (lambda: losses.MultipleNegativesRankingLoss()(ZEROS, drawn(2)[:, 0]), ("1 columns", "2 or more")),
+    (lambda: losses.MultipleNegativesRankingLoss()(ZEROS, drawn(2)[:, 0]), ("1 column", "2 or more")),
     (lambda: losses.MatryoshkaLoss(COSENT, [16])(ZEROS, drawn(2)), ("dims", "16", "8 values")),
     (lambda: losses.MatryoshkaLoss(COSENT, []), ("dims",)),
-    (lambda: losses.MatryoshkaLoss(COSENT, [4, 2], [1]), ("2 dims", "1 weights")),
+    (lambda: losses.MatryoshkaLoss(COSENT, [4, 2], [1]), ("2 dims", "1 weight")),
     (lambda: losses.MultipleNegativesRankingLoss(scale=0), ("scale", "0", "above 0")),
     (lambda: losses.AnglELoss()(ZEROS, drawn(2)[..., :7]), ("7 values", "AnglELoss", "even")),
 ])  # fmt: skip

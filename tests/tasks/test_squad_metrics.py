@@ -61,12 +61,12 @@ def test_thresholds():
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda: squad_v1([["a"]], []), ("1 questions", "0 predictions")),
+    (lambda: squad_v1([["a"]], []), ("1 question", "0 predictions")),
     (lambda: squad_v1([], []), ("0 questions", "0 predictions")),
     (lambda: squad_v1(["a"], ["a"]), ("answers", "list of strings")),
     (lambda: squad_v1([["b"], []], ["a", "b"]), ("question 2", "squad_v2")),
-    (lambda: squad_v2([["a"]], []), ("1 questions", "0 predictions")),
-    (lambda: squad_v2([["a"]], ["a"], []), ("1 questions", "0 no_answer_scores")),
+    (lambda: squad_v2([["a"]], []), ("1 question", "0 predictions")),
+    (lambda: squad_v2([["a"]], ["a"], []), ("1 question", "0 no_answer_scores")),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused(call, words):
     with error_names(ValueError, *words):

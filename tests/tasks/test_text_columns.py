@@ -82,7 +82,7 @@ def test_text_numbers():
 
 @pytest.mark.parametrize(("x", "y", "words"), [
     (ANCHORS, None, ("x", "tuple of two lists")),
-    ((ANCHORS, POSITIVES[1:]), None, ("columns", "3 and 4 texts")),
+    ((ANCHORS, POSITIVES[1:]), None, ("columns", "3 texts", "4 texts")),
     ((ANCHORS, POSITIVES, NEGATIVES, ANCHORS), [1, 2, 3, 4], ("4 columns", "one score")),
     ((ANCHORS, POSITIVES), [1, 2], ("4 rows", "2 of scores")),
     ((ANCHORS, POSITIVES, NEGATIVES), [[1, 2], [1, 2], [1], [1, 2]], ("scores", "numbers", "each row")),

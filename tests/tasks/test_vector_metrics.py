@@ -83,7 +83,7 @@ def test_dot_products():
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda: vector_metrics.retrieval(QUERY, CORPUS, [{1}, {2}]), ("1 queries", "2")),
+    (lambda: vector_metrics.retrieval(QUERY, CORPUS, [{1}, {2}]), ("1 query", "2")),
     (lambda: vector_metrics.retrieval(QUERY, CORPUS, [set()]), ("query 0", "corpus", "5")),
     (lambda: vector_metrics.retrieval(QUERY, CORPUS, [{5}]), ("query 0", "[5", "corpus")),
     (lambda: vector_metrics.retrieval(QUERY, CORPUS, [{1}], at=[0]), ("at", "[0")),

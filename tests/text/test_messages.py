@@ -189,7 +189,7 @@ VALUES = {
     "a truncation": (lambda: preprocess(truncation="longest"), ["truncation", "'longest'", "longest_first"]),
     "a multiple of nothing": (lambda: preprocess(pad_to_multiple_of=0), ["pad_to_multiple_of", 0, 1]),
     "a stride of nothing": (lambda: preprocess(stride=0), ["stride", 0, 1]),
-    "a tuple of one text": (lambda: preprocess(("a",)), ["1 texts", "tuple", "pair"]),
+    "a tuple of one text": (lambda: preprocess(("a",)), ["tuple of 1 text", "pair"]),
     "a tuple of three": (lambda: preprocess(("a", "b", "c")), ["3 texts", "tuple", "pair"]),
     "unequal batches": (lambda: preprocess((["a"], ["b", "c"])), ["batches", "(1,)", "(2,)"]),
     "a batch and a text": (lambda: preprocess((["a"], "b")), ["batches", "(1,)", "()"]),

@@ -46,14 +46,14 @@ def columns(examples_count, labels_count):
 
 REFUSED = {
     "examples are none": (tuned(([], [])), ValueError, "no examples", "train"),
-    "examples are more than labels": (tuned((["one", "two"], ["good"])), ValueError, "2 texts", "1 labels"),
+    "examples are more than labels": (tuned((["one", "two"], ["good"])), ValueError, "2 texts", "1 label"),
     "examples are a dataset": (
         tuned(tf.data.Dataset.from_tensor_slices(examples())), TypeError, "train", "tuple of two", "Dataset", "fit",
     ),
     "examples for validation are no two": (tuned(None, (["one"],)), TypeError, "validation", "a tuple", "tuple of two"),
     "a label for validation is unknown": (tuned(None, (["one", "red"], ["good", "odd"])), ValueError, "'odd'"),
     "labels for validation are fewer": (
-        tuned(None, (["one", "red"], ["good"])), ValueError, "examples to evaluate", "2 texts", "1 labels",
+        tuned(None, (["one", "red"], ["good"])), ValueError, "examples to evaluate", "2 texts", "1 label",
     ),
     "validation is examples and a share": (
         tuned(None, examples(), validation_split=0.5), ValueError, "validation", "validation_split", "only one",

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counted import counted
 from keras_bert.tasks.class_weights import ClassWeight
 from keras_bert.tasks.columns import Labels, Targets, plain_labels
 from keras_bert.tasks.training_step import LossTerm
@@ -112,10 +113,10 @@ class Kind(Generic[A]):
         """Converts the labels of examples, whose columns of texts are given, to targets."""
         labels = self.plain(labels)
         if labels is None:
-            raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
+            raise ValueError(f"got {counted(columns[0], 'text')}, but no labels")
         if len({len(column) for column in (*columns, labels)}) > 1:
-            counts = " and ".join(f"{len(column):,}" for column in columns)
-            raise ValueError(f"there are {counts} texts, but {len(labels):,} labels")
+            counts = " and ".join(counted(column, "text") for column in columns)
+            raise ValueError(f"got {counts}, but {counted(labels, 'label')}")
         return self.targets(labels)
 
     def warnings(self, targets: Targets) -> list[str]:

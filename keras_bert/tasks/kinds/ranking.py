@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert.counted import counted
 from keras_bert.tasks import metrics, ranking_losses
 from keras_bert.tasks.columns import Labels, Targets, as_float32, plain_labels
 from keras_bert.tasks.kinds import Kind, Score
@@ -56,7 +57,7 @@ class Ranking(Kind["float | list[float]"]):
         if len(columns) == 2:
             return super().targets_of(columns, labels)
         if len(counts := {len(column) for column in columns}) > 1:
-            raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
+            raise ValueError(f"the columns have {' and '.join(counted(count, 'text') for count in sorted(counts))}")
         return labels_of_lists(labels, len(columns[0]), len(columns) - 1)
 
     def score(self, answers: Sequence[float | list[float]], labels: Labels | None) -> Score:
@@ -82,12 +83,12 @@ def labels_of_lists(labels: Labels | None, queries: int, passages: int) -> np.nd
         return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
     numbers = scores_of(plain_labels(labels))
     if len(numbers) != queries:
-        raise ValueError(f"there are {queries:,} queries, but labels for {len(numbers):,}")
+        raise ValueError(f"got {counted(queries, 'query', 'queries')}, but labels for {len(numbers):,}")
     numbers = numbers.reshape(queries, -1)
     if numbers.shape[1] not in (passages, passages - 1):
         raise ValueError(
-            f"there are {passages} passages a query, but {numbers.shape[1]} labels; give one for each passage, or "
-            "margins: the score of the first passage minus that of each other one"
+            f"got {counted(passages, 'passage')} a query, but {counted(numbers.shape[1], 'label')}; give one for each "
+            "passage, or margins: the score of the first passage minus that of each other one"
         )
     return numbers
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_bert.counted import counted
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import Labels, Targets
 from keras_bert.tasks.kinds import Kind, Score
@@ -75,13 +76,13 @@ class Similarity(Kind[TextVectors]):
                 "more, with negatives"
             )
         if len(counts := {len(column) for column in columns}) > 1:
-            raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
+            raise ValueError(f"the columns have {' and '.join(counted(count, 'text') for count in sorted(counts))}")
         if targets is None:
             return text_numbers(columns)
         if len(targets) != len(columns[0]):
-            raise ValueError(f"there are {len(columns[0]):,} rows of texts, but {len(targets):,} of scores")
+            raise ValueError(f"got {counted(columns[0], 'row')} of texts, but {len(targets):,} of scores")
         if len(targets.shape) == 1 and len(columns) > 3:
-            raise ValueError(f"there are {len(columns)} columns of texts, but one score a row; give one for each text")
+            raise ValueError(f"got {len(columns)} columns of texts, but one score a row; give one for each text")
         return targets
 
     def score(self, answers: Sequence[TextVectors], labels: Labels | None) -> Score:

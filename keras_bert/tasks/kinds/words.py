@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.counted import counted
 from keras_bert.tasks import metrics
 from keras_bert.tasks.class_weights import ClassWeight, balanced_weights, chosen_weights
 from keras_bert.tasks.columns import Labels, Targets, Texts, as_list, label_index, rare_label_warnings
@@ -178,4 +179,4 @@ def _check_labels(sentence: int, words: Sequence[str], labels: object) -> None:
     if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
         raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
     if len(words) != len(labels):
-        raise ValueError(f"sentence {sentence} (from 0) has {len(words)} words, but {len(labels)} labels")
+        raise ValueError(f"sentence {sentence} (from 0) has {counted(words, 'word')}, but {counted(labels, 'label')}")
