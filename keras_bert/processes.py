@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from multiprocessing.queues import SimpleQueue
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from keras_bert import files
@@ -43,12 +44,18 @@ def in_processes(
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     child_end, parent_end = context.Pipe(duplex=False)  # only this process holds `parent_end`
-    pickled = pickle.dumps(function)
-    with tempfile.TemporaryFile() as output, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryFile() as output,
+        tempfile.NamedTemporaryFile() as pickled,
+        contextlib.ExitStack() as stack,
+    ):
+        # Not among the arguments: of a process that dies at once, Python would wait for a reader of more than 64 KiB.
+        pickle.dump(function, pickled)
+        pickled.flush()
         try:
             with _process_environment(output):  # also of the process that watches over the queues
                 results = context.SimpleQueue()
-                start = (child_end, results, pickled)
+                start = (child_end, results, pickled.name)
                 pool = stack.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
                 stack.enter_context(parent_end)  # closes before the pool does, and so ends the processes
                 left = {pool.submit(_call, item) for item in items}
@@ -65,12 +72,12 @@ def in_processes(
             ) from None
 
 
-def _start(child_end: Connection, results: SimpleQueue, function: bytes) -> None:
+def _start(child_end: Connection, results: SimpleQueue, pickled: str) -> None:
     global _function, _results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, but the parent ends them
     threading.Thread(target=_exit_with_parent, args=(child_end,), daemon=True).start()
     # Safe: `in_processes` pickled it. Unpickled after the thread's start, so that a hang here ends with the parent.
-    _function, _results = pickle.loads(function), results
+    _function, _results = pickle.loads(Path(pickled).read_bytes()), results
 
 
 def _call(item: Any) -> None:

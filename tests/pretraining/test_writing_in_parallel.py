@@ -72,6 +72,25 @@ if __name__ == "__main__":
         print("interrupted")
 """
 
+_UNGUARDED = """
+import functools
+from keras_bert.processes import in_processes
+
+def count(large, item):
+    return [len(large) + item]
+
+print(list(in_processes(functools.partial(count, bytes(1_000_000)), range(3), 2)))
+"""
+
+
+def test_a_script_that_starts_itself_again(tmp_path):
+    """Its processes die before they read what they are sent; here, more than a pipe holds."""
+    (tmp_path / "script.py").write_text(_UNGUARDED)
+    process = start_process([sys.executable, tmp_path / "script.py"], stdout=-1, stderr=-1)
+    _, err = process.communicate(timeout=HANGS)
+    assert process.returncode == 1
+    assert b"__name__ == '__main__'" in err  # Python's own words
+
 
 @pytest.mark.timing
 @pytest.mark.slow
