@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
@@ -35,6 +35,13 @@ PRETRAINING_RATES = (
     (512, 2.5e-4),  # half the rate of a model half as wide; not measured
     (math.inf, 1e-4),  # BERT-Base's and BERT-Large's (Devlin et al. 2018, appendix A.2)
 )
+
+# How `pretrain_files` trains by default. In short rows, a new model soon learns to attend to the neighbours of a mask;
+# see "Short rows" in docs/guides/pre-training.md. A small one is trained on them, and at last on longer ones.
+BATCH_SIZE = 32
+SMALL = 256  # the largest hidden size
+_SMALL_SCHEDULE = {"steps": 9000, "batch_size": 64, "sequence_length": 32, "then_length": 128, "then_batch_size": 16}
+_SCHEDULE = {"batch_size": BATCH_SIZE, "sequence_length": 128, "then_length": 512, "then_batch_size": 8}
 
 # The most texts per class for `few_shot` by default. On SST-2, it is 10 points better than ordinary fine-tuning with
 # 32 texts per class, and 3 points with 128, see "Few examples" in docs/benchmarks.md.
@@ -71,6 +78,7 @@ class _Checked:
 R = TypeVar("R", bound="Recipe")
 F = TypeVar("F", bound="FineTuningRecipe")
 P = TypeVar("P", bound="PretrainingRecipe")
+Q = TypeVar("Q", bound="_Checked")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +179,12 @@ class FineTuningRecipe(Recipe):
 class PretrainingRecipe(Recipe):
     """The hyper-parameters of `pretrain`; see Devlin et al. 2018, appendix A.2."""
 
-    steps: int = _field(MISSING, "1 or more", "The number of batches to train on")
-    batch_size: int = _field(32, "1 or more", "The number of sequences in a batch")
+    steps: int | None = _field(
+        None, "1 or more", "The number of batches to train on; new models up to 256 wide have a default, 9,000"
+    )
+    batch_size: int | None = _field(
+        None, "1 or more", "The number of sequences in a batch, by default 32; of new models up to 256 wide, 64"
+    )
     optimizer: str = _choice(("adamw", "lamb"), "The optimizer; LAMB is for batches of thousands")
     learning_rate: float | None = _field(
         None, "a number above 0", "The highest learning rate, by default by the size of the model, 1e-3 to 1e-4"
@@ -203,7 +215,12 @@ class RowsRecipe(_Checked):
     layout: str = _choice(
         LAYOUTS, "Blank lines separate paragraphs (prose), or documents with one sentence per line (sentences)"
     )
-    sequence_length: int = _field(128, "5 or more", "The number of tokens in a row")
+    sequence_length: int | None = _field(
+        None,
+        "5 or more",
+        "The number of tokens in a row, by default 128; new models up to 256 wide are trained on 32, and then, for a "
+        "tenth of the steps, on 128",
+    )
     masked_unit: str = _choice(MASKED_UNITS, "The unit of masking")
     static_masking: bool = _field(False, "", "Mask the same tokens in each epoch, unlike RoBERTa")
     copies: int = _field(
@@ -218,10 +235,29 @@ class SecondPhase(_Checked):
     """The settings of the command's second phase, on longer rows (Devlin et al. 2018, appendix A.2)."""
 
     then_steps: int | None = _field(
-        None, "1 or more", "The number of steps of a second phase with longer rows; by default there is none"
+        None, "1 or more", "The number of steps of a second phase with longer rows; by default see sequence_length"
     )
-    then_length: int = _field(512, "5 or more", "The number of tokens per row in the second phase")
-    then_batch_size: int = _field(8, "1 or more", "The number of rows per batch in the second phase")
+    then_length: int | None = _field(
+        None, "5 or more", "The number of tokens per row in the second phase, by default 512, or 128 after 32"
+    )
+    then_batch_size: int | None = _field(
+        None, "1 or more", "The number of rows per batch in the second phase, by default 8, or 16 after rows of 32"
+    )
+
+
+def with_schedule(small: bool, recipe: P, rows: RowsRecipe, second: SecondPhase) -> tuple[P, RowsRecipe, SecondPhase]:
+    """Sets what is None of both phases of `pretrain_files`; `small` if the model is new and `SMALL`."""
+    schedule = _SMALL_SCHEDULE if small else _SCHEDULE
+    if recipe.steps is None and not small:
+        raise ValueError(f"steps is missing; only new models up to {SMALL} wide, such as tiny and mini, have a default")
+    if small and rows.sequence_length is None and second.then_steps is None:
+        schedule = {**schedule, "then_steps": math.ceil((recipe.steps or schedule["steps"]) / 9)}
+
+    def fill(each: Q) -> Q:
+        missing = [name for name, value in vars(each).items() if value is None and name in schedule]
+        return dataclasses.replace(each, **{name: schedule[name] for name in missing})
+
+    return fill(recipe), fill(rows), fill(second)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,7 @@ FIELDS = {field.name: (kind, field) for kind in set(COMMANDS.values()) for field
 
 def made(name, value):
     """A recipe with this field."""
-    kind, _ = FIELDS[name]
-    return kind.of(**{"steps": 1} if "steps" in kind.__dataclass_fields__ else {}, **{name: value})
+    return FIELDS[name][0].of(**{name: value})
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
@@ -46,7 +45,7 @@ def test_each_field_has_one_line_of_help_and_a_default_within_its_limits(name):
 BAD = {"a number between 0 and 1": 1, "1 or more": 0, "0 or more": -1, "a number above 0": 0, "a share, 0 to 1": 1.5}
 
 
-@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"steps", "class_weight", "few_shot"}))
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"class_weight", "few_shot"}))
 def test_bad_values_are_refused_by_name(name):
     limits = FIELDS[name][1].metadata["limits"]
     bad = BAD.get(limits, "sgd")
@@ -228,3 +227,29 @@ def test_a_new_column_of_a_task_is_an_option():
     run = CliRunner().invoke(command, ["--author-column", "a", "--author-column", "b", "--no-header"])
     assert run.output == "('a', 'b') False text\n"
     assert "A column of authors" in CliRunner().invoke(command, ["--help"]).output
+
+
+# Of a new small model or another, what a user gives; then steps, batch size and row length of each phase.
+PHASES = [
+    (True, {}, [(9000, 64, 32), (1000, 16, 128)]),
+    (True, {"steps": 90, "batch_size": 8}, [(90, 8, 32), (10, 16, 128)]),
+    (True, {"sequence_length": 64}, [(9000, 64, 64)]),
+    (True, {"then_steps": 5, "then_length": 256}, [(9000, 64, 32), (5, 16, 256)]),
+    (False, {"steps": 7}, [(7, 32, 128)]),
+    (False, {"steps": 7, "then_steps": 2}, [(7, 32, 128), (2, 8, 512)]),
+]
+
+
+@pytest.mark.parametrize(("small", "given", "phases"), PHASES)
+def test_rows_of_small_new_models_grow_unless_their_length_is_given(small, given, phases):
+    kinds = (recipe.PretrainingRecipe, recipe.RowsRecipe, recipe.SecondPhase)
+    first, rows, second = recipe.with_schedule(small, *recipe.split_by_kind(given, *kinds))
+    found = [(first.steps, first.batch_size, rows.sequence_length)]
+    if second.then_steps is not None:
+        found.append((second.then_steps, second.then_batch_size, second.then_length))
+    assert found == phases
+
+
+def test_large_models_have_no_default_for_steps():
+    with error_names(ValueError, "steps", "256"):
+        recipe.with_schedule(False, recipe.PretrainingRecipe(), recipe.RowsRecipe(), recipe.SecondPhase())

@@ -16,6 +16,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
+from keras_bert.recipe import SMALL
 from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import Kind, TaughtBatch
@@ -42,6 +43,13 @@ def read_vocabulary(path: str | Path) -> Tokenizer:
                 "pass a directory with a tokenizer_config.json, as `keras-bert vocab --cased` writes it"
             )
     return tokenizer
+
+
+def is_small(size: str) -> bool:
+    """Says whether a new model of this size, or of this `config.json`, is trained in short rows by default."""
+    name = published_size(size)
+    config = BertConfig.named(name) if name else read_config(size)
+    return config.hidden_size <= SMALL and config.max_positions >= 128
 
 
 def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:

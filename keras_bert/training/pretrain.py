@@ -17,7 +17,7 @@ from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer, objective_of
 from keras_bert.pretraining.records import Records, baselines, write_records
-from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
+from keras_bert.recipe import BATCH_SIZE, PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
 from keras_bert.tasks.training_step import AccumulatedBatch
 from keras_bert.training import distribution
 from keras_bert.training.distillation import learning_from, teacher_settings
@@ -38,7 +38,7 @@ class Phase(NamedTuple):
 
     records: str | Path | Sequence[str | Path]
     steps: int
-    batch_size: int = PretrainingRecipe.batch_size
+    batch_size: int = BATCH_SIZE
     masking: MaskedLMMasking | None = None
     validation: str | Path | Sequence[str | Path] | None = None
 
@@ -109,7 +109,10 @@ def pretrain(
     chosen = PretrainingWithTeacher.of(steps=steps, **recipe)
     trained = teacher is not None or model.encoder.preset_digest is not None
     chosen = chosen.for_width(model.encoder.config.hidden_size, trained)
-    phases = [Phase(records, steps, chosen.batch_size, masking, validation), *([] if then is None else [then])]
+    phases = [
+        Phase(records, steps, chosen.batch_size or BATCH_SIZE, masking, validation),
+        *([] if then is None else [then]),
+    ]
     arguments = {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
     return train_on_records(model, phases, Run(directory), chosen, teacher, **arguments)
 
@@ -123,7 +126,7 @@ def evaluate_text(
     masked_unit: str = RowsRecipe.masked_unit,
     pack: bool = RowsRecipe.pack,
     seed: int = PretrainingRecipe.seed,
-    batch_size: int = PretrainingRecipe.batch_size,
+    batch_size: int = BATCH_SIZE,
 ) -> dict[str, float]:
     """Measures a masked language model on text, as `pretrain_files` measures it on the validation text.
 
@@ -224,7 +227,7 @@ def train_on_records(
         updates = sum(-(-phase.steps // chosen.accumulate) for phase in phases)
         compile_model(model, chosen, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
         # Keras makes a metric's variables at its first use. The state holds them, so they must exist before `resume`.
-        model.evaluate(_batches_in_order(training_records[0], chosen.batch_size).take(1), verbose=0)
+        model.evaluate(_batches_in_order(training_records[0], phases[0].batch_size).take(1), verbose=0)
         run.start(model, settings)
         has_validation = any(validation_records)
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, has_validation)

@@ -22,8 +22,8 @@ from keras_bert.formats.saved import write_card
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
 from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
-from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, objective_of, read_vocabulary
-from keras_bert.recipe import EPOCHS, PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind
+from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, is_small, objective_of, read_vocabulary
+from keras_bert.recipe import EPOCHS, PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind, with_schedule
 from keras_bert.tasks import few_shot
 from keras_bert.tasks.file_settings import ClassifyFiles
 from keras_bert.tasks.kinds import Score
@@ -276,7 +276,7 @@ def pretrain_files(
         overwrite, dtype, strategy, log: see `fine_tune_files`.
         **settings: the fields of three recipes:
 
-            - `PretrainingWithTeacher`, see `pretrain`: at least `steps`;
+            - `PretrainingWithTeacher`, see `pretrain`; `steps` has a default for new models up to 256 wide only;
             - `RowsRecipe`, from text to rows: `objective`, `layout`, `sequence_length`, `masked_unit`,
               `static_masking`, `copies`, `pack`, `processes`;
             - `SecondPhase`, a second phase on longer rows: `then_steps`, `then_length`, `then_batch_size`.
@@ -307,6 +307,10 @@ def pretrain_files(
             "a new model needs vocab and size, a model to train further only preset, a student teacher and num_layers; "
             f"there are {' and '.join(sorted(given)) or 'none of them'}"
         )
+    recipe, rows, second = with_schedule(size is not None and is_small(size), recipe, rows, second)
+    assert recipe.steps
+    assert recipe.batch_size
+    assert rows.sequence_length
     paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
     steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
     # The model is measured after each of these steps.
@@ -353,6 +357,8 @@ def pretrain_files(
             check_documents(each, rows.layout, rows.objective)
         all_rows = [_Rows(run.directory, preprocessor, rows, recipe.seed, recipe.steps, recipe.batch_size)]
         if second.then_steps is not None:
+            assert second.then_length
+            assert second.then_batch_size
             if second.then_length > config.max_positions:
                 raise ValueError(f"then_length is {second.then_length}; the model has {config.max_positions} positions")
             longer = BertPreprocessor(
