@@ -45,8 +45,7 @@ def pretrain(**options: Any) -> None:
     \b
     Examples:
       $ keras-bert vocab books/ --size 8000 --output vocab.txt
-      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --objective sentences --sequence-length 32 \\
-          --steps 10000 --output my-bert
+      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --output my-bert
       $ keras-bert fill my-bert "he looked at [MASK] and said nothing ."
       $ keras-bert pretrain contracts/ --preset my-bert --steps 2000 --output bert-of-contracts
     """

@@ -351,8 +351,7 @@ def pretrain_files(
                 preprocessor = BertPreprocessor(tokenizer, length, max_sequence_length=config.max_positions)
             rows = dataclasses.replace(rows, objective=rows.objective or objective_of(config, pairs))
             assert preprocessor is not None  # a pre-trainer has one
-        if run.is_chief and teacher is None:
-            log(origin)
+            assert rows.objective
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
         all_rows = [_Rows(run.directory, preprocessor, rows, recipe.seed, recipe.steps, recipe.batch_size)]
@@ -366,6 +365,8 @@ def pretrain_files(
             )
             sizes = (second.then_steps, second.then_batch_size)
             all_rows.append(_Rows(run.directory / _THEN, longer, rows, recipe.seed, *sizes))
+        if run.is_chief and teacher is None:
+            log(origin)
         with distribution.chief_first(devices):
             run.clear()
             phases, counts = zip(*(each.write(training_paths, validation_paths, log) for each in all_rows), strict=True)
