@@ -6,12 +6,13 @@ import contextlib
 import multiprocessing
 import os
 import pickle
+import queue
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from multiprocessing.queues import SimpleQueue
@@ -58,13 +59,21 @@ def in_processes(
                 start = (child_end, results, pickled.name)
                 pool = stack.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
                 stack.enter_context(parent_end)  # closes before the pool does, and so ends the processes
-                left = {pool.submit(_call, item) for item in items}
+                # Not `concurrent.futures.wait`: Ctrl-C while it locks many futures would leave them locked for ever.
+                ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
+                futures = [pool.submit(_call, item) for item in items]
+                for future in futures:
+                    future.add_done_callback(ended.put)
+            left = len(futures)
             while left:
-                done, left = wait(left, _SECONDS_TO_WAIT, FIRST_COMPLETED)
-                while not results.empty():  # all results of the items that are done, and maybe others
+                done = None
+                with contextlib.suppress(queue.Empty):
+                    done = ended.get(timeout=_SECONDS_TO_WAIT)
+                while not results.empty():  # all results of the item that is done, and maybe others
                     yield results.get()
-                for future in done:
-                    future.result()
+                if done is not None:
+                    left -= 1
+                    done.result()
         except BrokenProcessPool:
             raise KilledError(
                 "a process ended before its work was done; if memory is short, use fewer processes or smaller parts\n"
