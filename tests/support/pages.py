@@ -45,7 +45,11 @@ class Block(NamedTuple):
 
 def blocks(path: Path) -> list[Block]:
     """The blocks of a page to run. Blocks only to be shown are `{code-block}` directives."""
-    page = path.read_text(encoding="utf-8")
+    return blocks_of(path.read_text(encoding="utf-8"), path.name)
+
+
+def blocks_of(page: str, name: str) -> list[Block]:
+    """The blocks of a page's text to run."""
     found = [match for match in _FENCE.finditer(page) if match[1] in ("python", "sh", "text")]
     result = []
     for match, after in itertools.zip_longest(found, found[1:]):
@@ -53,7 +57,7 @@ def blocks(path: Path) -> list[Block]:
             continue
         is_output = after is not None and after[1] == "text" and not page[match.end() : after.start()].strip()
         line = page.count("\n", 0, match.start()) + 1
-        result.append(Block(f"{path.name}:{line}", match[1], match[2], after[2] if is_output else None))
+        result.append(Block(f"{name}:{line}", match[1], match[2], after[2] if is_output else None))
     return result
 
 

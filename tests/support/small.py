@@ -170,6 +170,14 @@ def weights() -> dict[str, np.ndarray]:
     return values
 
 
+def _written(path: Path) -> str:
+    """The text of a file; of a notebook only what was written, not its outputs."""
+    text = path.read_text("utf-8", errors="ignore")
+    if path.suffix != ".ipynb":
+        return text
+    return " ".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+
+
 def write_minilm_of_pages(directory: Path) -> Path:
     """Writes all-MiniLM-L6-v2 with only its first and last layers and the tokens that pages and examples use.
 
@@ -180,7 +188,7 @@ def write_minilm_of_pages(directory: Path) -> Path:
     """
     real, layers = presets.resolve("all-MiniLM-L6-v2"), {"0": "0", "5": "1"}
     paths = [path for place in ("*.md", "docs/**/*.md", "examples/**/*.*") for path in ROOT.glob(place)]
-    text = " ".join(path.read_text("utf-8", errors="ignore") for path in paths).lower() + string.printable
+    text = " ".join(map(_written, paths)).lower() + string.printable
     vocabulary = (real / "vocab.txt").read_text("utf-8").split("\n")[:-1]
     longest = max(map(len, vocabulary))
     parts = {
