@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert import BertClassifier
+from keras_bert import BertClassifier, BertMaskedLM
 
 from .support import forking
 from .support.data import ROOT
@@ -244,6 +244,40 @@ def test_probing(tmp_path):
     assert len(layers) == 7
     assert max(layers) > 0.9
     assert (tmp_path / "saved_models/probing.png").stat().st_size > 5000
+
+
+_CHAPTER = """<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"><body>
+<h2>Not a paragraph</h2>{}</body></html>"""
+
+
+@pytest.mark.slow
+def test_bert_books(tmp_path, monkeypatch):
+    """With local repositories of the same form; what is no story is left out, as are notes."""
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{tmp_path}/repositories/.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://github.com/standardebooks/")
+    held_out = ["arthur-conan-doyle_the-hound-of-the-baskervilles", "jerome-k-jerome_three-men-in-a-boat"]
+    note = '<a href="endnotes.xhtml" epub:type="noteref">7</a>'
+    for i, name in enumerate(["one", "two", *held_out]):
+        epub = tmp_path / "repositories" / name / "src/epub"
+        (epub / "text").mkdir(parents=True)
+        spine = "".join(f'<itemref idref="{each}.xhtml"/>' for each in ("imprint", "chapter-1"))
+        (epub / "content.opf").write_text(f"<package><spine>{spine}</spine></package>")
+        (epub / "text/imprint.xhtml").write_text(_CHAPTER.format("<p>No story.</p>"))
+        paragraphs = f"<p>It was a fine\n day,{note} and the cat number {i} <i>slept</i>.</p><p>She ran.</p>" * 40
+        (epub / "text/chapter-1.xhtml").write_text(_CHAPTER.format(paragraphs))
+        for command in (
+            ["init", "-q"],
+            ["add", "."],
+            ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a"],
+        ):
+            subprocess.run(["git", "-C", epub.parents[1], *command], check=True)
+    arguments = ("novels", "--books", "one", "two", "--steps", "2", "--then-steps", "1", "--output", "model")
+    assert "next_sentence_accuracy" in run("bert_books.py", *arguments, cwd=tmp_path)
+    text = (tmp_path / "novels/train/one.txt").read_text()
+    assert text.startswith("It was a fine day, and the cat number 0 slept.\n\nShe ran.\n\nIt was")
+    model = BertMaskedLM.from_preset(tmp_path / "model")
+    assert (tmp_path / "model/model.safetensors").stat().st_size < 2.5 * model.count_params()
 
 
 def test_every_example_says_how_to_run_it_and_is_short():
