@@ -373,7 +373,7 @@ def pretrain_files(
         keras.utils.set_random_seed(recipe.seed)
         with devices.scope():
             if trained is None:
-                model = BertPretrainer(BertEncoder(config), preprocessor, pairs)
+                model = BertPretrainer(BertEncoder(config), all_rows[-1].preprocessor, pairs)  # reads the longest rows
             else:
                 model = trained if num_layers is None else student_of(trained, num_layers)
         if recipe.learning_rate is None:

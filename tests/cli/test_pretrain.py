@@ -162,6 +162,8 @@ def test_longer_rows_at_the_end(run, corpus):
     assert steps == ["step 2 of 6", "step 3 of 6", "step 5 of 6", "step 6 of 6"]
     records = Records(folder / "model/training/then/records")
     assert next(iter(records.in_order(1)))["input_word_ids"].shape == (1, 20)
+    config = json.loads((folder / "model/config.json").read_text())
+    assert config["keras_bert"]["preprocessor"]["sequence_length"] == 20  # what the model can read
     report = (folder / "model/report.md").read_text()
     for line in ("| then_steps | 3 |", "| then_length | 20 |", "| then_batch_size | 4 |", "| dtype | mixed_bfloat16 |"):
         assert line in report
