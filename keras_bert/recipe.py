@@ -40,7 +40,7 @@ PRETRAINING_RATES = (
 # see "Short rows" in docs/guides/pre-training.md. A small one is trained on them, and at last on longer ones.
 BATCH_SIZE = 32
 SMALL = 256  # the largest hidden size
-_SMALL_SCHEDULE = {"steps": 9000, "batch_size": 64, "sequence_length": 32, "then_length": 128, "then_batch_size": 16}
+_SMALL_SCHEDULE = {"steps": 7200, "batch_size": 64, "sequence_length": 32, "then_length": 128, "then_batch_size": 16}
 _SCHEDULE = {"batch_size": BATCH_SIZE, "sequence_length": 128, "then_length": 512, "then_batch_size": 8}
 
 # The most texts per class for `few_shot` by default. On SST-2, it is 10 points better than ordinary fine-tuning with
@@ -180,7 +180,7 @@ class PretrainingRecipe(Recipe):
     """The hyper-parameters of `pretrain`; see Devlin et al. 2018, appendix A.2."""
 
     steps: int | None = _field(
-        None, "1 or more", "The number of batches to train on; new models up to 256 wide have a default, 9,000"
+        None, "1 or more", "The number of batches to train on; new models up to 256 wide have a default, 7,200"
     )
     batch_size: int | None = _field(
         None, "1 or more", "The number of sequences in a batch, by default 32; of new models up to 256 wide, 64"

@@ -231,10 +231,10 @@ def test_a_new_column_of_a_task_is_an_option():
 
 # Of a new small model or another, what a user gives; then steps, batch size and row length of each phase.
 PHASES = [
-    (True, {}, [(9000, 64, 32), (1000, 16, 128)]),
+    (True, {}, [(7200, 64, 32), (800, 16, 128)]),
     (True, {"steps": 90, "batch_size": 8}, [(90, 8, 32), (10, 16, 128)]),
-    (True, {"sequence_length": 64}, [(9000, 64, 64)]),
-    (True, {"then_steps": 5, "then_length": 256}, [(9000, 64, 32), (5, 16, 256)]),
+    (True, {"sequence_length": 64}, [(7200, 64, 64)]),
+    (True, {"then_steps": 5, "then_length": 256}, [(7200, 64, 32), (5, 16, 256)]),
     (False, {"steps": 7}, [(7, 32, 128)]),
     (False, {"steps": 7, "then_steps": 2}, [(7, 32, 128), (2, 8, 512)]),
 ]
