@@ -1,4 +1,4 @@
-"""Measure a fine-tuned model on examples.
+"""Measure a model on examples, or on text.
 
 MODEL is a directory that `finetune` wrote; FILE holds the examples. Writes one measure per line: its name, a tab,
 and the number. Then come macro averages, and precision, recall, F1 and support of each class (or entity type, or

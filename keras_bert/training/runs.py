@@ -434,7 +434,8 @@ def _load_masked_lm(handle: str | Path, rows: RowsRecipe, role: str) -> tuple[Be
     pairs = None if rows.objective is None else rows.objective != "sentences"
     note = f"weights of {handle}"
     if "masked_lm" not in heads:
-        raise ValueError(f"{role}: {handle} has no masked language modeling head")
+        purpose = "to learn from" if role == "teacher" else "to train further"
+        raise ValueError(f"{role}: {handle} has no masked language modeling head {purpose}")
     if "next_sentence" not in heads:
         note += "; it has no head for pairs, and gets none"
         if pairs and role == "preset":

@@ -90,7 +90,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     assert (model / "model.safetensors").read_bytes() == content
 
 
-def test_weights_that_are_trained_further(run, fails, corpus):
+def test_weights_that_are_trained_further(run, fails, corpus, untrained):
     """They begin as the preset's, with its vocabulary, heads and rate; without --size. The text is known already."""
     folder, options = corpus
     run("pretrain", folder / "texts", *flat(options), "--learning-rate", "1e-2")
@@ -118,6 +118,8 @@ def test_weights_that_are_trained_further(run, fails, corpus):
     result = run("pretrain", folder / "texts", *flat(more))
     assert result.stderr.startswith(f"weights of {folder}/alone; it has no head for pairs, and gets none\n")
     more["--output"] = folder / "other"
+    message = fails("pretrain", folder / "texts", *flat(more | {"--preset": untrained}))
+    assert message == f"preset: {untrained} has no masked language modeling head to train further"
     message = fails("pretrain", folder / "texts", *flat(more), "--objective", "next_sentence")
     assert message.startswith(f"{folder}/alone has no head for pairs, which objective 'next_sentence' needs")
 
