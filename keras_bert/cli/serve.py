@@ -1,4 +1,4 @@
-"""Serve SavedModels over gRPC and REST, as TF Serving does, and to OpenAI's and other vector clients.
+"""Serve SavedModels to clients of TF Serving and of OpenAI.
 
 Each DIRECTORY holds the versions of a model, and its name is the model's. The highest version in DIRECTORY/<version>/
 is served. A higher version that appears takes over; no request is lost.

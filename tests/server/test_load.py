@@ -1,5 +1,6 @@
 """Models of text under load, while versions take over from each other: every answer comes, and is right."""
 
+import functools
 import itertools
 import re
 import shutil
@@ -45,10 +46,14 @@ def vectors_over_rest(server, texts, session):
     return post(server, "/v1/models/small:predict", {"instances": texts}, session)["predictions"]
 
 
+@functools.cache
+def openai_client(root):
+    return openai.OpenAI(base_url=f"{root}/v1", api_key="none is needed", max_retries=0)
+
+
 def vectors_by_openai(server, texts, session):
-    client = openai.OpenAI(base_url=f"{server.root}/v1", api_key="none is needed", max_retries=0)
-    with client:
-        return [each.embedding for each in client.embeddings.create(model="small", input=texts).data]
+    answer = openai_client(server.root).embeddings.create(model="small", input=texts)
+    return [each.embedding for each in answer.data]
 
 
 def scores(server, texts, session):
