@@ -256,7 +256,9 @@ def page(senses: Senses) -> str:
     points.append(
         f'<path d="M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"><title>{escape(senses.word)}, without context</title></path>'
     )
-    names = {label: f'<span class="c{colours[label]}">●</span> {escape(label)}' for label in senses.labels}
+    names: dict[str | None, str] = {
+        label: f'<span class="c{colours[label]}">●</span> {escape(label)}' for label in senses.labels
+    }
     sentences = [
         f'<li id="s{number}">{names[each.label] + ": " if names else ""}{_mark_word(each)}</li>'
         for number, each in enumerate(senses.occurrences, start=1)
