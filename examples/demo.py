@@ -1,4 +1,6 @@
-"""What BERT does with a sentence, step by step, on a real model (all-MiniLM-L6-v2: 6 layers, 384 wide).
+"""What BERT does with a sentence, step by step, on real models.
+
+Steps 1 to 4 and 6 use all-MiniLM-L6-v2 (6 layers, 384 wide); step 5 uses bert-books (4 layers, 192 wide).
 
 python examples/demo.py
 """
@@ -12,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from keras_bert import BertSentenceEncoder
+from keras_bert import BertMaskedLM, BertNextSentence, BertSentenceEncoder
 from keras_bert.saved_model import export_encoder, export_preprocessor
 
 SENTENCES = ["I love pizza", "India is my country", "Italy is fun place to visit"]
@@ -32,6 +34,18 @@ SENSES = {  # a word -> two sentences for each of two meanings
     "rock": [
         *("He threw a rock into the lake.", "A rock fell from the cliff."),
         *("The band plays rock and jazz.", "She listens to loud rock music."),
+    ],
+}
+MASKED = [
+    "He looked at [MASK] and said nothing.",
+    "She opened the [MASK] and went in.",
+    "He shook his [MASK] and smiled.",
+]
+CONTINUED = {  # a sentence -> one that follows, and a random one
+    "He knocked at the door.": ["An old woman opened it.", "Whales are the largest animals in the sea."],
+    "The ship was sinking.": [
+        "The captain ordered the men into the boats.",
+        "She had never liked her cousin's piano playing.",
     ],
 }
 
@@ -89,7 +103,18 @@ for word, (same, other, static) in zip([*SENSES, "mean"], [*rows, np.mean(rows, 
     print(f"{word:10}{same:14.2f}{other:15.2f}{static:42.2f}")
 print(f"Two meanings of 'fair', for example: {SENSES['fair'][0]!r} and {SENSES['fair'][2]!r}")
 
-title("5. SavedModels, for processes that do not have this package")
+title("5. What a small BERT learned from forty novels: the word under a mask, and which sentence follows")
+masked_lm = BertMaskedLM.from_preset("bert-books")
+for text, answer in zip(MASKED, masked_lm.fill(MASKED, top_k=3), strict=True):
+    print(f"{text:40}", ", ".join(f"{guess['token']} {guess['probability']:.2f}" for guess in answer["masks"][0]))
+next_sentence = BertNextSentence.from_preset("bert-books")
+for before, (follows, random) in CONTINUED.items():
+    print(before)
+    for after in (follows, random):
+        print(f"  {next_sentence.score(before, after):.2f}  {after}")
+print("Of two novels that it has not read, it is right about 64 of 100 pairs of sentences.")
+
+title("6. SavedModels, for processes that do not have this package")
 saved_models = Path(__file__).parents[1] / "saved_models" / "all-MiniLM-L6-v2"
 export_preprocessor(preprocessor, saved_models / "preprocessor", overwrite=True)
 export_encoder(encoder, saved_models / "encoder", overwrite=True)

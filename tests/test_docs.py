@@ -1,6 +1,7 @@
 """The pages of docs/: their blocks run, their commands and links exist, and Sphinx builds them."""
 
 import contextlib
+import os
 import re
 import shutil
 import subprocess
@@ -12,13 +13,14 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 
 from keras_bert.cli import main
 
-from .support import old_models
+from .support import forking, old_models
 from .support.data import ROOT
 from .support.pages import Block, blocks, commands, run
 
 DOCS = ROOT / "docs"
 NO_PAGES = {"_build", "figures"}  # conf.py leaves them out; a page includes the figures
 PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md")) if NO_PAGES.isdisjoint(path.parts)}
+DOORS = [ROOT / "README.md", ROOT / "saved_models" / "README.md", *PAGES.values()]
 QUICK = {"index.md"}  # the others train, export, or start processes that import TensorFlow
 OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it tells apart
     "api/text.md",
@@ -59,6 +61,17 @@ def test_page(name, reader):
         run(block, namespace, reader)
         if (reader / "smaller").exists():
             (reader / "smaller").rename(smaller)
+
+
+@pytest.mark.slow
+def test_page_of_exports(reader):
+    pytest.importorskip("tensorflow_hub")
+    shutil.copytree(ROOT / "saved_models" / "tiny-bert", reader / "saved_models" / "tiny-bert")
+    make = ["make", "-f", ROOT / "Makefile", "-o", ".venv/installed", f"BIN={forking.commands()}", "exports"]
+    subprocess.run(make, cwd=reader, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    namespace = {"__name__": "page"}
+    for block in blocks(ROOT / "saved_models" / "README.md"):
+        run(block, namespace, reader)
 
 
 def test_there_are_pages():
@@ -102,7 +115,7 @@ def test_lines_for_a_library_run_where_it_is_installed(library, reader):
         run(block, namespace, reader)
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES.values()], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", DOORS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_and_options_exist(path):
     page = path.read_text(encoding="utf-8")
     for words in commands(page):
@@ -117,7 +130,7 @@ def test_commands_and_options_exist(path):
     assert mentioned <= _all_options(main)
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES.values()], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", DOORS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files(path):
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text(encoding="utf-8"))
     missing = [link for link in links if not (path.parent / link).exists()]

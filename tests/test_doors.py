@@ -46,7 +46,7 @@ def test_targets_and_files_that_a_page_names_exist(page):
 
 def test_contributing_names_the_checks():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    assert make_targets(text) == {"demo", "lint", "test", "docs", "benchmark"}
+    assert make_targets(text) == {"demo", "lint", "test", "exports", "docs", "benchmark"}
     assert text.count("parity test") == 3  # of a family, a task, a loss
 
 

