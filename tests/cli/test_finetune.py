@@ -283,7 +283,7 @@ def test_mistakes(run, fails, untrained, table, tmp_path):
     for option, value, *words in (
         ("--sequence-length", 33, "--sequence-length", 33),
         ("--class-weight", "odd=2", "--class-weight", "odd", "blame, praise"),
-        ("--frozen-layers", 2, "--frozen-layers", 2, "1 layers"),
+        ("--frozen-layers", 2, "--frozen-layers", 2, "1 layer"),
     ):
         assert_names(run(*command, untrained, option, value, exit_code=2).stderr.splitlines()[-1], *words)
     assert fails(*command, ROOT / "tests/golden/tiny-bert").startswith(f"{ROOT}/tests/golden/tiny-bert has no ")

@@ -49,7 +49,7 @@ def test_ranges_that_a_preset_keeps(run, untrained, tmp_path):
     model.save_preset(tmp_path / "kept")
     result = run("encode", *TEXTS, "--preset", tmp_path / "kept", "--precision", "int8", small=False)
     assert result.stderr == ""
-    assert run("summary", tmp_path / "kept").stdout.splitlines()[-1] == "int8           all 1 layers"
+    assert run("summary", tmp_path / "kept").stdout.splitlines()[-1] == "int8           all 1 layer"
     assert "int8" not in run("summary", untrained).stdout
     result = run("summary", untrained, "--precision", "int8")
     assert result.stdout.splitlines()[-1].startswith("int8           ")
@@ -59,7 +59,7 @@ def test_ranges_that_a_preset_keeps(run, untrained, tmp_path):
 def test_layers_that_are_left_out_are_told(run, untrained, monkeypatch):
     monkeypatch.setattr("keras_bert.inference.precision._MIN_CALIBRATION_COSINE", 1.1)  # never reached
     result = run("summary", untrained, "--precision", "int8")
-    assert result.stdout.splitlines()[-1] == "int8           0 of 1 layers, without 1, which lose too much"
+    assert result.stdout.splitlines()[-1] == "int8           0 of 1 layer, without 1, which lose too much"
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def test_layers_beyond_the_configuration_are_warned_of(preset, tmp_path):
     more = {"lm_head.strange": np.ones(3, "float32"), "embeddings.position_ids": np.arange(16)}
     save_file({**weights, **more}, preset / "model.safetensors")
     beyond = [name for name in sorted(weights) if name.startswith("encoder.layer.1.")]
-    with warning_names(preset / "model.safetensors", "1 layers", *beyond[:5], f"{len(beyond) - 5} more"):
+    with warning_names(preset / "model.safetensors", "num_layers 1", *beyond[:5], f"{len(beyond) - 5} more"):
         BertEncoder.from_preset(preset)
     config = json.loads((preset / "config.json").read_text())
     (preset / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
