@@ -286,7 +286,7 @@ def test_every_example_says_how_to_run_it_and_is_short():
     for script in scripts:
         text = script.read_text("utf-8")
         assert f"python examples/{script.name}" in text
-        assert len(text.splitlines()) < (300 if script.name == "bert_in_one_file.py" else 120)
+        assert len(text.splitlines()) < (300 if script.name == "bert_in_one_file.py" else 130)
 
 
 @pytest.mark.slow

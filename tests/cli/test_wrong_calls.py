@@ -219,7 +219,7 @@ WRONG = {  # a command -> what the message names
     f"{_CLASSIFY} --eval table.csv --validation-split 0.5 --output new": "validation",
     "finetune rank --train table.csv --score-column label --output new": "other texts of a row with --negative-column",
     f"{_RANK} --negative-column a": "pairs.csv has no column 'a'; its columns are 'query', 'positive'",
-    f"{_RANK} --negative-column query --score-column a --score-column b --score-column c": "3 columns of scores for 2",
+    f"{_RANK} --negative-column query --score-column a --score-column b --score-column c": "scores: 3, but texts: 2",
     "finetune rank --train table.csv --negative-column a --label-column label --output new": "--label-column",
     "finetune rank --train table.csv --loss lambda --output new": "the other texts of a row with --negative-column",
     "finetune embed --train pairs.csv --score-column a --score-column b --output new": "columns of scores",
