@@ -14,7 +14,6 @@ import click
 import keras_bert
 from keras_bert import files
 from keras_bert.cli.terminal import Failure, Misuse
-from keras_bert.formats import model_files
 
 if TYPE_CHECKING:
     from keras_bert.tasks.kinds import Score
@@ -88,6 +87,7 @@ def document(
     model: Path, kind: str, score: Score, examples: int | None, data: Path, requirements: Sequence[Requirement]
 ) -> str:
     """Formats JSON of measures, those of classes apart, with the digests of the files of the model and of the data."""
+    from keras_bert.formats import model_files
     from keras_bert.training.report import by_class, without_classes
 
     measures = {**score.measures, **score.details}

@@ -250,7 +250,9 @@ import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from pathlib import Path
 from keras_bert import BertPreprocessor
 from keras_bert.pretraining import write_records
-preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=64)
+from keras_bert.text import WordPieceTokenizer
+tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])  # small: it goes through a file
+preprocessor = BertPreprocessor(tokenizer, sequence_length=64)
 try:
     settings = {"part_bytes": 5000, "processes": 2, "progress": False}
     write_records([sys.argv[1]], sys.argv[2], preprocessor, "sentence_order", "sentences", **settings)
