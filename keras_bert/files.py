@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import glob
 import gzip
 import hashlib
@@ -138,12 +139,19 @@ def split_lines(text: str) -> list[str]:
 
 def digests_of(directory: Path, names: Iterable[str]) -> dict[str, str]:
     """Computes the SHA-256 of files in a directory, in hexadecimal, by name."""
-    digests = {name: hashlib.sha256() for name in names}
-    for name, digest in digests.items():
+    digests = {}
+    for name in names:
         with (directory / name).open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return {name: digest.hexdigest() for name, digest in digests.items()}
+            digests[name] = sha256(iter(functools.partial(file.read, 1 << 20), b""))
+    return digests
+
+
+def sha256(parts: Iterable[bytes | memoryview]) -> str:
+    """Computes the SHA-256 of parts that follow each other, in hexadecimal."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def text_files(path: Path) -> list[Path]:

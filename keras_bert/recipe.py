@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
-from keras_bert.config import FieldType, types_of
+from keras_bert.config import BertConfig, FieldType, types_of
 
 _EXPECTED = {int: "a whole number", float: "a number", str: "a name", bool: "True or False", Mapping: "a dict"}
 BALANCED = "balanced"  # class weights by how often each class occurs
@@ -39,7 +39,7 @@ PRETRAINING_RATES = (
 # How `pretrain_files` trains by default. In short rows, a new model soon learns to attend to the neighbours of a mask;
 # see "Short rows" in docs/guides/pre-training.md. A small one is trained on them, and at last on longer ones.
 BATCH_SIZE = 32
-SMALL = 256  # the largest hidden size
+_SMALL = 256  # the largest hidden size
 _SMALL_SCHEDULE = {"steps": 7200, "batch_size": 64, "sequence_length": 32, "then_length": 128, "then_batch_size": 16}
 _SCHEDULE = {"batch_size": BATCH_SIZE, "sequence_length": 128, "then_length": 512, "then_batch_size": 8}
 
@@ -245,11 +245,17 @@ class SecondPhase(_Checked):
     )
 
 
-def with_schedule(small: bool, recipe: P, rows: RowsRecipe, second: SecondPhase) -> tuple[P, RowsRecipe, SecondPhase]:
-    """Sets what is None of both phases of `pretrain_files`; `small` if the model is new and `SMALL`."""
+def with_schedule(
+    new: BertConfig | None, recipe: P, rows: RowsRecipe, second: SecondPhase
+) -> tuple[P, RowsRecipe, SecondPhase]:
+    """Sets what is None of both phases of `pretrain_files`; `new` is the model's config if its weights are new."""
+    longest = _SMALL_SCHEDULE["then_length"]
+    small = new is not None and new.hidden_size <= _SMALL and new.max_positions >= longest
     schedule = _SMALL_SCHEDULE if small else _SCHEDULE
     if recipe.steps is None and not small:
-        raise ValueError(f"steps is missing; only new models up to {SMALL} wide, such as tiny and mini, have a default")
+        raise ValueError(
+            f"steps is missing; only new models up to {_SMALL} wide, such as tiny and mini, have a default"
+        )
     if small and rows.sequence_length is None and second.then_steps is None:
         schedule = {**schedule, "then_steps": math.ceil((recipe.steps or schedule["steps"]) / 9)}
 

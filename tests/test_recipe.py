@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from keras_bert import recipe, training
 from keras_bert.cli import main, options
+from keras_bert.config import BertConfig
 from keras_bert.tasks import file_settings
 from keras_bert.tasks.registry import FINE_TUNING
 
@@ -62,6 +63,7 @@ def test_bad_values_are_refused_by_name(name):
         ({"accumulate": True}, TypeError, ["accumulate", True, "whole number"]),
         ({"learning_rate": None}, TypeError, ["learning_rate", None, "a number"]),
         ({"learning_rate": float("inf")}, ValueError, ["learning_rate", "inf", "above 0"]),
+        ({"learning_rate": float("nan")}, ValueError, ["learning_rate", "nan", "above 0"]),
         ({"warmup": -0.1}, ValueError, ["warmup", -0.1, "0 to 1"]),
         ({"class_weight": {"good": 1, "bad": -1.0}}, ValueError, ["class_weight of bad", -1.0, "0 or more"]),
         ({"class_weight": "even"}, TypeError, ["class_weight", "'even'", "dict", "balanced"]),
@@ -229,21 +231,23 @@ def test_a_new_column_of_a_task_is_an_option():
     assert "A column of authors" in CliRunner().invoke(command, ["--help"]).output
 
 
-# Of a new small model or another, what a user gives; then steps, batch size and row length of each phase.
+# A new model or None, and what a user gives; then steps, batch size and row length of each phase.
+TINY = BertConfig.tiny()
 PHASES = [
-    (True, {}, [(7200, 64, 32), (800, 16, 128)]),
-    (True, {"steps": 90, "batch_size": 8}, [(90, 8, 32), (10, 16, 128)]),
-    (True, {"sequence_length": 64}, [(7200, 64, 64)]),
-    (True, {"then_steps": 5, "then_length": 256}, [(7200, 64, 32), (5, 16, 256)]),
-    (False, {"steps": 7}, [(7, 32, 128)]),
-    (False, {"steps": 7, "then_steps": 2}, [(7, 32, 128), (2, 8, 512)]),
+    (TINY, {}, [(7200, 64, 32), (800, 16, 128)]),
+    (TINY, {"steps": 90, "batch_size": 8}, [(90, 8, 32), (10, 16, 128)]),
+    (TINY, {"sequence_length": 64}, [(7200, 64, 64)]),
+    (TINY, {"then_steps": 5, "then_length": 256}, [(7200, 64, 32), (5, 16, 256)]),
+    (BertConfig.tiny(max_positions=64), {"steps": 7}, [(7, 32, 128)]),
+    (BertConfig.base(), {"steps": 7}, [(7, 32, 128)]),
+    (None, {"steps": 7, "then_steps": 2}, [(7, 32, 128), (2, 8, 512)]),
 ]
 
 
-@pytest.mark.parametrize(("small", "given", "phases"), PHASES)
-def test_rows_of_small_new_models_grow_unless_their_length_is_given(small, given, phases):
+@pytest.mark.parametrize(("new", "given", "phases"), PHASES)
+def test_rows_of_small_new_models_grow_unless_their_length_is_given(new, given, phases):
     kinds = (recipe.PretrainingRecipe, recipe.RowsRecipe, recipe.SecondPhase)
-    first, rows, second = recipe.with_schedule(small, *recipe.split_by_kind(given, *kinds))
+    first, rows, second = recipe.with_schedule(new, *recipe.split_by_kind(given, *kinds))
     found = [(first.steps, first.batch_size, rows.sequence_length)]
     if second.then_steps is not None:
         found.append((second.then_steps, second.then_batch_size, second.then_length))
@@ -252,4 +256,4 @@ def test_rows_of_small_new_models_grow_unless_their_length_is_given(small, given
 
 def test_large_models_have_no_default_for_steps():
     with error_names(ValueError, "steps", "256"):
-        recipe.with_schedule(False, recipe.PretrainingRecipe(), recipe.RowsRecipe(), recipe.SecondPhase())
+        recipe.with_schedule(None, recipe.PretrainingRecipe(), recipe.RowsRecipe(), recipe.SecondPhase())

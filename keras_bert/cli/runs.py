@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def fine_tune(task: str, *, train: str, validation: str | None, **options: Any) 
         files.check_run(run["output"], run["overwrite"])
     if "preset" in run:
         check_prompts(run["preset"], options.get("query_prompt"), options.get("positive_prompt"))
-    _run("fine_tune_job", job, **run)
+    _run("fine_tuning_run", "fine_tune_job", job, **run)
 
 
 def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
@@ -92,18 +93,18 @@ def pretrain(corpus: tuple[str, ...], **options: Any) -> None:
 
             read_config(size)
         files.check_run(options["output"], options["overwrite"])
-    _run("pretrain_files", corpus, **options)
+    _run("pretraining_run", "pretrain_files", corpus, **options)
 
 
-def _run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
-    """Calls a function of `keras_bert.training.runs`, and prints the measures.
+def _run(module: str, function: str, *arguments: Any, overwrite: bool, **settings: Any) -> None:
+    """Calls a function in a module of `keras_bert.training`, and prints the measures.
 
     Turns an error that the user can correct, an interruption, or a dead worker into a one-line error.
     """
     with quiet_imports():
         import tensorflow as tf
 
-        from keras_bert.training import runs
+        runs = importlib.import_module(f"keras_bert.training.{module}")
         from keras_bert.training.loop import Interrupted
 
     unfinished = functools.partial(resumable, f"the run in {settings['output']}", "add --overwrite")

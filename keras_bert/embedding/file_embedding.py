@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import hashlib
 import io
+import itertools
 import json
 import shutil
 import threading
@@ -69,10 +69,8 @@ def _compute_digest(model: BertSentenceEncoder) -> str:
     vector_settings = {name: value for name, value in model.settings().items() if name != "similarity"}
     settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, vector_settings]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
-    for weight in model.weights:
-        digest.update(ops.convert_to_numpy(weight).tobytes())
-    return digest.hexdigest()
+    weights = (ops.convert_to_numpy(weight).tobytes() for weight in model.weights)
+    return files.sha256(itertools.chain([json.dumps(settings, sort_keys=True, default=repr).encode()], weights))
 
 
 NOTES = "embedding.json"
@@ -222,8 +220,8 @@ class VectorStore:
     @classmethod
     def of(cls, copy: Path, notes: Mapping[str, object], source: Path) -> VectorStore:
         """Finds the store of a copy, for the settings and the state of the source that its vectors depend on."""
-        key = hashlib.sha256(json.dumps([notes, _read_stamp(source), _ROWS_AT_A_TIME], sort_keys=True).encode())
-        return cls(copy.with_name(f".{copy.name}.{key.hexdigest()[:16]}.vectors"))
+        key = files.sha256([json.dumps([notes, _read_stamp(source), _ROWS_AT_A_TIME], sort_keys=True).encode()])
+        return cls(copy.with_name(f".{copy.name}.{key[:16]}.vectors"))
 
     def read(self, chunk: int, rows: int) -> tuple[np.ndarray, int] | None:
         """Reads the vectors of a chunk, and the number of truncated texts; None if they are not there, or damaged."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import mmap
@@ -138,11 +137,11 @@ def _by_number(name: str) -> tuple[int, str]:
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
-    digest = hashlib.sha256("".join(metadata[name] for name in sorted(metadata)).encode())
+    parts: list[bytes | memoryview] = ["".join(metadata[name] for name in sorted(metadata)).encode()]
     for name in sorted(arrays, key=_by_number):
-        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
-        digest.update(arrays[name].reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+        parts.append(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
+        parts.append(arrays[name].reshape(-1).view(np.uint8).data)
+    return files.sha256(parts)
 
 
 # -- HDF5 files of weights, as Keras writes them.

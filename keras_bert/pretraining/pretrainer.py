@@ -16,7 +16,6 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
-from keras_bert.recipe import SMALL
 from keras_bert.sizes import published_size
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.kinds import Kind, TaughtBatch
@@ -45,26 +44,23 @@ def read_vocabulary(path: str | Path) -> Tokenizer:
     return tokenizer
 
 
-def is_small(size: str) -> bool:
-    """Says whether a new model of this size, or of this `config.json`, is trained in short rows by default."""
+def read_size(size: str) -> BertConfig:
+    """Reads the configuration of a size ("tiny", "albert-base"), or that in a `config.json`."""
     name = published_size(size)
-    config = BertConfig.named(name) if name else read_config(size)
-    return config.hidden_size <= SMALL and config.max_positions >= 128
+    return BertConfig.named(name) if name else read_config(size)
 
 
 def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
-    """Makes the configuration of a size ("tiny", "albert-base") or of a `config.json`, for a tokenizer."""
-    tokens, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
-    if name := published_size(size):
-        named = BertConfig.named(name, vocab_size=tokens, pad_token_id=padding)
+    """Makes the configuration of a new model, of a size as in `read_size`, for a tokenizer."""
+    config, tokens, padding = read_size(size), tokenizer.vocabulary_size, tokenizer.pad_token_id
+    if published_size(size):
         # A layer's output has the variance hidden_size * range^2. This range gives every size that of BERT-Base. A
         # model as narrow as BERT-Tiny is too small to overfit. For the figures, see "Rates" in docs/benchmarks.md.
-        changes: dict[str, Any] = {"initializer_range": round(0.02 * (768 / named.hidden_size) ** 0.5, 2)}
-        if named.hidden_size <= 128:
+        changes: dict[str, Any] = {"initializer_range": round(0.02 * (768 / config.hidden_size) ** 0.5, 2)}
+        if config.hidden_size <= 128:
             changes |= {"hidden_dropout": 0.0, "attention_dropout": 0.0}
-        config = dataclasses.replace(named, **changes)
+        config = dataclasses.replace(config, vocab_size=tokens, pad_token_id=padding, **changes)
     else:
-        config = read_config(size)
         try:
             config.check_vocabulary(tokens, tokenizer.is_whole)
         except ValueError as error:

@@ -10,9 +10,10 @@ if keras.backend.backend() == "tensorflow":  # on other backends, only the optim
     from keras_bert.training.distillation import learning_from, student_of
     from keras_bert.training.distribution import strategy
     from keras_bert.training.fine_tune import fine_tune
+    from keras_bert.training.fine_tuning_run import fine_tune_files
     from keras_bert.training.pretrain import Phase, evaluate_text, pretrain
+    from keras_bert.training.pretraining_run import pretrain_files
     from keras_bert.training.report import evaluate, score
-    from keras_bert.training.runs import fine_tune_files, pretrain_files
 
 __all__ = [
     "LAMB",

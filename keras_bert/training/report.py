@@ -14,7 +14,8 @@ import numpy as np
 from keras_bert import files
 from keras_bert.data import Examples
 from keras_bert.extras import import_extra
-from keras_bert.formats.model_card import table
+from keras_bert.formats import saved
+from keras_bert.formats.model_card import Training, table
 from keras_bert.tasks.kinds import Score
 from keras_bert.tasks.task import BertTask
 
@@ -83,6 +84,19 @@ def write_report(
         table(["setting", "value"], settings.items()),
     ]
     files.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
+
+
+def write_card(
+    model: BertTask,
+    output: str | Path,
+    base: str | Path | None,
+    measures: Mapping[str, float],
+    settings: Mapping[str, object],
+) -> None:
+    """Writes the model card again, with what is known now. It tells no path of this machine."""
+    start = {} if base is None else {"weights of": Path(base).name if Path(base).is_dir() else base}
+    known = {name: value for name, value in settings.items() if value not in (None, False, {})}
+    saved.write_card(output, model.saved(), Training(base, measures, {**start, **known}))
 
 
 def with_baselines(measures: Mapping[str, float]) -> list[tuple[str, float, float | None]]:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import hashlib
 import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert import files
+from keras_bert.choices import DTYPES, check_choice
 from keras_bert.formats import hugging_face, model_card, model_files
 from keras_bert.formats.weight_files import read_checked, write_checked
 from keras_bert.training import distribution, report
 from keras_bert.training.batches import columns_in
+
+Log: TypeAlias = Callable[[str], Any]  # gets each line of progress
 
 if TYPE_CHECKING:
     from keras_bert.pretraining.records import Records
@@ -80,7 +82,7 @@ class Run:
         self._overwrite = False
         self._inputs: list[Path] = []
         self._describe: Callable[[Position], str] = lambda position: ""
-        self._log: Callable[[str], Any] = lambda line: None
+        self._log: Log = lambda line: None
         self._loss: list[np.ndarray] = []
         self._best_weights: list[np.ndarray] = []
         self._is_finished = False
@@ -94,7 +96,7 @@ class Run:
         overwrite: bool,
         inputs: Iterable[str | Path | None] = (),
         describe: Callable[[Position], str] = str,
-        log: Callable[[str], Any] = print,
+        log: Log = print,
         has_preset: bool = False,
     ) -> Run:
         """Makes a run whose model is saved in `output`, where `overwrite` lets `clear` remove an old run or model."""
@@ -131,6 +133,21 @@ class Run:
                 if path.is_file() and path.name != model_card.FILE:
                     path.unlink()
             shutil.rmtree(self.output / files.RUN)
+
+    @contextlib.contextmanager
+    def on_devices(self, dtype: str, strategy: str) -> Iterator[tf.distribute.Strategy]:
+        """Sets the dtype policy in this block, and chooses the devices."""
+        check_choice("dtype", dtype, DTYPES)
+        old_policy = keras.config.dtype_policy()
+        keras.config.set_dtype_policy(dtype)
+        try:
+            devices, name = distribution.choose(strategy)
+            self.is_chief = distribution.is_chief(devices)
+            if devices.num_replicas_in_sync > 1:
+                self._log(f"training on {name}")
+            yield devices
+        finally:
+            keras.config.set_dtype_policy(old_policy)
 
     def log_position(self, settings: Mapping[str, Any], epochs: int) -> None:
         """Logs how far the run in `output` has come. Raises RunError if that has other settings."""
@@ -339,10 +356,9 @@ _RECORD_BYTES = 1 << 20  # read of each file, because a corpus may have a teraby
 
 def digest(parts: Iterable[bytes | keras.Variable | tf.Tensor]) -> str:
     """Computes a SHA-256 of bytes, and of the bytes of variables and tensors."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part if isinstance(part, bytes) else keras.ops.convert_to_numpy(part).tobytes())
-    return digest.hexdigest()
+    return files.sha256(
+        part if isinstance(part, bytes) else keras.ops.convert_to_numpy(part).tobytes() for part in parts
+    )
 
 
 def digests_of_model(model: BertTask) -> dict[str, str | None]:

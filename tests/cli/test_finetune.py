@@ -18,7 +18,7 @@ from keras_bert import (
 )
 from keras_bert.data import Answer
 from keras_bert.tasks import ranking_losses, sentence_losses
-from keras_bert.training import runs
+from keras_bert.training import fine_tuning_run
 from keras_bert.training.run import Run, load_state, save_state
 
 from ..support import small
@@ -188,7 +188,7 @@ def taught(monkeypatch):
         save_state(run.directory / "state.safetensors", [], {})
         return [{"epoch": 1, "loss": 1.0}]
 
-    monkeypatch.setattr(runs, "train_on", train_on)
+    monkeypatch.setattr(fine_tuning_run, "train_on", train_on)
     return calls
 
 

@@ -18,7 +18,7 @@ from keras_bert.recipe import PretrainingRecipe
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.text import BytePairTokenizer, load_tokenizer
 from keras_bert.text.vocabulary import byte_symbols
-from keras_bert.training import runs
+from keras_bert.training import pretraining_run
 from keras_bert.training.run import save_state
 
 from ..support import small
@@ -164,8 +164,6 @@ def test_longer_rows_at_the_end(run, corpus):
     assert steps == ["step 2 of 6", "step 3 of 6", "step 5 of 6", "step 6 of 6"]
     records = Records(folder / "model/training/then/records")
     assert next(iter(records.in_order(1)))["input_word_ids"].shape == (1, 20)
-    config = json.loads((folder / "model/config.json").read_text())
-    assert config["keras_bert"]["preprocessor"]["sequence_length"] == 20  # what the model can read
     report = (folder / "model/report.md").read_text()
     for line in ("| then_steps | 3 |", "| then_length | 20 |", "| then_batch_size | 4 |", "| dtype | mixed_bfloat16 |"):
         assert line in report
@@ -176,7 +174,9 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     folder, options = corpus
     written, trained = [], []
     counts = {"examples": 5, "documents": 4, "sentences": 3, "tokens": 2}
-    monkeypatch.setattr(runs, "write_records", lambda *given, **more: written.append((given, more)) or counts)
+    monkeypatch.setattr(
+        pretraining_run, "write_records", lambda *given, **more: written.append((given, more)) or counts
+    )
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
 
     def train_on_records(model, phases, run, recipe, teacher):
@@ -184,7 +184,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
         trained.append((model, phases, recipe))
         return history
 
-    monkeypatch.setattr(runs, "train_on_records", train_on_records)
+    monkeypatch.setattr(pretraining_run, "train_on_records", train_on_records)
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
@@ -214,7 +214,7 @@ def test_a_process_is_killed(run, corpus, monkeypatch):
         raise KilledError("a process ended\nIts last output:\nmany lines")
 
     folder, options = corpus
-    monkeypatch.setattr(runs, "write_records", killed)
+    monkeypatch.setattr(pretraining_run, "write_records", killed)
     result = run("pretrain", folder / "texts", *flat(options), exit_code=1)
     assert result.stderr.splitlines()[1:] == ["Error: a process ended"]  # after the line on new weights
 

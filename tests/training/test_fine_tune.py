@@ -1,7 +1,6 @@
 """fine_tune beside what test_resuming.py says of it: what it heeds, which epoch it keeps, what it refuses."""
 
 import csv
-import gc
 import re
 import resource
 import warnings
@@ -291,26 +290,6 @@ def test_regression_goes_on_where_it_was(tmp_path):
     fine_tune(broken, train, directory=tmp_path, **SETTINGS)
     fine_tune(unbroken, train, **SETTINGS)
     np.testing.assert_equal(broken.get_weights(), unbroken.get_weights())
-
-
-@pytest.fixture
-def traced(untraced_module):
-    tf.config.run_functions_eagerly(False)
-    yield
-    tf.config.run_functions_eagerly(True)
-
-
-def test_a_trained_model_does_not_stay_in_memory(traced):
-    """As it does where TensorFlow keeps the graph of the training step, which holds weights and moments."""
-
-    def graphs():
-        gc.collect()
-        graphs = [each for each in gc.get_objects() if type(each).__name__ == "FuncGraph"]
-        return sum(any("adamw" in each.name for each in graph.get_operations()) for graph in graphs)
-
-    before = graphs()
-    fine_tune(classifier(), examples(4), **{**SETTINGS, "epochs": 1})
-    assert graphs() == before
 
 
 def test_texts_that_are_truncated_are_counted(untrained, tmp_path):

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertTokenClassifier, files
+from keras_bert import BertClassifier, files
 from keras_bert.training import fine_tune, report, run
 from keras_bert.training.loop import Interrupted, first_signal_deferred
 from keras_bert.training.run import Run, RunError, load_state
@@ -244,41 +244,6 @@ def test_a_run_that_stops_at_any_step_ends_as_the_unbroken_one(unbroken, tmp_pat
     rest = {**settings, "checkpoint_seconds": 0}
     stop_at = STEPS - step + 1 if settings.get("lora_rank") else None  # never: it does not begin again
     assert_same(trained(tmp_path, stop_at=stop_at, **rest), trained(**rest) if stop_at else unbroken)
-
-
-def trained_crf(directory=None, stop_at=None):
-    """A tagger whose CRF starts from the labels: its weights and random state, or None where it stopped on the way."""
-    model = small.task(BertTokenClassifier, ["O", "B-x", "I-x"], crf=True, dropout=0.3, scale=0.1)
-    model.crf.set_weights([np.zeros_like(each) for each in model.crf.get_weights()])
-    texts, labels = examples(8)
-    x = [text.split() for text in texts]
-    y = [
-        ["O" if label == "bad" else "IB"[not i] + "-x" for i in range(len(words))]
-        for words, label in zip(x, labels, strict=True)
-    ]
-    try:
-        fine_tune(model, (x, y), directory=directory, callbacks=[StopAt(stop_at)] if stop_at else [], **SETTINGS)
-    except Stop:
-        return None
-    return values(model)
-
-
-@pytest.mark.slow
-def test_a_crf_that_stops_at_any_step_ends_as_the_unbroken_one(tmp_path):
-    unbroken = trained_crf()
-    for step in (1, 3):
-        assert trained_crf(tmp_path / str(step), stop_at=step) is None
-        for value, expected in zip(trained_crf(tmp_path / str(step)), unbroken, strict=True):
-            np.testing.assert_array_equal(value, expected)
-
-
-@pytest.mark.slow
-def test_interrupted_again_and_again(unbroken, tmp_path):
-    history, runs = None, 0
-    while history is None:
-        (learner, history), runs = trained(tmp_path, stop_at=5), runs + 1
-    assert runs > STEPS // 5
-    assert_same((learner, history), unbroken)
 
 
 @pytest.fixture

@@ -150,8 +150,6 @@ STUDENT = ["a student", "'classify'", "teacher", "num_layers"]
         ("classy", {}, ValueError, ["task", "'classy'", "classify, tag, answer, rank, choose, embed"]),
         ("classify", {"epoch": 2}, TypeError, ["setting epoch", "sequence_length", "epochs"]),
         ("tag", {"text_column": "text"}, TypeError, ["setting text_column"]),
-        ("classify", {"epochs": 0}, ValueError, ["epochs", 0, "1 or more"]),
-        ("classify", {"batch_size": 2, "batch_tokens": 64}, ValueError, ["batch_size", "batch_tokens", "only one"]),
         ("classify", {"validation": "a", "validation_split": 0.5}, ValueError, ["validation", "validation_split"]),
         ("classify", {"dtype": "float64"}, ValueError, ["dtype", "'float64'", "float32"]),
         ("classify", {"strategy": "two"}, ValueError, ["strategy", "'two'", "auto"]),
@@ -199,6 +197,24 @@ def test_a_pre_training_of_files_is_resumed_by_the_same_call(corpus, tmp_path):
     assert models[0] == models[1]
     assert "## Steps" in (tmp_path / "whole/report.md").read_text()
     BertPretrainer.from_preset(tmp_path / "whole", sequence_length=24, pairs=False)
+
+
+def test_a_model_is_saved_with_the_length_of_its_longest_rows(corpus, tmp_path):
+    """With new weights, as a preset that is trained further, and as a student."""
+    texts, settings = corpus
+    recipe = {name: settings.pop(name) for name in ("objective", "layout", "batch_size")}
+    recipe |= {"steps": 1, "then_steps": 1, "then_batch_size": 4, "log": str}
+    new, trained = {name: settings[name] for name in ("vocab", "size")}, tmp_path / "new"
+    for name, source, length, then_length in (
+        ("new", new, 24, 32),
+        ("preset", {"preset": trained}, 20, 16),
+        ("student", {"teacher": trained, "num_layers": 1}, 16, 24),
+    ):
+        pretrain_files(texts, tmp_path / name, sequence_length=length, then_length=then_length, **source, **recipe)
+        preprocessor = BertPretrainer.from_preset(tmp_path / name).preprocessor
+        assert preprocessor.sequence_length == max(length, then_length)
+    with error_names(ValueError, "then_length", 600, "512 positions"):
+        pretrain_files(texts, tmp_path / "long", preset=trained, then_length=600, **recipe)
 
 
 SOURCES = ["vocab and size", "teacher and num_layers"]

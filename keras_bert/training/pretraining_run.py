@@ -1,0 +1,275 @@
+"""A whole pre-training, from text to a directory with a model and its report. The same call resumes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_bert import files, formats
+from keras_bert.choices import OBJECTIVES
+from keras_bert.config import BertConfig
+from keras_bert.counted import counted
+from keras_bert.encoder import BertEncoder
+from keras_bert.pretraining import write_records
+from keras_bert.pretraining.corpus import check_documents
+from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
+from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, objective_of, read_size, read_vocabulary
+from keras_bert.recipe import PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind, with_schedule
+from keras_bert.tasks.kinds import Score
+from keras_bert.text import BertPreprocessor
+from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.training import distribution, report
+from keras_bert.training.distillation import student_of
+from keras_bert.training.pretrain import Phase, train_on_records
+from keras_bert.training.run import Log, Position, Run
+
+_RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # folders in the directory of a run's state
+_PANELS = {  # of the learning curve
+    "training loss": ["loss"],
+    "validation loss": ["val_masked_lm_loss", "val_next_sentence_loss"],
+    "validation accuracy": ["val_masked_lm_accuracy", "val_next_sentence_accuracy"],
+}
+
+
+def pretrain_files(
+    corpus: str | Path | Sequence[str | Path],
+    output: str | Path,
+    validation: str | Path | None = None,
+    *,
+    vocab: str | Path | None = None,
+    size: str | None = None,
+    preset: str | Path | None = None,
+    teacher: str | Path | None = None,
+    num_layers: int | None = None,
+    overwrite: bool = False,
+    dtype: str = "float32",
+    strategy: str = "auto",
+    log: Log = print,
+    **settings: Any,
+) -> dict[str, float]:
+    """Pre-trains a model on text, and writes it into a directory with its report.
+
+    Use it when the corpus is in text files. It calls `write_records` and `pretrain`; `keras-bert pretrain` and
+    `keras-bert distill pretrain` call this function. The same call resumes an interrupted run, which ends with the same
+    weights. After the end of the run, the same call returns the measures again.
+
+    Args:
+        corpus: text in UTF-8: files, or directories of .txt files.
+        output: the directory of the model, for `from_preset`. It must be new or empty, or hold this run.
+        validation: text to measure the model on: a file or a directory.
+        vocab: of a model with new weights, an uncased `vocab.txt`, or a directory with a tokenizer.
+        size: "tiny", "mini", "small", "medium", "base", "large", another name of `BertConfig.named`, or a
+            `config.json`.
+        preset: a masked language model to train further, in place of `vocab` and `size`. It keeps its vocabulary, and
+            has a head for pairs if it had one and the objective is one of pairs.
+        teacher: a masked language model, in place of these three. The new model learns from the teacher's
+            predictions, and starts with some of the teacher's layers, see `student_of`.
+        num_layers: the number of layers of the student.
+        overwrite, dtype, strategy, log: see `fine_tune_files`.
+        **settings: the fields of three recipes:
+
+            - `PretrainingWithTeacher`, see `pretrain`; `steps` has a default for new models up to 256 wide only;
+            - `RowsRecipe`, from text to rows: `objective`, `layout`, `sequence_length`, `masked_unit`,
+              `static_masking`, `copies`, `pack`, `processes`;
+            - `SecondPhase`, a second phase on longer rows: `then_steps`, `then_length`, `then_batch_size`.
+
+    Returns:
+        The loss and the measures after the last step. Of several processes, only the chief gets them.
+
+    Raises:
+        FileExistsError, OSError, ImportError, TypeError, ValueError, Interrupted: see `fine_tune_files`.
+        RuntimeError: one of the processes that write examples was killed.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "text.txt").write_text("It rains. We stay.\\n\\nThe sun shines. We go out.")
+        >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "it", "rains", "we", "stay", "the", "sun", "go"]
+        >>> _ = (folder / "vocab.txt").write_text("\\n".join(words))
+        >>> given = {"vocab": folder / "vocab.txt", "size": "tiny", "layout": "sentences", "sequence_length": 16}
+        >>> measures = pretrain_files(folder / "text.txt", folder / "my-bert", **given, steps=2, log=lambda line: None)
+        >>> list(measures)
+        ['loss']
+    """
+    recipe, rows, second = split_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
+    sources = {"vocab": vocab, "size": size, "preset": preset, "teacher": teacher, "num_layers": num_layers}
+    given = {name for name, each in sources.items() if each is not None}
+    if given not in ({"vocab", "size"}, {"preset"}, {"teacher", "num_layers"}):
+        raise ValueError(
+            "a new model needs vocab and size, a model to train further only preset, a student teacher and num_layers; "
+            f"there are {' and '.join(sorted(given)) or 'none of them'}"
+        )
+    recipe, rows, second = with_schedule(None if size is None else read_size(size), recipe, rows, second)
+    assert recipe.steps
+    assert recipe.batch_size
+    paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
+    steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
+    # The model is measured after each of these steps.
+    epoch_ends = [
+        first + min(done + recipe.measure_every, count)
+        for first, count in zip((0, recipe.steps), steps, strict=False)
+        for done in range(0, count, recipe.measure_every)
+    ]
+
+    def describe(position: Position) -> str:
+        done = epoch_ends[min(position.epoch, len(epoch_ends)) - 1] if position.epoch else 0
+        return f"step {done + position.step:,} of {epoch_ends[-1]:,}"
+
+    inputs = (*paths, validation, vocab, size, preset, teacher)
+    run = Run.into(output, overwrite, inputs, describe, log, has_preset=preset is not None)
+    assert run.directory is not None  # inside the output
+    with run.on_devices(dtype, strategy) as devices:
+        run_settings = {**vars(recipe), "steps": steps}
+        del run_settings["batch_size"]  # `Phase` has it, because the phases may differ
+        if recipe.learning_rate is None:
+            del run_settings["learning_rate"]  # the size of the model decides it
+        if teacher is None:
+            del run_settings["temperature"]
+        run.log_position(run_settings, len(epoch_ends))
+        training_paths = [path for each in paths for path in files.text_files(Path(each))]
+        validation_paths = [] if validation is None else files.text_files(Path(validation))
+        keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
+        with devices.scope():
+            trained = None
+            if (source := preset or teacher) is not None:
+                trained, origin = _load_masked_lm(source, rows, second, "preset" if teacher is None else "teacher")
+                config, preprocessor, pairs = trained.encoder.config, trained.preprocessor, trained.pairs
+            else:
+                rows = dataclasses.replace(rows, objective=rows.objective or OBJECTIVES[0])
+                pairs = rows.objective != "sentences"
+                tokenizer, origin = read_vocabulary(str(vocab)), f"new weights, of the size {size}"
+                config = config_of(str(size), tokenizer, pairs)
+                preprocessor = _preprocessor_of(tokenizer, config, _longest(rows, second, config))
+            rows = dataclasses.replace(rows, objective=rows.objective or objective_of(config, pairs))
+            assert preprocessor is not None  # a pre-trainer has one
+            assert rows.objective
+        for each in filter(None, (training_paths, validation_paths)):
+            check_documents(each, rows.layout, rows.objective)
+        sizes = [(run.directory, rows.sequence_length, recipe.steps, recipe.batch_size)]
+        if second.then_steps is not None:
+            sizes.append((run.directory / _THEN, second.then_length, second.then_steps, second.then_batch_size))
+        all_rows = [
+            _Rows(folder, _preprocessor_of(preprocessor.tokenizer, config, length), rows, recipe.seed, *counts)
+            for folder, length, *counts in sizes
+        ]
+        if run.is_chief and teacher is None:
+            log(origin)
+        with distribution.chief_first(devices):
+            run.clear()
+            phases, counts = zip(*(each.write(training_paths, validation_paths, log) for each in all_rows), strict=True)
+        keras.utils.set_random_seed(recipe.seed)
+        with devices.scope():
+            if trained is None:
+                model = BertPretrainer(BertEncoder(config), preprocessor, pairs)
+            else:
+                model = trained if num_layers is None else student_of(trained, num_layers)
+        if recipe.learning_rate is None:
+            width = config.hidden_size
+            recipe = recipe.for_width(width, trained=trained is not None)
+            start = "trained weights" if teacher is None else "its teacher"
+            reason = f"it is {width} wide" if trained is None else f"it starts from {start}"
+            if run.is_chief:
+                log(f"learning rate {recipe.learning_rate:g} for this model, as {reason}")
+        history = train_on_records(model, phases, run, recipe, None if teacher is None else trained)
+        if run.is_chief and run.measures is None:
+            model.save_preset(output, overwrite=True)
+            by_step = [{"step": epoch_ends[int(each.pop("epoch")) - 1], **each} for each in map(dict, history)]
+            report_settings = {"text": " ".join(map(str, paths)), "eval": validation}
+            report_settings |= {name: each for name, each in sources.items() if each is not None}
+            report_settings |= {**vars(rows), **run_settings, "steps": recipe.steps, "batch_size": recipe.batch_size}
+            report_settings["learning_rate"] = recipe.learning_rate
+            if second.then_steps is not None:
+                report_settings |= vars(second)
+            report_settings |= {"dtype": dtype, **counts[0]}
+            measures = _measures_of(history[-1])
+            report.write_report(output, report_settings, by_step, Score(measures), _PANELS)
+            data = {"training data": f"{counts[0]['tokens'] // rows.copies:,} tokens of {_names(training_paths)}"}
+            if validation_paths:
+                data["measured on"] = _names(validation_paths)
+            report.write_card(model, output, source, measures, {**data, **vars(rows), **run_settings})
+            run.seal(measures)
+    return run.measures or {}
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return paths[0].name if len(paths) == 1 else f"{len(paths):,} files"
+
+
+def _measures_of(entry: Mapping[str, float]) -> dict[str, float]:
+    """Selects the loss and the validation measures of an entry of the history, named as `evaluate` names them."""
+    measures = {name.removeprefix("val_"): value for name, value in entry.items() if name.startswith("val_")}
+    return {"loss": entry["loss"], **{name: value for name, value in measures.items() if name != "loss"}}
+
+
+def _longest(rows: RowsRecipe, second: SecondPhase, config: BertConfig) -> int:
+    """Returns the length of the longest rows, which the model is saved with. Raises ValueError if it is too long."""
+    assert rows.sequence_length
+    if second.then_steps is None:
+        return rows.sequence_length
+    assert second.then_length
+    if second.then_length > config.max_positions:
+        raise ValueError(f"then_length is {second.then_length}; the model has {config.max_positions} positions")
+    return max(rows.sequence_length, second.then_length)
+
+
+def _preprocessor_of(tokenizer: Tokenizer, config: BertConfig, length: int | None) -> BertPreprocessor:
+    return BertPreprocessor(tokenizer, length, max_sequence_length=config.max_positions)
+
+
+def _load_masked_lm(handle: str | Path, rows: RowsRecipe, second: SecondPhase, role: str) -> tuple[BertPretrainer, str]:
+    """Loads the preset to train further, or the teacher. Returns it, and a line of the log about its weights."""
+    with formats.open_checkpoint(handle) as checkpoint:
+        heads, length = checkpoint.heads, _longest(rows, second, checkpoint.config)
+    pairs = None if rows.objective is None else rows.objective != "sentences"
+    note = f"weights of {handle}"
+    if "masked_lm" not in heads:
+        purpose = "to learn from" if role == "teacher" else "to train further"
+        raise ValueError(f"{role}: {handle} has no masked language modeling head {purpose}")
+    if "next_sentence" not in heads:
+        note += "; it has no head for pairs, and gets none"
+        if pairs and role == "preset":
+            raise ValueError(f"{handle} has no head for pairs, which objective {rows.objective!r} needs; leave it out")
+    elif pairs is False:
+        note += "; its head for pairs is left out"
+    return BertPretrainer.from_preset(handle, sequence_length=length, pairs=pairs), note
+
+
+class _Rows(NamedTuple):
+    """The rows of a phase of pre-training, all of one length."""
+
+    folder: Path
+    preprocessor: BertPreprocessor
+    recipe: RowsRecipe
+    seed: int
+    steps: int
+    batch_size: int
+
+    def write(self, training_paths: list[Path], validation_paths: list[Path], log: Log) -> tuple[Phase, dict[str, int]]:
+        """Writes records of text files. Returns the phase that trains on them, and the counts of `write_records`."""
+        recipe, length = self.recipe, self.preprocessor.sequence_length
+        predictions = default_predictions(length)
+        names = ("objective", "layout", "masked_unit", "pack", "processes")
+        settings = {name: getattr(recipe, name) for name in names}
+        settings |= {"seed": self.seed, "predictions": predictions}
+        counts = write_records(
+            training_paths, self.folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings
+        )
+        log(f"{_describe_text(counts, training_paths, recipe.copies)}, in rows of {length} tokens")
+        validation = None
+        if validation_paths:
+            validation = self.folder / _VALIDATION
+            validation_counts = write_records(validation_paths, validation, self.preprocessor, **settings)
+            log(f"validation: {_describe_text(validation_counts, validation_paths)}")
+        masking = MaskedLMMasking(self.preprocessor.tokenizer, predictions, masked_unit=recipe.masked_unit)
+        phase_masking = None if recipe.static_masking else masking
+        return Phase(self.folder / _RECORDS, self.steps, self.batch_size, phase_masking, validation), counts
+
+
+def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
+    source = str(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
+    text = ", ".join(counted(counts[f"{noun}s"] // copies, noun) for noun in ("document", "sentence", "token"))
+    return f"{counted(counts['examples'], 'example')} of {text}, from {source}"
