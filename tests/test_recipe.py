@@ -234,10 +234,10 @@ def test_a_new_column_of_a_task_is_an_option():
 # A new model or None, and what a user gives; then steps, batch size and row length of each phase.
 TINY = BertConfig.tiny()
 PHASES = [
-    (TINY, {}, [(7200, 64, 32), (800, 16, 128)]),
-    (TINY, {"steps": 90, "batch_size": 8}, [(90, 8, 32), (10, 16, 128)]),
-    (TINY, {"sequence_length": 64}, [(7200, 64, 64)]),
-    (TINY, {"then_steps": 5, "then_length": 256}, [(7200, 64, 32), (5, 16, 256)]),
+    (TINY, {}, [(4300, 64, 32), (2200, 16, 128)]),
+    (TINY, {"steps": 90, "batch_size": 8}, [(90, 8, 32), (47, 16, 128)]),
+    (TINY, {"sequence_length": 64}, [(6500, 64, 64)]),
+    (TINY, {"then_steps": 5, "then_length": 256}, [(4300, 64, 32), (5, 16, 256)]),
     (BertConfig.tiny(max_positions=64), {"steps": 7}, [(7, 32, 128)]),
     (BertConfig.base(), {"steps": 7}, [(7, 32, 128)]),
     (None, {"steps": 7, "then_steps": 2}, [(7, 32, 128), (2, 8, 512)]),
