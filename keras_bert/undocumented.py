@@ -1,8 +1,8 @@
 """All private, undocumented or experimental calls of Keras, TensorFlow and TensorFlow Text, with a function for each.
 
 Such a call may change with any release, so no other module makes one. Each function names the public way, and says why
-it does not suffice. `tests/test_undocumented.py` fails with the name of a symbol that has changed. `setup.cfg` bounds
-Keras's version for as long as this module calls Keras.
+it does not suffice. `tests/test_undocumented.py` tests most by themselves. `setup.cfg` bounds Keras's version for as
+long as this module calls Keras.
 
 Messages of `tensorflow.core` (`*_pb2`) do not belong here: they are formats of files, which TensorFlow keeps readable.
 """

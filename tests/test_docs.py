@@ -9,7 +9,7 @@ import sys
 
 import click
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
+from google.protobuf import text_format
 
 from keras_bert.cli import main
 
@@ -74,10 +74,6 @@ def test_page_of_exports(reader):
         run(block, namespace, reader)
 
 
-def test_there_are_pages():
-    assert {"index.md", "how-bert-works.md", "troubleshooting.md", "guides/serving.md"} <= set(WITH_CODE)
-
-
 @pytest.mark.parametrize(
     ("code", "right", "wrong"),
     [
@@ -86,21 +82,16 @@ def test_there_are_pages():
         ("python\nraise ValueError('a long story')", "ValueError: a ... story", "ValueError: another story"),
         ("sh\necho a", "a", "b"),
         ("sh\necho 'Error: yes' >&2; exit 1", "Error: yes", "Error: no"),
+        ("python\nprint(1)  # 2", None, "..."),
+        ("sh\nfalse | cat", None, "..."),
     ],
 )
 def test_wrong_output_is_found(code, right, wrong, tmp_path):
-    for output in (right, wrong):
+    for output in filter(None, (right, wrong)):
         (tmp_path / "page.md").write_text(f"```{code}\n```\n\n```text\n{output}\n```\n", encoding="utf-8")
         (block,) = blocks(tmp_path / "page.md")
         with pytest.raises(AssertionError) if output == wrong else contextlib.nullcontext():
             run(block, {}, tmp_path)
-
-
-@pytest.mark.parametrize("code", ["python\nprint(1)  # 2", "sh\nfalse | cat"])
-def test_broken_promise_is_found(code, tmp_path):
-    (tmp_path / "page.md").write_text(f"```{code}\n```\n", encoding="utf-8")
-    with pytest.raises(AssertionError):
-        run(blocks(tmp_path / "page.md")[0], {}, tmp_path)
 
 
 @pytest.mark.slow
@@ -138,8 +129,8 @@ def test_links_lead_to_files(path):
 
 
 def test_configuration_of_tf_serving_is_what_it_reads():
-    """Its own messages parse the list of models. No package here has those of the other files: the fields, in the order
-    of session_bundle_config.proto and monitoring_config.proto, are written here."""
+    """Its own messages parse the list of models. No package here has those of the other files: their fields, of
+    session_bundle_config.proto and monitoring_config.proto, are written here."""
     config = pytest.importorskip("tensorflow_serving.config.model_server_config_pb2")
     page = PAGES["guides/serving.md"].read_text(encoding="utf-8")
     files = dict(re.findall(r"cat > (\S+\.config) <<'END'\n(.*?)^END$", page, re.MULTILINE | re.DOTALL))
@@ -147,26 +138,12 @@ def test_configuration_of_tf_serving_is_what_it_reads():
     models = text_format.Parse(files["models.config"], config.ModelServerConfig())
     (model,) = models.model_config_list.config
     assert (model.name, model.base_path) == ("minilm", "/models/minilm")
-    batching = text_format.Parse(files["batching.config"], _batching_parameters())
-    assert all(value.value > 0 for _, value in batching.ListFields())
+    fields = re.findall(r"^(\w+) \{ value: [1-9]\d* \}$", files["batching.config"], re.MULTILINE)
+    assert len(fields) == len(files["batching.config"].splitlines())
+    assert {*fields} <= {"max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads"}
     monitoring = r'prometheus_config \{ enable: true, path: "(/[\w/]+)" \}\n'
     assert re.fullmatch(monitoring, files["monitoring.config"])[1] in page.replace(files["monitoring.config"], "")
     assert all(f"/config/{name}" in page for name in files)
-    assert "pad_variable_length_inputs" not in files["batching.config"]
-
-
-def _batching_parameters():
-    file = descriptor_pb2.FileDescriptorProto(
-        name="batching.proto", syntax="proto3", dependency=["google/protobuf/wrappers.proto"]
-    )
-    message = file.message_type.add(name="BatchingParameters")
-    names = ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads")
-    for number, name in enumerate(names, start=1):
-        message.field.add(name=name, number=number, label=1, type=11, type_name=".google.protobuf.Int64Value")
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("BatchingParameters"))()
 
 
 def test_an_image_is_built_of_what_the_package_needs(tmp_path):
@@ -208,19 +185,3 @@ def test_versions_are_those_that_pip_and_the_checks_take():
 def _all_options(command):
     options = {option for each in command.params for option in each.opts}
     return options.union(*(_all_options(each) for each in getattr(command, "commands", {}).values()))
-
-
-@pytest.mark.slow
-def test_built_pages_need_no_network():
-    """Of what `make docs` has built."""
-    html = DOCS / "_build" / "html"
-    if not html.is_dir():
-        pytest.skip("make docs has not been run")
-    pages = list(html.rglob("*.html"))
-    assert len(pages) > len(PAGES)
-    for page in pages:
-        loaded = re.findall(r"<(?:script|img|link|iframe)\b[^>]*", page.read_text(encoding="utf-8"))
-        remote = [each for each in loaded if re.search(r"(?:src|href)=\"(?:https?:)?//", each)]
-        assert not remote, (page, remote)
-    for style in html.rglob("*.css"):
-        assert not re.search(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style

@@ -112,7 +112,6 @@ def test_entities(tmp_path):
 
 @pytest.mark.slow
 def test_bert_in_one_file(tmp_path):
-    """Its numbers: tests/contract/test_bert_in_one_file.py."""
     output = run("bert_in_one_file.py", cwd=tmp_path)
     assert "tokens: [CLS] the cat sat on the mat . [SEP]" in output
     before, after = map(float, re.findall(r"masked words (\S+),", output))
@@ -125,9 +124,6 @@ def test_crf_chunks(tmp_path):
     before, after = map(float, re.search(r"loss (\S+) to (\S+)", output).groups())
     assert after < before / 5
     assert "Alan/B-person Turing/I-person never/O lived/O in/O New/B-place York/I-place" in output
-    source = (EXAMPLES / "crf_chunks.py").read_text("utf-8")
-    assert len(source.splitlines()) < 80
-    assert "Bert" not in source
 
 
 @pytest.mark.slow
@@ -278,15 +274,6 @@ def test_bert_books(tmp_path, monkeypatch):
     assert text.startswith("It was a fine day, and the cat number 0 slept.\n\nShe ran.\n\nIt was")
     model = BertMaskedLM.from_preset(tmp_path / "model")
     assert (tmp_path / "model/model.safetensors").stat().st_size < 2.5 * model.count_params()
-
-
-def test_every_example_says_how_to_run_it_and_is_short():
-    scripts = sorted(EXAMPLES.glob("*.py"))
-    assert scripts
-    for script in scripts:
-        text = script.read_text("utf-8")
-        assert f"python examples/{script.name}" in text
-        assert len(text.splitlines()) < (300 if script.name == "bert_in_one_file.py" else 130)
 
 
 @pytest.mark.slow

@@ -27,7 +27,6 @@ NEEDED = {
     "tokenization": ["tokenizers"],
 }
 CLASSROOM = {"attention", "senses", "tokenization", "pretraining", "probing"}  # with exercises, of the whole model
-HOLDS_A_PAGE = {"attention", "pretraining"}  # the view of attention, with all its numbers
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -58,23 +57,6 @@ def kinds(cell):
     return [kind for kind, _ in itertools.groupby(found)]  # a slow kernel sends one stream in parts
 
 
-def test_there_are_notebooks():
-    assert {path.stem for path in NOTEBOOKS} == set(NEEDED)
-
-
-@pytest.mark.parametrize("name", sorted(CLASSROOM))
-def test_there_are_five_exercises_with_hidden_answers(name):
-    cells, answers = exercises(read(ROOT / "examples" / "notebooks" / f"{name}.ipynb"))
-    assert [cell.source.splitlines()[0] for cell in cells] == [f"### Exercise {number}" for number in range(1, 6)]
-    for cell, blocks in zip(cells, answers, strict=True):
-        question, hidden = cell.source.split("<details><summary>Answer</summary>\n\n")
-        assert len(question) > 60
-        assert "```" not in question
-        assert hidden.endswith("\n\n</details>")
-        assert blocks
-        assert all(block.output for block in blocks)
-
-
 @pytest.mark.parametrize(
     ("printed", "is_similar"), [("a 0.52 3", True), ("a 0.61 3", False), ("a 0.5 4", False), ("b 0.5 3", False)]
 )
@@ -84,17 +66,13 @@ def test_wrong_answers_are_found(printed, is_similar):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_is_valid_says_how_to_install_and_has_outputs(path):
+def test_it_is_valid_and_has_the_outputs_of_one_run(path):
     notebook = read(path)
     nbformat.validate(notebook)
-    first = notebook.cells[0]
-    assert first.cell_type == "markdown"
-    assert "make notebooks" in first.source
     cells = code_cells(notebook)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    assert sum(len(cell.outputs) for cell in cells) >= 2
+    assert any(cell.outputs for cell in cells)
     assert not [output for cell in cells for output in cell.outputs if output.get("name") == "stderr"]
-    assert path.stat().st_size < (500_000 if path.stem in HOLDS_A_PAGE else 150_000)
 
 
 @pytest.mark.slow
@@ -110,6 +88,7 @@ def test_it_runs(path, tmp_path, reader, monkeypatch):
         (reader / "all-MiniLM-L6-v2").unlink()
     notebook = read(path)
     cells, (asked, answers) = code_cells(notebook), exercises(notebook)
+    assert all(block.output for blocks in answers for block in blocks)
     solved = []  # the cell and the block of each answer
     for question, blocks in zip(asked, answers, strict=True):
         solved += [(nbformat.v4.new_code_cell(block.code), block) for block in blocks]

@@ -11,6 +11,8 @@ from keras_bert import BertMaskedLM, BertNextSentence, presets
 
 from .support.messages import error_names
 
+KERAS_HUB = [f"assets/tokenizer/vocabulary.{end}" for end in ("json", "spm", "txt")]
+KERAS_HUB += ["model.weights.h5", "task.weights.h5", "tokenizer.json"]
 ENDS = ["An old woman opened it.", "Whales are the largest animals in the sea."]
 
 
@@ -85,17 +87,20 @@ def test_the_hubs_cache_works_offline(tmp_path, monkeypatch):
     [
         (["config.json", "model.safetensors", "tf_model.h5"], ["config.json", "model.safetensors"]),
         (["config.json", "pytorch_model.bin", "tf_model.h5"], ["config.json", "tf_model.h5"]),
+        (KERAS_HUB, KERAS_HUB),
     ],
 )
 def test_weights_are_fetched_once(tmp_path, monkeypatch, held, fetched):
     def snapshot_download(repository, allow_patterns):
         for name in held:
             if any(fnmatch.fnmatch(name, pattern) for pattern in allow_patterns):
+                (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / name).touch()
         return str(tmp_path)
 
     monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(snapshot_download=snapshot_download))
-    assert sorted(path.name for path in presets.resolve("hf://org/name").iterdir()) == fetched
+    found = (path for path in presets.resolve("hf://org/name").rglob("*") if path.is_file())
+    assert sorted(str(path.relative_to(tmp_path)) for path in found) == fetched
 
 
 def test_the_hub_without_its_client(monkeypatch):

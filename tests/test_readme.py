@@ -27,10 +27,6 @@ def test_block(number, reader):
     run(BLOCKS[number], {}, reader)
 
 
-def test_there_are_blocks():
-    assert len(BLOCKS) >= 2
-
-
 @pytest.mark.parametrize(
     ("shell", "words", "place", "completed"),
     [
