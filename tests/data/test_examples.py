@@ -1,22 +1,12 @@
 """Examples, and their labels: names, numbers and several names."""
 
-import dataclasses
 import subprocess
 import sys
 
 import pytest
 
-from keras_bert.data import Examples, read_table
+from keras_bert.data import read_table
 from keras_bert.data.texts import parse_label
-
-
-def test_frozen_and_counted():
-    examples = Examples({"text": ["a", "b"]})
-    assert len(examples) == 2
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        examples.texts = {}
-    assert len(Examples({"words": [["a", "b"]]})) == 1
-    assert len(Examples({"question": ["a?"], "context": ["b"]})) == 1
 
 
 def test_data_needs_no_tensorflow_and_no_numpy():

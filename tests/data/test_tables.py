@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from keras_bert.data import Examples, read_conll, read_table, table_formats
+from keras_bert.data import Examples, read_conll, read_table
 from keras_bert.data.tables import read_corpus, read_rows, text_rows
 
 from ..support.messages import error_names, warning_names
@@ -214,15 +214,3 @@ def test_a_table_is_read_row_by_row(write):
         assert tracemalloc.get_traced_memory()[1] < 300_000  # the file has 2 MB
     finally:
         tracemalloc.stop()
-
-
-def test_a_new_format_is_a_line_of_the_table(write, monkeypatch):
-    def read(path):
-        return ((number, line.split("|")) for number, line in enumerate(path.read_text().splitlines(), start=1))
-
-    path = write("a.pipes", "text|label\none|a\ntwo\n")
-    with error_names(ValueError, "a.pipes", "choose the format"):
-        read_table(path)
-    monkeypatch.setitem(table_formats.FORMATS, "pipes", table_formats.Format((".pipes",), read))
-    with warning_names("1 of 2", "line 3: 1 cell", 2):
-        assert read_table(path, label_column="label", skip_bad=True) == Examples({"text": ["one"]}, ["a"])

@@ -208,12 +208,6 @@ def test_two_encoders_of_one_preset_share_no_memory(dtype, tmp_path):
     assert same({"encoder": before}, {"encoder": read_all(tmp_path)[2]["encoder"]})
 
 
-def test_weights_are_read_into_memory_that_tensorflow_takes(tmp_path):
-    """Copies of it would cost more than reading."""
-    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]))
-    assert all(storage.is_aligned(value) for value in read_all(tmp_path)[2]["encoder"].values())
-
-
 def test_queries_and_keys_by_head_are_deinterleaved_and_values_are_not():
     config = CONFIGS["neobert"]  # the file has, head by head, the pairs of rotary coordinates beside each other
     order = storage.by_head(config).reshape(3, config.num_heads, config.head_size)

@@ -35,23 +35,9 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 # -- config.json
 
-# Key -> another value, which changes the configuration that is read. A dict changes several keys.
-BERT_OBEYED: dict[str, Any] = {
-    "vocab_size": 31,
-    "hidden_size": 24,
-    "num_hidden_layers": {"num_hidden_layers": 8},
-    "num_attention_heads": 2,
-    "intermediate_size": 22,
-    "hidden_act": "relu",
-    "hidden_dropout_prob": 0.3,
-    "attention_probs_dropout_prob": 0.3,
-    "max_position_embeddings": 17,
-    "type_vocab_size": 3,
-    "initializer_range": 0.3,
-    "layer_norm_eps": 0.3,
-    "pad_token_id": 3,
-    "classifier_pooling": "mean",
-}
+# Key -> another value, which changes the configuration that is read. A dict changes several keys. `obeyed` adds the
+# numbers that we write ourselves.
+BERT_OBEYED: dict[str, Any] = {"hidden_act": "relu", "classifier_pooling": "mean"}
 # Key -> the supported value, and another one.
 EVERYWHERE_ONLY = {
     "is_decoder": (False, True),
@@ -77,23 +63,13 @@ ROPE = {"rope_parameters": {"rope_parameters": {"rope_theta": 7.0}, "rope_theta"
 ROPE_ONLY = {"rope_scaling": (None, {"type": "linear"})}
 
 
-def without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key not in keys}
-
-
 EUROBERT_OBEYED = {
-    **without(BERT_OBEYED, "hidden_dropout_prob", "attention_probs_dropout_prob", "type_vocab_size", "layer_norm_eps"),
     **ROPE,
     "rope_theta": {"rope_theta": 7.0, "rope_parameters": None},
     "head_dim": 8,
     "num_key_value_heads": 3,
-    "hidden_dropout": 0.3,
-    "attention_dropout": 0.3,
-    "rms_norm_eps": 0.3,
     "hidden_act": "gelu",
-    "attention_bias": True,
     "classifier_pooling": "mean",
-    "clf_pooling": {"clf_pooling": "mean", "classifier_pooling": None},
 }
 ROBERTA = BERT_OBEYED, BERT_ONLY
 # Family -> what is obeyed, and what has one supported value. Nothing that is computed here depends on the other known
@@ -107,9 +83,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
     "camembert": ROBERTA,
     "distilbert": (
         {
-            **{key: BERT_OBEYED[key] for key in ("vocab_size", "max_position_embeddings", "initializer_range")},
-            **{"pad_token_id": 3, "dim": 24, "n_layers": 8, "n_heads": 2, "hidden_dim": 22},
-            **{"activation": "relu", "dropout": 0.3, "attention_dropout": 0.3, "classifier_pooling": "mean"},
+            **{"activation": "relu", "classifier_pooling": "mean"},
             "hidden_size": {"hidden_size": 24, "dim": None},
             "num_hidden_layers": {"num_hidden_layers": 8, "n_layers": None},
             "num_attention_heads": {"num_attention_heads": 2, "n_heads": None},
@@ -117,7 +91,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         BERT_ONLY,
     ),
     "albert": (
-        {**BERT_OBEYED, "embedding_size": 7, "num_hidden_groups": 1},
+        BERT_OBEYED,
         {
             **BERT_ONLY,
             **{"down_scale_factor": (1, 2), "gap_size": (0, 1), "layers_to_keep": ([], [1])},
@@ -125,7 +99,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "electra": (
-        {**BERT_OBEYED, "embedding_size": 7},
+        BERT_OBEYED,
         {
             **BERT_ONLY,
             **{"summary_type": ("first", "last"), "summary_activation": ("gelu", "tanh")},
@@ -134,10 +108,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
     ),
     "modernbert": (
         {
-            **{key: BERT_OBEYED[key] for key in ("vocab_size", "hidden_size", "num_attention_heads", "pad_token_id")},
-            **{"intermediate_size": 22, "max_position_embeddings": 17, "initializer_range": 0.3},
-            **{"norm_eps": 0.3, "hidden_activation": "relu", "attention_dropout": 0.3, "classifier_activation": "relu"},
-            **{"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_pooling": "cls"},
+            **{"hidden_activation": "relu", "classifier_activation": "relu", "classifier_pooling": "cls"},
             "num_hidden_layers": {"num_hidden_layers": 8, "layer_types": None},
             "mlp_dropout": {"mlp_dropout": 0.3, "embedding_dropout": None},
             "embedding_dropout": {"embedding_dropout": 0.3, "mlp_dropout": None},
@@ -149,7 +120,6 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
             "local_rope_theta": {"local_rope_theta": 7.0, "rope_parameters": None},
             "global_attn_every_n_layers": {"global_attn_every_n_layers": 2, "layer_types": None},
             "layer_types": {"layer_types": ["full_attention"] * 2, "global_attn_every_n_layers": None},
-            "local_attention": 8,
         },
         {
             **EVERYWHERE_ONLY,
@@ -183,9 +153,9 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
             "scale_attn_by_inverse_layer_idx": (False, True),
         },
     ),
-    "mpnet": (without(BERT_OBEYED, "type_vocab_size"), {**BERT_ONLY, "relative_attention_num_buckets": (64, 16)}),
+    "mpnet": (BERT_OBEYED, {**BERT_ONLY, "relative_attention_num_buckets": (64, 16)}),
     "deberta-v2": (
-        {**BERT_OBEYED, "position_buckets": 5},
+        BERT_OBEYED,
         {
             **BERT_ONLY,
             **{"max_relative_positions": (-1, 128), "conv_kernel_size": (0, 3), "legacy": (True, False)},
@@ -200,7 +170,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         {**EVERYWHERE_ONLY, **ROPE_ONLY},
     ),
     "new": (
-        {**BERT_OBEYED, "rope_theta": 7.0, "rope_scaling": {"rope_scaling": {"type": "ntk", "factor": 7.0}}},
+        {**BERT_OBEYED, "rope_scaling": {"rope_scaling": {"type": "ntk", "factor": 7.0}}},
         {
             **EVERYWHERE_ONLY,
             "head_dim": (4, 8),
@@ -209,12 +179,12 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "eurobert": (
-        EUROBERT_OBEYED,
+        {**EUROBERT_OBEYED, "clf_pooling": {"clf_pooling": "mean", "classifier_pooling": None}},
         {**EVERYWHERE_ONLY, **ROPE_ONLY, "mlp_bias": (False, True), "tie_word_embeddings": (False, True)},
     ),
     "ultrabert": (
         {
-            **without(EUROBERT_OBEYED, "clf_pooling"),
+            **EUROBERT_OBEYED,
             "num_hidden_layers": {"num_hidden_layers": 8, "layer_types": None},
             "rope_parameters": {
                 "rope_parameters": {"full_attention": {"rope_theta": 7.0}, "sliding_attention": {"rope_theta": 8.0}}
@@ -222,17 +192,11 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
             "rope_theta": {"rope_theta": [7.0, 7.0, 8.0], "rope_parameters": None},
             "layer_types": ["full_attention"] * 3,
             "attention_windows": {"attention_windows": [7, 7, 0], "layer_types": None},
-            "sliding_window": 7,
-            "prediction_head_size": 7,
         },
         {**EVERYWHERE_ONLY, **ROPE_ONLY, "mlp_bias": (False, True), "tie_word_embeddings": (False, True)},
     ),
     "neobert": (
-        {
-            **{key: BERT_OBEYED[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "pad_token_id")},
-            **{"num_attention_heads": 2, "intermediate_size": 60, "hidden_dropout": 0.3, "max_length": 17},
-            **{"embedding_init_range": 0.3, "norm_eps": 0.3},
-        },
+        {},
         {
             **EVERYWHERE_ONLY,
             **{"dim_head": (4, 8), "hidden_act": ("SwiGLU", "gelu"), "rms_norm": (True, False), "rope": (True, False)},
@@ -246,7 +210,16 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = {
 def keys_of(family: str) -> set[str]:
     """The keys that are known, among them other spellings of those that are obeyed."""
     known = {key if key == "transformers.js_config" else key.partition(".")[0] for key in FAMILIES[family].known}
-    return known.union(*TABLES[family])
+    return known.union(obeyed(family), TABLES[family][1])
+
+
+def obeyed(family: str) -> dict[str, Any]:
+    """Other values of the keys that are obeyed: of all numbers that we write, and those of the table."""
+    others, only = TABLES[family]
+    written = hugging_face.values_of(CONFIGS[family])
+    other = {bool: lambda value: not value, int: lambda value: 2 * value or 3, float: lambda value: 0.3}
+    numbers = {key: value for key, value in written.items() if type(value) in other and key not in only}
+    return {key: other[type(value)](value) for key, value in numbers.items()} | others
 
 
 def read(directory: Path, family: str, **changes: Any) -> Any:
@@ -263,7 +236,7 @@ def read(directory: Path, family: str, **changes: Any) -> Any:
 def test_obeyed_keys_change_the_configuration(family, tmp_path):
     before = read(tmp_path, family)
     assert before.family == family
-    for key, value in TABLES[family][0].items():
+    for key, value in obeyed(family).items():
         changes = value if isinstance(value, dict) else {key: value}
         assert read(tmp_path, family, **changes) != before, key
 
@@ -280,9 +253,8 @@ def test_keys_with_one_supported_value(family, tmp_path):
 @pytest.mark.parametrize("family", TABLES)
 def test_keys_without_effect(family, tmp_path):
     before = read(tmp_path, family)
-    obeyed, only = TABLES[family]
     assert keys_of(family) > BY_TASKS
-    keys = keys_of(family) - {*obeyed, *only, "id2label", "architectures", "model_type"}
+    keys = keys_of(family) - {*obeyed(family), *TABLES[family][1], "id2label", "architectures", "model_type"}
     for value in (True, 7, "x"):
         assert read(tmp_path, family, **dict.fromkeys(keys, value)) == before
     assert read(tmp_path, family, id2label={"0": "a"}, architectures=["X"]) == before

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig, BertPreprocessor, BertSentenceEncoder, sizes
-from keras_bert.formats.families import FAMILIES
 from keras_bert.runtimes import export_onnx, export_openvino, load
 from keras_bert.text import SentencePieceTokenizer, WordPieceTokenizer
 
@@ -95,10 +94,6 @@ HOSTILE += [
 ]
 HOSTILE += tokenization.random_texts(tokenization.NASTY + "<>[]/|sCLSEPMAKunk▁Ġ#0x4F½㎏ﬁ\x85\u2028", 300, 30)
 TEXTS = [*SENTENCES, *tokenization.UNIGRAM_TEXTS, *tokenization.ODD_WORDS, *tokenization.ODD_PIECES, *HOSTILE]
-
-
-def test_the_table_has_every_family():
-    assert TABLE.keys() == FAMILIES.keys()
 
 
 @pytest.mark.parametrize(

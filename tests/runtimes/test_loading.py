@@ -68,14 +68,6 @@ def test_no_texts_have_no_vectors(loaded, encoder):
     assert loaded.encode([]).shape == encoder.encode([]).shape
 
 
-def test_batches_hold_at_most_the_given_tokens(loaded, monkeypatch):
-    run, sizes = loaded._run, []
-    monkeypatch.setattr(loaded, "_run", lambda inputs: sizes.append(inputs["input_ids"].shape) or run(inputs))
-    loaded.encode(TEXTS * 5, batch_tokens=48)
-    assert max(rows * length for rows, length in sizes) <= 48 < sum(rows * length for rows, length in sizes)
-    assert sum(rows for rows, _ in sizes) == 5 * len(TEXTS)
-
-
 def test_texts_that_are_cut_are_counted(loaded, encoder):
     longest = encoder.preprocessor.longest
     texts = ["good " * (longest + 5), "good", "good " * (longest + 9)]

@@ -14,7 +14,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.saved_model import export_encoder, export_preprocessor
@@ -128,21 +127,6 @@ def test_loaded_and_saved_again(exported, tmp_path):
     trained = new[1](PACKED, training=True), new[1].mlm(WITH_POSITIONS, training=True)
     assert all(np.abs(outputs["pooled_output"] - old[1](PACKED)["pooled_output"]).max() > 0.01 for outputs in trained)
     assert len(new[1].trainable_variables) == len(old[1].trainable_variables)
-
-
-def functions_with(operation, directory):
-    """How many functions of the graph have the operation."""
-    saved = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
-    functions = saved.meta_graphs[0].graph_def.library.function
-    return sum(any(node.op == operation for node in function.node_def) for function in functions)
-
-
-def test_the_graph_is_written_as_often_as_need_be(exported):
-    """Or the file would be twice as large, and take twice as long to write and to load."""
-    # Training, not training, and the signature, for which TensorFlow traces anew. `.mlm` calls these.
-    assert functions_with("Softmax", exported("encoder")) == 3
-    # The call, the signature, and packing one segment and two. Packing words calls packing tokens.
-    assert functions_with("RaggedTensorToTensor", exported("preprocessor")) == 4
 
 
 def stored(directory):

@@ -114,21 +114,3 @@ def test_the_format_is_the_same(committed, exported, loaded, part):
     assert old.keys() == new.keys()
     for name, value in old.items():
         assert new[name] == value, name
-
-
-def test_the_interface_is_looked_at(committed, loaded):
-    """An interface() that sees nothing would never differ."""
-    encoder, preprocessor = (
-        interface(committed(part), loaded(committed(part))) for part in ("encoder", "preprocessor")
-    )
-    assert [len(traces) for each in encoder["callables"].values() for traces in each.values()] == [2, 2]
-    assert [len(encoder[f"variables of {name}"]) for name in ("", "mlm")] == [31, 36]
-    assert {name: len(each["__call__"]) for name, each in preprocessor["callables"].items()} == (
-        {"": 1, "tokenize": 1, "tokenize_with_offsets": 1, "bert_pack_inputs": 4}
-    )
-
-
-def test_the_files_are_small():
-    sizes = [path.stat().st_size for path in golden.EXPORTS.iterdir()]
-    assert len(sizes) == 4
-    assert sum(sizes) < 500_000

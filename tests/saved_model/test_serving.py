@@ -121,9 +121,7 @@ def test_sizes_that_vectors_cannot_have_are_refused(model, tmp_path, make, setti
 
 def test_batches_are_as_long_as_their_longest_text(signatures):
     signature = signatures["serving_default"]
-    graph = signature.graph.as_graph_def()
     assert signature(text=tf.zeros([0], tf.string))["embedding"].shape == (0, 32)
-    assert not [node.name for node in graph.node if node.op == "VarHandleOp"]  # weights come from outside
     np.testing.assert_allclose(
         signature(text=tf.constant(["a"]))["embedding"],
         signature(text=tf.constant(["a", "word " * 700]))["embedding"][:1],

@@ -58,14 +58,6 @@ def test_a_body_that_does_not_arrive(start, toy_versions):
 
 
 @pytest.mark.slow
-def test_more_than_can_run_at_a_time_do_not_even_begin(start, toy_versions):
-    server = start(toy_versions, timeout=0.5)
-    results = at_once([lambda: server.predict("busy", **FOREVER)] * 40)
-    assert set(codes(results)) == {grpc.StatusCode.DEADLINE_EXCEEDED}
-    wait_until(lambda: codes(at_once([lambda: server.predict(x=ONE)])) == [grpc.StatusCode.OK])
-
-
-@pytest.mark.slow
 def test_a_client_that_gives_up_gives_its_place_away_and_a_second_signal_ends_at_once(start_process, toy_versions):
     """In a process, which ends although what was begun goes on for ever."""
     server = start_process(toy_versions, "--queue", "1", "--no-batching", "--timeout", "600")

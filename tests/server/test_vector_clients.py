@@ -1,8 +1,6 @@
 """Vector clients: OpenAI's, Cohere's and others get from one server what the models answer in Python."""
 
 import base64
-import socket
-import time
 
 import numpy as np
 import pytest
@@ -214,30 +212,9 @@ def test_nothing_that_is_too_long_or_too_late_is_answered(start, toy_versions):
     server = start(toy_versions, timeout=0.7, queue=1, batching=False)
     status, fields = error(requests.post(f"{server.root}/v1/embeddings", b" " * (2**24 + 1), timeout=HANGS))
     assert (status, fields["message"]) == (413, "the body is larger than 16777216 bytes")
-
-    def busy():
-        return error(post(server, "/v1/embeddings", {"input": "100000000"}))
-
-    answers = at_once([busy] * 12)
-    assert {status for status, _ in answers} == {504, 429}
-    assert {fields["type"] for _, fields in answers} == {"server_error", "invalid_request_error"}
-    with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
-        connection.sendall(b"POST /rerank HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        assert connection.makefile("rb").readline() == b"HTTP/1.1 504 Gateway Timeout\r\n"
-
-
-def test_what_was_accepted_is_answered_while_the_server_stops(start, toy_versions):
-    server = start(toy_versions)
-    assert requests.get(f"{server.root}/health", timeout=HANGS).status_code == 200
-
-    def stop():
-        time.sleep(0.3)  # the others have been sent by then
-        server.stop()
-
-    *answers, _ = at_once([lambda: post(server, "/v1/embeddings", {"input": ["500", "1"]})] * 3 + [stop])
-    assert [[each["embedding"] for each in answer.json()["data"]] for answer in answers] == [[[500.0], [1.0]]] * 3
-    server.wait()
-    assert server.log[-1] == "stopped; requests answered: 3"
+    answers = at_once([lambda: error(post(server, "/v1/embeddings", {"input": "100000000"}))] * 12)
+    found = {(status, fields["type"]) for status, fields in answers}
+    assert found == {(504, "server_error"), (429, "invalid_request_error")}
 
 
 def test_prometheus_and_the_log_are_told_of_requests(start, toy_versions):

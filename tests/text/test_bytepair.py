@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from keras_bert import files
 from keras_bert.text import BytePairTokenizer, load_tokenizer
 from keras_bert.text.words import OTHER, PATTERN_KINDS, kinds_of_characters, split_words
 
@@ -16,7 +15,7 @@ from ..support import small
 from ..support.messages import error_names
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES
-from ..support.tokenization import NASTY, ODD_WORDS, bytepair_json, compare_byte_pairs, random_texts
+from ..support.tokenization import NASTY, ODD_WORDS, compare_byte_pairs, random_texts
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 MANY = "'stmdrevl  \n\t\u00a0\u3000é中😀\u0301½1.-"
@@ -116,15 +115,6 @@ def test_an_unknown_token_that_is_the_padding_is_saved(merges, tmp_path, untrace
     tokenizer = small.byte_pairs(merges[:20], unk_token="<pad>")
     tokenizer.save_preset(tmp_path)
     assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
-
-
-def test_a_tokenizer_json_is_read_and_parsed_once(merges, tmp_path, untraced, monkeypatch):
-    tokenizer = small.byte_pairs(merges[:20], add_prefix_space=True)
-    (tmp_path / "tokenizer.json").write_text(json.dumps(bytepair_json(tokenizer)))
-    parsed, load_json = [], files.load_json
-    monkeypatch.setattr(files, "load_json", lambda path: parsed.append(path.name) or load_json(path))
-    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
-    assert parsed.count("tokenizer.json") == 1
 
 
 @pytest.mark.slow

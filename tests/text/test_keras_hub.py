@@ -1,11 +1,10 @@
 """KerasHub's tokenizers: their files, made here as KerasHub writes them, and, live, their ids."""
 
-import fnmatch
 import json
 
 import pytest
 
-from keras_bert import BertPreprocessor, presets
+from keras_bert import BertPreprocessor
 from keras_bert.text import BytePairTokenizer, WordPieceTokenizer, load_tokenizer
 
 from ..support.keras_hub import (
@@ -99,20 +98,6 @@ def test_settings_that_would_give_other_ids_are_refused(write, settings, read, w
     write(tmp_path, **settings)
     with error_names(ValueError, tmp_path / "tokenizer.json", *words):
         read(tmp_path)
-
-
-def is_fetched(name):
-    return any(fnmatch.fnmatch(name, pattern) for pattern in presets._HUB_FILES)
-
-
-def test_all_files_are_fetched():
-    tokenizer = ("tokenizer.json", *(f"assets/tokenizer/vocabulary.{kind}" for kind in ("txt", "json", "spm")))
-    for name in (*tokenizer, "model.weights.h5", "task.weights.h5"):
-        assert is_fetched(name), name
-
-
-def test_weights_that_are_not_read_are_not_fetched():
-    assert not is_fetched("pytorch_model.bin")
 
 
 def test_albert_is_refused_with_a_way_out(albert_model, tmp_path):

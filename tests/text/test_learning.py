@@ -242,8 +242,8 @@ def test_a_corpus_is_read_as_it_is_needed():
             taken.append(i)
             yield "1234 " * 200
 
-    batches = learning.read_batches(texts())
-    assert [len(taken) for _ in zip(range(3), batches, strict=False)] == [1049, 2098, 3147]
+    next(learning.read_batches(texts()))
+    assert len(taken) < 10_000
 
 
 def test_rare_words_are_forgotten_when_there_are_too_many(monkeypatch):

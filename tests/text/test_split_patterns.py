@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.formats.hugging_face_byte_pairs import SPLIT_PATTERNS
-from keras_bert.text import BytePairTokenizer, load_tokenizer
+from keras_bert.text import load_tokenizer
 from keras_bert.text.bytepair import MergeRules
 from keras_bert.text.packing import pack
 from keras_bert.text.words import split_words
@@ -169,20 +169,3 @@ def test_special_tokens_and_pairs(directory, tokenizer, untraced):
     assert packed["input_word_ids"][0].numpy().tolist() == pair.ids
     assert packed["input_type_ids"][0].numpy().tolist() == pair.type_ids
     assert tokenizer.pair_format.special_tokens(2) == len(pair.ids) - sum(len(row[0]) for row in segments)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"pattern": {"Regex": r"\d|\D+"}}, ["pattern", r"{'Regex': '\\d|\\D+'}", "gpt2, digits, llama3"]),
-        ({"pattern": {"String": " "}}, ["pattern", "{'String': ' '}"]),
-        ({"behavior": "Removed"}, ["behavior 'Removed'", "invert: False", "'Isolated'"]),
-        ({"type": "Digits"}, ["splits", "'Digits, ByteLevel'", "'ByteLevel'"]),
-    ],
-)
-def test_other_splits_are_refused(change, words, tmp_path):
-    content = eurobert_json()
-    content["pre_tokenizer"]["pretokenizers"][0] |= change
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with error_names(ValueError, tmp_path / "tokenizer.json", *words):
-        BytePairTokenizer.from_preset(tmp_path)

@@ -34,12 +34,6 @@ def test_forms_of_input(tokenizer):
     assert tokenizer.tokenize(["", " \t\x00"]).to_list() == [[], []]
 
 
-def test_special_token_ids(tokenizer):
-    names = ("pad", "unk", "cls", "sep", "mask")
-    assert [getattr(tokenizer, f"{name}_token_id") for name in names] == [0, 1, 2, 3, 4]
-    assert tokenizer.vocabulary_size == len(tokenizer.vocabulary) == len(VOCABULARY)
-
-
 def test_offsets_count_bytes_of_the_text_as_given(tokenizer):
     text = "\x00Crème BRÛLÉE 漢字🙂\u200b e\u0301 ＡＢ"
     _, starts, ends = tokenizer.tokenize_with_offsets(text)

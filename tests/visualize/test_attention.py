@@ -8,7 +8,6 @@ import re
 import struct
 import sys
 from html.parser import HTMLParser
-from importlib import resources
 
 import numpy as np
 import pytest
@@ -103,24 +102,10 @@ def test_nothing_is_cut(encoder, preprocessor):
         attention(encoder, preprocessor, "the film " * 4, "the film " * 4)
 
 
-class Blank:
-    """An encoder of one layer and one head, whose every number is 0."""
-
-    config = small.CONFIG
-
-    def attention_scores(self, inputs):
-        length = inputs["input_word_ids"].shape[1]
-        return [np.zeros([1, 1, length, length])]
-
-    def scores_of_distances(self, inputs):
-        return None
-
-    def queries_and_keys(self, inputs):
-        return [(np.zeros([1, 1, inputs["input_word_ids"].shape[1], 1]),) * 2]
-
-
 def test_second_text_of_a_family_with_two_separators():
-    weights = compute_weights(Blank(), BertPreprocessor(small.byte_pairs([]), sequence_length=16), "a", "bc")
+    tokenizer = small.byte_pairs([])
+    encoder = small.encoder(vocab_size=tokenizer.vocabulary_size, num_layers=1)
+    weights = compute_weights(encoder, BertPreprocessor(tokenizer, sequence_length=16), "a", "bc")
     assert weights.tokens == ["<s>", "a", "</s>", "</s>", "b", "c", "</s>"]
     assert weights.second == 4
 
@@ -154,15 +139,6 @@ def test_the_policy_allows_the_page_alone(weights):
         assert policy[name] == f"'sha256-{digest}'"
     for addressed in ("http:", "https:", "url(", "@import", "fetch(", "innerHTML", "eval("):
         assert addressed not in style + script
-
-
-def test_every_part_is_in_the_page(weights):
-    source = page(weights, 0, 0)
-    parts = list(resources.files("keras_bert.visualize").joinpath("page").iterdir())
-    assert len(parts) > 5
-    for part in parts:
-        text = part.read_text(encoding="utf-8")
-        assert part.name == "page.html" or text.strip() in source
 
 
 @pytest.mark.slow

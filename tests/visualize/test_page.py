@@ -151,19 +151,6 @@ def test_arrows_change_layer_and_head(opened):
     drawn(opened, "Layer 0, head 0:")
 
 
-def test_arrows_walk_through_the_pictures(opened):
-    view(opened, "All heads")
-    opened.keyboard.press("Tab")  # the view behind it; the lists of layers, of heads, of segments
-    for _ in range(4):
-        opened.keyboard.press("Tab")
-    focused = "document.activeElement.getAttribute('aria-label')"
-    assert opened.evaluate(focused) == "Layer 0, head 0"
-    opened.keyboard.press("ArrowRight")
-    opened.wait_for_function(f"() => {focused} === 'Layer 0, head 1'")
-    opened.keyboard.press("Enter")
-    drawn(opened, "Layer 0, head 1:")
-
-
 def test_tab_reaches_everything_and_shows_where_it_is(opened):
     reached = []
     opened.evaluate("document.activeElement.blur()")
@@ -376,21 +363,3 @@ def test_neurons_of_segments(neurons, pair):
     np.testing.assert_allclose([float(text) for text in shown[10:]], pair.weights[2, 1, 0, 10:], rtol=0, atol=2e-3)
     neurons.locator("#k").hover(position={"x": 3, "y": 3})
     says(neurons, "t0 → t0: not of the chosen segments")
-
-
-def test_only_what_is_shown_is_decoded(neurons):
-    """What was decoded can be drawn after its source is gone; nothing else can."""
-    remove = "document.getElementById('{}').remove()"
-    for name in ("queries-2", "keys-2", "queries-0", "keys-0"):
-        neurons.evaluate(remove.format(name))
-    neurons.keyboard.press("ArrowLeft")  # layer 2 was decoded
-    neurons.wait_for_function("() => document.getElementById('head').value === '0'")
-    complaints = []
-    neurons.on("pageerror", lambda error: complaints.append(str(error)))
-    neurons.keyboard.press("ArrowUp")  # layer 1 is decoded now
-    neurons.wait_for_function("() => document.getElementById('layer').value === '1'")
-    assert complaints == []
-    neurons.keyboard.press("ArrowUp")  # layer 0 was not
-    neurons.wait_for_function("() => document.getElementById('layer').value === '0'")
-    neurons.wait_for_timeout(100)
-    assert len(complaints) == 1
