@@ -386,6 +386,7 @@ TOKENIZER_JSON = {
     "normalized text": ("Unigram", "added_tokens.-1.normalized", True, ["added_tokens[9].normalized", True, False]),
     "a token as a word": ("Unigram", "added_tokens.-1.single_word", True, ["added_tokens[9].single_word", True, False]),
     "pairs": ("Unigram", "post_processor.pair.-1", ..., ["post_processor.pair[4]", "'missing'"]),
+    "no frame": ("Unigram", "post_processor", None, ["post_processor", None, "ids would differ"]),
     "several words": ("Unigram", "model.vocab.+", ["a▁b", -3.0], ["'a▁b'", "words", "SentencePiece"]),
     "Hangul": ("Unigram", "model.vocab.+", ["▁나", -3.0], ["Hangul", "NFKD", "'▁나'", "keep_accents=True"]),
     "a piece twice": ("Unigram", "model.vocab.-2.0", "[MASK]", ["token '[MASK]'", "twice"]),
