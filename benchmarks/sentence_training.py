@@ -287,14 +287,14 @@ def index(arguments: argparse.Namespace) -> None:
             size = sum(path.stat().st_size for path in directory.iterdir()) / 2**20
             costs[stored] = [f"{seconds:.0f}", f"{cpu:.0f}", f"{after.ru_maxrss / 2**20:.2f}", f"{size:.0f}"]
             made[stored] = TextIndex(directory, arguments.preset)
-        searched = {stored: each._read_state().neighbours for stored, each in made.items()}
+        searched = {stored: each._state.neighbours for stored, each in made.items()}
         vectors = searched["float32"].vectors(np.arange(len(texts)))
         graph = Neighbours.empty(vectors.shape[1], EXACT_UP_TO + 1)
         begin = time.perf_counter()
         graph.add(vectors)
         searched["a graph of the same vectors"] = graph
         costs["a graph of the same vectors"] = [f"{time.perf_counter() - begin:.0f}", "", "", ""]
-        asked = made["float32"]._model.encode_queries(queries)
+        asked = made["float32"]._model.encode(queries, progress=False)
         exact = np.argsort(-(asked @ vectors.T), axis=1, kind="stable")[:, :10]
 
         def row(name: str, found: Neighbours) -> list[str]:

@@ -36,18 +36,12 @@ _loaded: dict[str, BertSentenceEncoder] = {}
 _loading_lock = threading.Lock()
 
 
-def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
-    """Loads a preset, replacing any other, and returns its digest.
-
-    Args:
-        preset, **settings: see `BertSentenceEncoder.from_preset`.
-        to_compare: whether to make the dot product of two vectors the model's similarity.
-    """
+def load(preset: str | Path, **settings: Any) -> str:
+    """Loads a preset, see `BertSentenceEncoder.from_preset`, replacing any other, and returns its digest."""
     from keras_bert.tasks import BertSentenceEncoder
 
-    make = BertSentenceEncoder.to_compare if to_compare else BertSentenceEncoder.from_preset
-    model = make(preset, **settings)
-    digest = _compute_digest(model)
+    model = BertSentenceEncoder.from_preset(preset, **settings)
+    digest = compute_digest(model)
     _loaded.clear()
     _loaded[digest] = model
     return digest
@@ -61,7 +55,7 @@ def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEn
         return _loaded[digest]
 
 
-def _compute_digest(model: BertSentenceEncoder) -> str:
+def compute_digest(model: BertSentenceEncoder) -> str:
     """Computes a digest of everything that the vectors depend on: weights, settings and vocabulary."""
     from keras import ops
 

@@ -6,7 +6,7 @@ import csv
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -53,7 +53,7 @@ class TableCopy:
     def writer(self, path: Path, width: int) -> Iterator[Write]:
         """Creates the copy, and yields a function that writes rows and their vectors."""
         if self.format == PARQUET:
-            with self._parquet_writer(path, width) as write_parquet:
+            with _parquet_writer(path, self._find_schema(), width) as write_parquet:
                 yield write_parquet
             return
         table = tables.Table(self.source)
@@ -68,25 +68,14 @@ class TableCopy:
 
             yield write
 
-    @contextmanager
-    def _parquet_writer(self, path: Path, width: int) -> Iterator[Write]:
-        pa, parquet = (
-            import_extra("pyarrow", "pyarrow", "parquet"),
-            import_extra("pyarrow.parquet", "pyarrow", "parquet"),
-        )
-        schemas = [_convert_to_table(chunk, self.source).schema for chunk, _ in self.chunks(4096)]
+    def _find_schema(self) -> pa.Schema:
+        """Finds types of Parquet for the columns, that hold the values of all rows."""
+        pa = _import_pyarrow()
         try:
-            plain_schema = pa.unify_schemas(schemas, promote_options="permissive")
+            schemas = [pa.Table.from_pylist(rows).schema for rows, _ in self.chunks(4096)]
+            return pa.unify_schemas(schemas, promote_options="permissive")
         except pa.ArrowException as error:
             raise ValueError(f"{self.source} has values that one column of Parquet cannot hold: {error}") from None
-        schema = plain_schema.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
-        with parquet.ParquetWriter(path, schema) as writer:
-
-            def write(rows: list[dict[str, Any]], vectors: np.ndarray) -> None:
-                batch = pa.RecordBatch.from_pylist(rows, schema=plain_schema)
-                writer.write_batch(_add_vectors(batch, vectors, schema))
-
-            yield write
 
 
 class JsonLinesCopy(TableCopy):
@@ -150,22 +139,13 @@ class ParquetCopy(TableCopy):
                 except ValueError as error:
                     problems.add(f"row {total}", str(error))
                     is_good.append(False)
-            yield (
-                batch if all(is_good) else batch.filter(import_extra("pyarrow", "pyarrow", "parquet").array(is_good)),
-                texts,
-            )
+            yield batch if all(is_good) else batch.filter(_import_pyarrow().array(is_good)), texts
         problems.settle(total, self.skip_bad)
 
-    @contextmanager
-    def writer(self, path: Path, width: int) -> Iterator[Write]:
-        pa, parquet = (
-            import_extra("pyarrow", "pyarrow", "parquet"),
-            import_extra("pyarrow.parquet", "pyarrow", "parquet"),
-        )
+    def writer(self, path: Path, width: int) -> AbstractContextManager[Write]:
         with table_formats.open_parquet(self.source) as file:
-            schema = file.schema_arrow.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
-        with parquet.ParquetWriter(path, schema) as writer:
-            yield lambda batch, vectors: writer.write_batch(_add_vectors(batch, vectors, schema))
+            schema = file.schema_arrow
+        return _parquet_writer(path, schema, width)
 
     def _check_columns(self) -> None:
         """Raises ValueError unless the file has exactly one text column of this name, and no vectors yet."""
@@ -213,22 +193,27 @@ def _make_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
-def _convert_to_table(rows: list[dict[str, Any]], source: Path) -> pa.Table:
-    pa = import_extra("pyarrow", "pyarrow", "parquet")
-    try:
-        return pa.Table.from_pylist(rows)
-    except pa.ArrowException as error:
-        raise ValueError(f"{source} has values that one column of Parquet cannot hold: {error}") from None
+@contextmanager
+def _parquet_writer(path: Path, schema: pa.Schema, width: int) -> Iterator[Write]:
+    """Creates a file, and yields a function that writes rows, as batches or as dicts, and their vectors."""
+    pa, parquet = _import_pyarrow(), _import_pyarrow(".parquet")
+    with_vectors = schema.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
+    with parquet.ParquetWriter(path, with_vectors) as writer:
+
+        def write(rows: pa.RecordBatch | list[dict[str, Any]], vectors: np.ndarray) -> None:
+            batch = pa.RecordBatch.from_pylist(rows, schema=schema) if isinstance(rows, list) else rows
+            column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), width)
+            writer.write_batch(pa.RecordBatch.from_arrays([*batch.columns, column], schema=with_vectors))
+
+        yield write
 
 
-def _add_vectors(batch: pa.RecordBatch, vectors: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
-    pa = import_extra("pyarrow", "pyarrow", "parquet")
-    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
-    return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+def _import_pyarrow(module: str = "") -> Any:
+    return import_extra(f"pyarrow{module}", "pyarrow", "parquet")
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    types = import_extra("pyarrow.types", "pyarrow", "parquet")
+    types = _import_pyarrow(".types")
     if types.is_dictionary(kind):
         return _is_text(kind.value_type)
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)

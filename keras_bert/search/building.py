@@ -12,10 +12,11 @@ from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.counted import counted
 from keras_bert.data.tables import CorpusRow, read_corpus
-from keras_bert.search import database, neighbours, search_model
-from keras_bert.search.database import Database, Settings
+from keras_bert.embedding.file_embedding import compute_digest
+from keras_bert.search import database, neighbours
+from keras_bert.search.database import Database, Row, Settings
 from keras_bert.search.neighbours import Neighbours
-from keras_bert.search.search_model import SearchModel
+from keras_bert.search.search_model import encoder_of
 
 
 def build_index(
@@ -72,24 +73,26 @@ def build_index(
         >>> build_index(folder / "pets.txt", folder / "index")
         {'texts': 3, 'encoded': 3, 'truncated': 0}
     """
-    neighbours.check_installed()
+    neighbours.import_faiss()  # raises
     if stored not in (None, *STORED):
         raise ValueError(f"stored is {stored!r}; expected {' or '.join(STORED)}")
     directory = Path(directory)
-    rows = {database.key_of_row(row, text_column): row for row in read_corpus(corpus, text_column, skip_bad)}
-    if not rows:
+    corpus_rows = read_corpus(corpus, text_column, skip_bad)
+    if not corpus_rows:
         raise ValueError(f"{corpus} has no texts")
-    _check_ids(corpus, rows.values(), id_column)
+    _check_ids(corpus, corpus_rows, id_column)
+    rows = {row.key: row for row in (Row.of(each, text_column) for each in corpus_rows)}
     with contextlib.suppress(FileNotFoundError), database.reading(directory):  # raises before the model is loaded
         pass
-    digest = search_model.load(preset)
-    model = SearchModel(preset, digest)
-    model.encode_documents([], batch_tokens)  # raises if batch_tokens is less than 1
+    from keras_bert.tasks import BertSentenceEncoder
+
+    model = BertSentenceEncoder.to_compare(preset)
+    digest, encode = compute_digest(model), encoder_of(model, "document", batch_tokens)
     with files.only_writer(directory), database.writing(directory / database.NAME) as index:
         old = index.settings()
         _check_settings(old, directory, str(preset), digest, text_column if add else None, stored)
         old_ids = dict(index.execute("SELECT key, id FROM rows"))
-        new = {key: row for key, row in rows.items() if key not in old_ids}
+        new = [row for key, row in rows.items() if key not in old_ids]
         leaving = [] if add else [number for key, number in old_ids.items() if key not in rows]
         if leaving:
             warnings.warn(
@@ -98,15 +101,13 @@ def build_index(
                 stacklevel=2,
             )
         if add and id_column and old_ids:
-            leaving = index.choose({id_column: [row.columns[id_column] for row in new.values()]}).tolist()
-        texts = {database.compute_key(digest, row.text): row.text for row in new.values()}
-        counts = index.encode(texts, lambda some: model.encode_documents(some, batch_tokens), progress)
+            leaving = index.choose({id_column: [row.columns(text_column)[id_column] for row in new]}).tolist()
+        texts = {database.compute_key(digest, row.text): row.text for row in new}
+        counts = index.encode(texts, encode, progress)
         stored = stored or (old.stored if old else "float32")
-        settings = Settings(_make_absolute(preset), digest, text_column, stored, model.similarity, model.width)
-        index.execute("BEGIN IMMEDIATE")
-        index.remove(leaving)
-        index.add(new, settings)
-        _commit(index, directory, settings, old, is_longer=not leaving, is_same=not (leaving or new))
+        handle = str(Path(preset).absolute() if Path(preset).is_dir() else preset)  # for any working directory
+        settings = Settings(handle, digest, text_column, stored, model.vector_size)
+        _change(index, directory, settings, leaving, new)
         return {"texts": len(index), **counts}
 
 
@@ -133,34 +134,37 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
         >>> remove_rows(folder / "index", {"id": 8})
         1
     """
-    neighbours.check_installed()
+    neighbours.import_faiss()  # raises
     directory = Path(directory)
     with database.reading(directory):  # raises before the directory is locked
         pass
     with files.only_writer(directory), database.writing(directory / database.NAME) as index:
         settings = index.settings()
         assert settings is not None  # `reading` raises without settings
-        index.execute("BEGIN IMMEDIATE")
         leaving = index.choose(where).tolist()
         if len(leaving) == len(index):
             raise ValueError(f"none would remain of {counted(leaving, 'row')} of {directory}; remove the directory")
-        index.remove(leaving)
-        _commit(index, directory, settings, settings, is_longer=False, is_same=not leaving)
+        _change(index, directory, settings, leaving, [])
     return len(leaving)
 
 
-def _commit(
-    index: Database, directory: Path, settings: Settings, old: Settings | None, is_longer: bool, is_same: bool
-) -> None:
-    """Ends a change: a search reads the new rows, with their nearest neighbours, from now on."""
-    version = old.version if old and is_same else secrets.randbits(60)
-    index.write_settings(settings._replace(version=version))
-    if not (old and is_same):
+def _change(index: Database, directory: Path, settings: Settings, leaving: list[int], new: list[Row]) -> None:
+    """Makes a change, in one transaction: a search reads the new rows, with their nearest neighbours, from now on."""
+    old = index.settings()
+    index.execute("BEGIN IMMEDIATE")
+    if old:
+        index.remove(leaving, old.text_column)
+    index.add(new, settings)
+    if old and not (leaving or new):
+        settings = settings._replace(version=old.version)
+    else:
+        settings = settings._replace(version=secrets.randbits(60))
         index.execute("DELETE FROM vectors WHERE id NOT IN (SELECT vector FROM rows)")
-        base = Neighbours.open(directory, old, mapped=False) if old and is_longer else None
-        neighbours.make_neighbours(index, settings, base).write(directory, version)
+        base = Neighbours.open(directory, old, mapped=False) if old and not leaving else None
+        neighbours.make_neighbours(index, settings, base).write(directory, settings.version)
+    index.write_settings(settings)
     index.execute("COMMIT")
-    neighbours.remove_other_versions(directory, version)
+    neighbours.remove_other_versions(directory, settings.version)
 
 
 def _check_ids(corpus: str | Path, rows: Iterable[CorpusRow], column: str | None) -> None:
@@ -173,11 +177,6 @@ def _check_ids(corpus: str | Path, rows: Iterable[CorpusRow], column: str | None
             raise ValueError(f"{corpus}, line {row.line}: no {column!r}; each row needs an id")
         if (first := lines.setdefault(str(value), row.line)) != row.line:
             raise ValueError(f"{corpus} has {column} {value!r} twice, in lines {first} and {row.line}")
-
-
-def _make_absolute(preset: str | Path) -> str:
-    """Makes the path of a preset absolute, so that it does not depend on the working directory."""
-    return str(Path(preset).absolute()) if Path(preset).is_dir() else str(preset)
 
 
 def _check_settings(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
-import math
 import os
 import re
 import sqlite3
 import unicodedata
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,33 +27,22 @@ from keras_bert.search import filters
 
 NAME = "index.db"
 TEXTS_AT_A_TIME = 2048  # texts to encode before their vectors are written: the most that an interruption loses
-_APPLICATION, _FORMAT = 0x4B426978, 1
-_SCHEMA = """
-CREATE TABLE settings (preset, model, text_column, stored, similarity, width, version, words);
-CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB, checksum INTEGER);
-CREATE TABLE rows (id INTEGER PRIMARY KEY, key BLOB UNIQUE, vector INTEGER, words INTEGER, text TEXT, cells TEXT);
-CREATE TABLE cells (column TEXT, value, row INTEGER, text TEXT, PRIMARY KEY (column, value, row)) WITHOUT ROWID;
-CREATE TABLE words (word TEXT, row INTEGER, count INTEGER, length INTEGER, PRIMARY KEY (word, row)) WITHOUT ROWID;
-"""
-_TEMPORARY = """
-PRAGMA temp_store = MEMORY;
-CREATE TEMP TABLE chosen (id INTEGER PRIMARY KEY);
-CREATE TEMP TABLE wanted (filter INTEGER, value, text TEXT);
-CREATE TEMP TABLE asked (word TEXT, rarity REAL);
-"""
-# A text equals the same text; a value of another type equals each text that means it.
-_EQUAL = """
-SELECT row FROM temp.wanted AS wanted CROSS JOIN cells ON cells.value = wanted.value
-AND (wanted.text IS NULL OR coalesce(cells.text, wanted.text) = wanted.text) WHERE column = ? AND filter = ?
-"""
-# BM25, by the full-text index `words`: the one of SQLite itself is not in the SQLite that TensorFlow brings, and which
-# Python uses in its place if TensorFlow was imported first.
-_SCORED = """
-SELECT row FROM temp.asked CROSS JOIN words USING (word) WHERE {}
-GROUP BY row ORDER BY sum(rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / ?))) DESC, row LIMIT ?
-"""
+_ROWS_AT_A_TIME = 50_000  # rows whose postings are in memory
+_APPLICATION, _FORMAT = 0x4B426978, 2
+# A posting lists the ids of rows, int32, whose cell in a column means a value. If that is no text, but the cell is one,
+# `text` has it, else "". The words of a text are values of the column x'', and list a row once for each occurrence.
+# It takes the place of SQLite's full-text search: the SQLite that TensorFlow brings, and which Python uses in its place
+# if TensorFlow was imported first, lacks that.
+_SCHEMA = (
+    "CREATE TABLE settings (preset, model, text_column, stored, width, version)",
+    "CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB, vector BLOB, checksum INTEGER)",
+    "CREATE TABLE rows (id INTEGER PRIMARY KEY, key BLOB, vector INTEGER, words INTEGER, text TEXT, cells TEXT)",
+    "CREATE TABLE postings (column, value, text, first INTEGER, rows BLOB, PRIMARY KEY (column, value, text, first)) "
+    "WITHOUT ROWID",
+)
+_WORDS = b""  # the column of words
 _WORD = re.compile(r"[\u3040-\u9fff]|[^\W\u3040-\u9fff]+")  # as in a BERT, a Chinese or Japanese character is one
-_PARTS = "SELECT type, name, sql FROM sqlite_master"
+_Term = tuple[str | bytes, filters.Meaning, str]  # column, value, text
 
 
 class Settings(NamedTuple):
@@ -64,15 +52,35 @@ class Settings(NamedTuple):
     model: str  # its digest
     text_column: str
     stored: str  # how the nearest neighbours hold vectors, "float32" or "int8"
-    similarity: str  # of the model, "cosine" or "dot": the meaning of a product of vectors
     width: int  # of a vector
     version: int = 0  # a number drawn for each change
-    words: float = 0  # of a row, on average
+
+
+class Row(NamedTuple):
+    """A row, as the file has it."""
+
+    text: str
+    cells: str  # in JSON by column, without the text
+
+    @classmethod
+    def of(cls, row: CorpusRow, text_column: str) -> Row:
+        return cls(row.text, files.to_json_line({**row.columns, text_column: None}))
+
+    @property
+    def key(self) -> bytes:
+        return compute_key(self.cells, self.text)
+
+    def columns(self, text_column: str) -> dict[str, Any]:
+        return {**json.loads(self.cells), text_column: self.text}
 
 
 def compute_key(*parts: str) -> bytes:
     """Computes a short digest that stands for a text or a row."""
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).digest()
+
+
+def find_words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 class Database:
@@ -85,16 +93,14 @@ class Database:
         """Reads the settings; None if no build has been completed."""
         if (row := self.execute("SELECT * FROM settings").fetchone()) is None:
             return None
-        kinds = (str, str, str, str, str, int, int, float)
+        kinds = (str, str, str, str, int, int)
         if not all(map(isinstance, row, kinds)) or Settings(*row).stored not in STORED:
             raise damaged_error(self.path, f"settings {row}")
         return Settings(*row)
 
     def write_settings(self, settings: Settings) -> None:
         self.execute("DELETE FROM settings")
-        self.execute(
-            "INSERT INTO settings SELECT ?, ?, ?, ?, ?, ?, ?, total(words) / max(count(*), 1) FROM rows", settings[:-1]
-        )
+        self.execute("INSERT INTO settings VALUES (?, ?, ?, ?, ?, ?)", settings)
 
     # -- Vectors, by the keys of their texts.
 
@@ -105,7 +111,7 @@ class Database:
         progress: bool | None = None,
     ) -> dict[str, int]:
         """Adds the vectors of texts that have none yet, some at a time; counts those `encoded` and `truncated`."""
-        present = {key for (key,) in self.execute("SELECT key FROM vectors")}
+        present = self._vector_ids()
         new_keys = [key for key in texts if key not in present]
         total_truncated = 0
         with progress_bar(len(texts), "texts", progress, len(texts) - len(new_keys)) as bar:
@@ -123,8 +129,8 @@ class Database:
 
     def vectors(self, keys: Iterable[bytes], width: int) -> np.ndarray:
         """Reads the vectors of texts by their keys, float32 `[keys, width]`."""
-        select = "SELECT vector, checksum FROM vectors WHERE key = ?"
-        return self._join((self.execute(select, (key,)).fetchone() for key in keys), width)
+        ids, select = self._vector_ids(), "SELECT vector, checksum FROM vectors WHERE id = ?"
+        return self._join((self.execute(select, (ids[key],)).fetchone() for key in keys), width)
 
     def vectors_of_rows(self, width: int, first: int = 0) -> Iterator[np.ndarray]:
         """Yields the vectors of the rows from the one with the number `first`, float32 `[some rows, width]`."""
@@ -132,6 +138,9 @@ class Database:
         found = self.execute(f"{select} ORDER BY rows.id LIMIT -1 OFFSET ?", (first,))
         while entries := found.fetchmany(TEXTS_AT_A_TIME):
             yield self._join(entries, width)
+
+    def _vector_ids(self) -> dict[bytes, int]:
+        return dict(self.execute("SELECT key, id FROM vectors"))
 
     def _join(self, entries: Iterable[Any], width: int) -> np.ndarray:
         contents = []
@@ -146,100 +155,96 @@ class Database:
     def __len__(self) -> int:
         return self.execute("SELECT count(*) FROM rows").fetchone()[0]
 
-    def ids(self) -> np.ndarray:
-        """Reads the ids of all rows, int64, rising."""
-        return _to_array(self.execute("SELECT id FROM rows ORDER BY id"))
+    def ids_and_words(self) -> tuple[np.ndarray, np.ndarray]:
+        """Reads the ids of all rows, rising, and the numbers of their words."""
+        found = self.execute("SELECT id, words FROM rows ORDER BY id").fetchall()
+        try:
+            ids, words = np.array(found, np.int32).reshape(-1, 2).T
+        except (TypeError, ValueError, OverflowError):
+            raise damaged_error(self.path, "a row has changed") from None
+        return ids, words
 
-    def add(self, rows: Mapping[bytes, CorpusRow], settings: Settings) -> None:
-        """Adds rows by key, in this order; their texts have vectors."""
-        last = self.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()[0]
-        for number, (key, row) in enumerate(rows.items(), start=last + 1):
-            words, cells = Counter(_words(row.text)), json.loads(files.to_json_line(row.columns))
-            total = sum(words.values())
-            postings = ((word, number, count, total) for word, count in words.items())
-            meanings = (
-                (name, filters.meaning(cell), number, cell if isinstance(cell, str) else None)
-                for name, cell in cells.items()
-            )
-            self.execute(
-                "INSERT INTO rows SELECT ?, ?, id, ?, ?, ? FROM vectors WHERE key = ?",
-                (
-                    number,
-                    key,
-                    total,
-                    row.text,
-                    _without_text(row, settings.text_column),
-                    compute_key(settings.model, row.text),
-                ),
-            )
-            self.executemany("INSERT INTO words VALUES (?, ?, ?, ?)", postings)
-            self.executemany("INSERT INTO cells VALUES (?, ?, ?, nullif(?4, ?2))", meanings)
-
-    def remove(self, ids: Iterable[int]) -> None:
-        """Removes the rows with these ids."""
-        self.execute("DELETE FROM temp.chosen")
-        self.executemany("INSERT INTO temp.chosen VALUES (?)", ((number,) for number in ids))
-        chosen = "IN (SELECT id FROM temp.chosen)"
-        texts = self.execute(f"SELECT id, text FROM rows WHERE id {chosen}").fetchall()
-        postings = ((word, number) for number, text in texts for word in set(_words(text)))
-        self.executemany("DELETE FROM words WHERE word = ? AND row = ?", postings)
-        self.execute(f"DELETE FROM cells WHERE row {chosen}")
-        self.execute(f"DELETE FROM rows WHERE id {chosen}")
-
-    def row(self, number: int, text_column: str) -> tuple[str, dict[str, Any]]:
-        """Reads the text and the cells of the row with this id."""
+    def row(self, number: int) -> Row:
+        """Reads the row with this id."""
         found = self.execute("SELECT key, text, cells FROM rows WHERE id = ?", (number,)).fetchone()
         key, text, cells = found or (None, None, None)
-        if not (isinstance(text, str) and isinstance(cells, str) and compute_key(cells, text) == key):
+        if not (isinstance(text, str) and isinstance(cells, str) and Row(text, cells).key == key):
             raise damaged_error(self.path, f"row {number:,} has changed")
-        return text, {**json.loads(cells), text_column: text}
+        return Row(text, cells)
+
+    def add(self, rows: Iterable[Row], settings: Settings) -> None:
+        """Adds rows, in this order; their texts have vectors."""
+        vectors = self._vector_ids()
+        (last,) = self.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()
+        numbered = enumerate(rows, start=last + 1)
+        while block := dict(itertools.islice(numbered, _ROWS_AT_A_TIME)):
+            postings, words = _make_postings(block, settings.text_column)
+            entries = (
+                (number, row.key, vectors[compute_key(settings.model, row.text)], words[number], *row)
+                for number, row in block.items()
+            )
+            self.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", entries)
+            parts = ((*term, numbers[0], _to_bytes(numbers)) for term, numbers in postings.items())
+            self.executemany("INSERT INTO postings VALUES (?, ?, ?, ?, ?)", parts)
+
+    def remove(self, ids: Iterable[int], text_column: str) -> None:
+        """Removes the rows with these ids."""
+        rows = {number: self.row(number) for number in ids}
+        one = "column = ? AND value = ? AND text = ?"
+        for term, numbers in _make_postings(rows, text_column)[0].items():
+            for first, content in self.execute(f"SELECT first, rows FROM postings WHERE {one}", term).fetchall():
+                left = self._read_ids([content])
+                left = left[~np.isin(left, numbers)]
+                self.execute(f"UPDATE postings SET rows = ? WHERE {one} AND first = ?", (_to_bytes(left), *term, first))
+        self.execute("DELETE FROM postings WHERE rows = x''")
+        self.executemany("DELETE FROM rows WHERE id = ?", ((number,) for number in rows))
 
     def choose(self, where: Mapping[str, object]) -> np.ndarray:
-        """Finds the rows that match a filter, for `match` too, and returns their ids, int64, rising."""
+        """Finds the rows that match a filter, and returns their ids, rising."""
         if not where:
             raise ValueError("where is empty; expected a column and its value, such as {'id': '7'}")
-        selects, parameters = [], []
-        self.execute("DELETE FROM temp.wanted")
-        for number, (name, values) in enumerate(where.items()):
-            if not self.execute("SELECT 1 FROM cells WHERE column = ? LIMIT 1", (name,)).fetchone():
-                columns = self.execute("SELECT DISTINCT column FROM cells ORDER BY column")
-                raise missing_column_error("the index", name, [column for (column,) in columns])
-            alternatives, condition, limits = filters.conditions(name, values)
-            self.executemany("INSERT INTO temp.wanted VALUES (?, ?, ?)", ((number, *each) for each in alternatives))
-            selects.append(f"SELECT row FROM cells WHERE column = ? AND {condition}" if condition else _EQUAL)
-            parameters += [name, *(limits or [number])]
-        self.execute("DELETE FROM temp.chosen")
-        self.execute(f"INSERT OR IGNORE INTO temp.chosen {' INTERSECT '.join(selects)}", parameters)
-        return _to_array(self.execute("SELECT id FROM temp.chosen ORDER BY id"))
+        chosen = []
+        for name, values in where.items():
+            if not self.execute("SELECT 1 FROM postings WHERE column = ? LIMIT 1", (name,)).fetchone():
+                columns = self.execute("SELECT DISTINCT column FROM postings ORDER BY column")
+                raise missing_column_error("the index", name, [column for (column,) in columns if column != _WORDS])
+            chosen.append(np.unique(self._find_ids(name, filters.conditions(name, values))))
+        return functools.reduce(np.intersect1d, chosen)
 
-    def match(self, query: str, count: int, settings: Settings, only_chosen: bool) -> list[int]:
-        """Finds the rows with words of a query, those of the highest BM25 first, and returns their ids."""
-        size, words = len(self), dict.fromkeys(_words(query))
-        having = {
-            word: self.execute("SELECT count(*) FROM words WHERE word = ?", (word,)).fetchone()[0] for word in words
-        }
-        rarities = ((word, math.log(1 + (size - rows + 0.5) / (rows + 0.5))) for word, rows in having.items())
-        self.execute("DELETE FROM temp.asked")
-        self.executemany("INSERT INTO temp.asked VALUES (?, ?)", rarities)
-        select = _SCORED.format("row IN (SELECT id FROM temp.chosen)" if only_chosen else "true")
-        return [number for (number,) in self.execute(select, (settings.words, count))]
+    def ids_of_word(self, word: str) -> np.ndarray:
+        """Finds the rows whose texts have a word: their ids, once for each occurrence."""
+        return self._find_ids(_WORDS, [("value = ?", [word])])
+
+    def _find_ids(self, column: str | bytes, conditions: Iterable[tuple[str, list[Any]]]) -> np.ndarray:
+        select = "SELECT rows FROM postings WHERE column = ? AND"
+        found = (self.execute(f"{select} {condition}", [column, *values]) for condition, values in conditions)
+        return self._read_ids(content for contents in found for (content,) in contents)
+
+    def _read_ids(self, contents: Iterable[bytes]) -> np.ndarray:
+        try:
+            return np.frombuffer(b"".join(contents), "<i4")
+        except (TypeError, ValueError):
+            raise damaged_error(self.path, "a list of rows has changed") from None
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+def _make_postings(rows: Mapping[int, Row], text_column: str) -> tuple[dict[_Term, list[int]], dict[int, int]]:
+    """Lists the ids of rows by what their cells mean, and by their words, which it counts in each row."""
+    postings: dict[_Term, list[int]] = {}
+    words = {}
+    for number, row in rows.items():
+        terms: list[_Term] = [(_WORDS, word, "") for word in find_words(row.text)]
+        words[number] = len(terms)
+        for column, cell in row.columns(text_column).items():
+            meaning = filters.meaning(cell)
+            is_exact = isinstance(cell, str) and not isinstance(meaning, str)
+            terms.append((column, meaning, cell if is_exact else ""))
+        for term in terms:
+            postings.setdefault(term, []).append(number)
+    return postings, words
 
 
-def _to_array(numbers: Iterable[tuple[int]]) -> np.ndarray:
-    return np.fromiter((number for (number,) in numbers), np.int64)
-
-
-def _without_text(row: CorpusRow, text_column: str) -> str:
-    """Formats the cells of a row as JSON, without the text, which is stored beside it."""
-    return files.to_json_line({**row.columns, text_column: None})
-
-
-def key_of_row(row: CorpusRow, text_column: str) -> bytes:
-    return compute_key(_without_text(row, text_column), row.text)
+def _to_bytes(ids: Sequence[int] | np.ndarray) -> bytes:
+    return np.asarray(ids, "<i4").tobytes()
 
 
 # -- Opening and closing.
@@ -251,11 +256,6 @@ def reading(directory: Path, whole: bool = False) -> Iterator[tuple[Database, Se
 
     Raises FileNotFoundError if there is no complete index, and ValueError if it is damaged or something else.
     """
-    if (directory / "index.json").is_file():
-        raise ValueError(
-            f"{directory} holds an index of an older version, without {NAME}; remove it, and build it anew: keras-bert "
-            f"index CORPUS --output {directory}"
-        )
     path, missing = directory / NAME, f"{directory} holds no complete {NAME}; index a corpus there, to the end"
     if not path.is_file():
         raise FileNotFoundError(missing)
@@ -272,14 +272,17 @@ def reading(directory: Path, whole: bool = False) -> Iterator[tuple[Database, Se
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[Database]:
-    """Opens a database for a block that writes, created if missing. What the block has not committed is undone."""
+def writing(path: Path | None) -> Iterator[Database]:
+    """Opens a database for a block that writes, created if missing. What the block has not committed is undone.
+
+    Without a path, the file is temporary.
+    """
     with _connected(path, "mode=rwc") as database:
         if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             database.execute("PRAGMA page_size = 16384")  # holds several vectors
             database.execute("PRAGMA journal_mode = WAL")
-            marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_FORMAT};"
-            for statement in f"BEGIN; {_SCHEMA} {marks} COMMIT".split(";"):
+            marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
+            for statement in ("BEGIN", *_SCHEMA, *marks, "COMMIT"):
                 database.execute(statement)
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA cache_size = -100000")
@@ -288,18 +291,17 @@ def writing(path: Path) -> Iterator[Database]:
 
 
 @contextlib.contextmanager
-def _connected(path: Path, mode: str) -> Iterator[Database]:
+def _connected(path: Path | None, mode: str) -> Iterator[Database]:
     try:
-        uri = f"file:{quote(str(path.absolute()))}?{mode}"
+        uri = f"file:{quote(str(path.absolute())) if path else ''}?{mode}"
         with contextlib.closing(sqlite3.connect(uri, timeout=60, isolation_level=None, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
-            connection.executescript(_TEMPORARY)
-            yield Database(connection, path)
+            yield Database(connection, path or Path())
     except sqlite3.OperationalError as error:
         raise OSError(f"{path}: SQLite {sqlite3.sqlite_version}: {error}") from error
     except sqlite3.DatabaseError as error:
-        raise damaged_error(path, error) from error
+        raise damaged_error(path or Path(), error) from error
 
 
 def _check(database: Database, whole: bool) -> None:
@@ -307,17 +309,11 @@ def _check(database: Database, whole: bool) -> None:
     marks = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
     if marks[0] != _APPLICATION:
         raise ValueError(f"{database.path} is a database of another program; choose another directory")
-    if marks[1] != _FORMAT or set(database.execute(_PARTS)) != _expected_parts():
+    parts = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    if marks[1] != _FORMAT or {sql for (sql,) in parts} != set(_SCHEMA):
         raise ValueError(f"{database.path} is an index of another version, or was changed; index the corpus again")
     if whole and (problem := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
         raise damaged_error(database.path, problem)
-
-
-@functools.cache
-def _expected_parts() -> set[Sequence[str]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(_SCHEMA)
-        return set(connection.execute(_PARTS))
 
 
 def damaged_error(path: Path, problem: object) -> ValueError:

@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Meaning: TypeAlias = (
-    int | float | str | bytes
-)  # a number; a text; or as bytes a moment, "true", "false", or "" for null
+# A number; a text; or as bytes a moment, "true", "false", or "" for null.
+Meaning: TypeAlias = int | float | str | bytes
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _MOMENT = re.compile(
@@ -73,13 +72,18 @@ def _read_moment(text: str) -> bytes | None:
     return f"{moment.isoformat()}{(fraction or '').rstrip('.0')}".encode()
 
 
-def conditions(column: str, values: Any) -> tuple[list[tuple[Meaning, str | None]], str, list[Meaning]]:
-    """Reads the filter of a column: the alternatives that its cell may equal, or a condition of SQL and its values.
+def conditions(column: str, values: Any) -> list[tuple[str, list[Any]]]:
+    """Reads the filter of a column: conditions of SQL, with their values, any of which its cell must meet.
 
-    An alternative is its meaning, and, if it is a text, the text, which texts equal exactly.
+    A text equals the same text; a value of another type equals each text that means it.
     """
     if not isinstance(values, Mapping):
-        return [(meaning(each), each if isinstance(each, str) else None) for each in list_values(values)], "", []
+        return [
+            ("value = ? AND text IN ('', ?)", [meaning(each), each])
+            if isinstance(each, str)
+            else ("value = ?", [meaning(each)])
+            for each in _list_values(values)
+        ]
     if not values or (unknown := [each for each in values if each not in RANGES]):
         what = f"has {unknown[0]!r}" if values else "is empty"
         raise ValueError(f"the range of {column!r} {what}; expected {', '.join(RANGES)}, such as {{'>=': 2025}}")
@@ -88,10 +92,10 @@ def conditions(column: str, values: Any) -> tuple[list[tuple[Meaning, str | None
         if limit in (b"", b"true", b"false"):
             raise ValueError(f"{column!r} {sign} {values[sign]!r}: expected a number, a date or a text")
     parts = [f"{_KINDS[type(limit)]} AND value {sign} ?" for sign, limit in limits.items()]
-    return [], " AND ".join(parts), list(limits.values())
+    return [(" AND ".join(parts), list(limits.values()))]
 
 
-def list_values(values: Any) -> list[Any]:
+def _list_values(values: Any) -> list[Any]:
     """Lists the alternatives of a filter: a value, or several in any collection."""
     if isinstance(values, np.ndarray):
         return list(values.ravel())

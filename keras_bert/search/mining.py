@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from keras_bert import files
 from keras_bert.counted import counted
-from keras_bert.search import database, neighbours, search_model
+from keras_bert.embedding.file_embedding import compute_digest
+from keras_bert.search import database, neighbours
 from keras_bert.search.neighbours import Neighbours
-from keras_bert.search.search_model import SearchModel
+from keras_bert.search.search_model import encoder_of
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -168,25 +167,21 @@ def mine_negatives(
     corpus = list_of_str(corpus, "corpus")
     if len(queries) != len(positives) or not queries:
         raise ValueError(f"got {counted(queries, 'query', 'queries')}, but {counted(positives, 'positive')}")
-    neighbours.check_installed()
+    neighbours.import_faiss()  # raises
     positives_of: dict[str, list[str]] = {}
     for query, positive in dict.fromkeys(zip(queries, positives, strict=True)):
         positives_of.setdefault(query, []).append(positive)
     texts = list(dict.fromkeys([*corpus, *positives]))
-    digest = search_model.load(preset)
-    model = SearchModel(preset, digest)
-    with contextlib.ExitStack() as stack:
-        path = Path(encoded) if encoded else stack.enter_context(files.temporary_directory()) / "vectors.db"
-        vectors = stack.enter_context(database.writing(path))
-        texts_by_role = {"document": texts, "query": list(positives_of)}
-        texts_by_key = {
-            role: {database.compute_key(digest, role, text): text for text in some}
-            for role, some in texts_by_role.items()
-        }
-        vectors.encode(texts_by_key["document"], lambda some: model.encode_documents(some, batch_tokens), progress)
-        vectors.encode(texts_by_key["query"], lambda some: model.encode_queries_counted(some, batch_tokens), progress)
-        text_vectors, query_vectors = (vectors.vectors(keys, model.width) for keys in texts_by_key.values())
-    yield from _mine(positives_of, texts, query_vectors, text_vectors, rules, reranker)
+    from keras_bert.tasks import BertSentenceEncoder
+
+    model = BertSentenceEncoder.to_compare(preset)
+    digest, vectors = compute_digest(model), {}
+    with database.writing(Path(encoded) if encoded else None) as file:
+        for role, some in (("document", texts), ("query", list(positives_of))):
+            texts_by_key = {database.compute_key(digest, role, text): text for text in some}
+            file.encode(texts_by_key, encoder_of(model, role, batch_tokens), progress)
+            vectors[role] = file.vectors(texts_by_key, model.vector_size)
+    yield from _mine(positives_of, texts, vectors["query"], vectors["document"], rules, reranker)
 
 
 def _mine(

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert.data.tables import CorpusRow, read_corpus
-from keras_bert.embedding import file_embedding
 from keras_bert.embedding.vector_files import VECTOR
 from keras_bert.search import neighbours
 from keras_bert.search.neighbours import Neighbours, similar_pairs
@@ -74,7 +73,7 @@ def near_duplicates(
         firsts.setdefault(row.text, row)
     distinct = list(firsts.values())
     if len(distinct) > neighbours.EXACT_UP_TO:
-        neighbours.check_installed()
+        neighbours.import_faiss()  # raises
     if vectors:
         threshold, max_similarity = _check_threshold(threshold, "cosine"), 1.0
         compared = _read_vectors(distinct, corpus)
@@ -82,7 +81,9 @@ def near_duplicates(
         firsts = {text: _without_vector(row) for text, row in firsts.items()}
         distinct = list(firsts.values())
     else:
-        model = file_embedding.model_of(preset, file_embedding.load(preset, to_compare=True), to_compare=True)
+        from keras_bert.tasks import BertSentenceEncoder
+
+        model = BertSentenceEncoder.to_compare(preset)
         threshold = _check_threshold(threshold, model.similarity)
         compared = model.encode(list(firsts), batch_tokens, progress)
         max_similarity = 1.0 if model.similarity == "cosine" else np.inf

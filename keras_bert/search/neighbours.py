@@ -34,18 +34,12 @@ class Neighbours:
     @classmethod
     def empty(cls, width: int, size: int, extremes: np.ndarray | None = None) -> Neighbours:
         """Makes an index for `size` vectors; int8 if given the lowest and highest of each coordinate, `[2, width]`."""
-        faiss = _import_faiss()
-        metric, eight_bits = faiss.METRIC_INNER_PRODUCT, faiss.ScalarQuantizer.QT_8bit
-        is_exact = size <= EXACT_UP_TO
-        if extremes is None:
-            return cls(faiss.IndexFlatIP(width) if is_exact else faiss.IndexHNSWFlat(width, _LINKS, metric))
-        index = (
-            faiss.IndexScalarQuantizer(width, eight_bits, metric)
-            if is_exact
-            else faiss.IndexHNSWSQ(width, eight_bits, _LINKS, metric)
-        )
-        margin = _MARGIN * (extremes[1] - extremes[0])
-        index.train(np.stack([extremes[0] - margin, extremes[1] + margin]))
+        faiss = import_faiss()
+        graph, storage = "" if size <= EXACT_UP_TO else f"HNSW{_LINKS},", "Flat" if extremes is None else "SQ8"
+        index = faiss.index_factory(width, graph + storage, faiss.METRIC_INNER_PRODUCT)
+        if extremes is not None:
+            margin = _MARGIN * (extremes[1] - extremes[0])
+            index.train(np.stack([extremes[0] - margin, extremes[1] + margin]))
         return cls(index)
 
     def __len__(self) -> int:
@@ -59,13 +53,13 @@ class Neighbours:
         """Checks whether vectors with these extremes can be added without clipping: always, if not int8."""
         if extremes is None:
             return True
-        lowest, size = _import_faiss().vector_to_array(self._storage.sq.trained).reshape(2, -1)
+        lowest, size = import_faiss().vector_to_array(self._storage.sq.trained).reshape(2, -1)
         return bool((extremes[0] >= lowest).all() and (extremes[1] <= lowest + size).all())
 
     @property
     def _storage(self) -> Any:
         """The part of the Faiss index that holds the vectors."""
-        return self._index if self.is_exact else _import_faiss().downcast_index(self._index.storage)
+        return self._index if self.is_exact else import_faiss().downcast_index(self._index.storage)
 
     def add(self, vectors: np.ndarray) -> None:
         """Adds vectors, float32 `[vectors, width]`, under the next numbers."""
@@ -82,7 +76,7 @@ class Neighbours:
 
         With the numbers `among`, only these vectors are compared, each of them.
         """
-        faiss, index, settings = _import_faiss(), self._index, None
+        faiss, index, settings = import_faiss(), self._index, None
         queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
         if among is not None:
             is_chosen = np.zeros(len(self), bool)
@@ -100,7 +94,7 @@ class Neighbours:
 
     def write(self, directory: Path, version: int) -> None:
         """Writes a file, with its checksum at the end. Raises OSError if it cannot be written."""
-        faiss = _import_faiss()
+        faiss = import_faiss()
         with files.written_whole(directory / _NAME.format(version)) as path:
             with open(path, "wb") as file:  # Faiss's own errors give no reason
                 faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
@@ -111,7 +105,7 @@ class Neighbours:
     @classmethod
     def open(cls, directory: Path, settings: Settings, mapped: bool = True) -> Neighbours | None:
         """Opens the file of a version, if it is there; if `mapped`, vectors are read on demand and cannot be added."""
-        faiss, path = _import_faiss(), directory / _NAME.format(settings.version)
+        faiss, path = import_faiss(), directory / _NAME.format(settings.version)
         try:
             if _compute_checksum(path) != _WITH_CHECKSUM:
                 return None
@@ -144,12 +138,8 @@ def remove_other_versions(directory: Path, version: int) -> None:
                 path.unlink(missing_ok=True)
 
 
-def check_installed() -> None:
-    """Raises ImportError, with the command to install Faiss, if Faiss is missing."""
-    _import_faiss()
-
-
-def _import_faiss() -> ModuleType:
+def import_faiss() -> ModuleType:
+    """Imports Faiss. Raises ImportError, with the command to install it, if it is missing."""
     return import_extra("faiss", "faiss-cpu", "search")
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 
-from keras_bert.search import database, neighbours, search_model
+from keras_bert.embedding.file_embedding import compute_digest
+from keras_bert.search import database, neighbours
 from keras_bert.search.database import Database, Settings
 from keras_bert.search.neighbours import Neighbours, make_neighbours
-from keras_bert.search.search_model import SearchModel
+from keras_bert.search.search_model import find_prompt
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -65,25 +66,30 @@ class TextIndex:
     """
 
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
-        neighbours.check_installed()
+        from keras_bert.tasks import BertSentenceEncoder
+
+        neighbours.import_faiss()  # raises
         self._directory, self._lock = Path(directory), threading.Lock()
         self._state: _State | None = None
-        settings = self._read_state(whole=True).settings
+        with self._reading(whole=True) as (_, state):
+            settings = state.settings
         preset = settings.preset if preset is None else preset
-        if search_model.load(preset) != settings.model:
+        self._model = BertSentenceEncoder.to_compare(preset)
+        if compute_digest(self._model) != settings.model:
             raise ValueError(
                 f"{preset} is not the model that made {directory}, which is {settings.preset}; use that model, or "
                 "index the corpus again in another directory"
             )
-        self._model = SearchModel(preset, settings.model)
 
     def __len__(self) -> int:
-        return len(self._read_state().ids)
+        with self._reading() as (_, state):
+            return len(state.ids)
 
     @property
     def is_exact(self) -> bool:
         """Whether a search compares a query with all texts."""
-        return self._read_state().neighbours.is_exact
+        with self._reading() as (_, state):
+            return state.neighbours.is_exact
 
     @overload
     def search(
@@ -148,25 +154,23 @@ class TextIndex:
         if blank := [number for number, each in enumerate(queries, start=1) if not each.strip()]:
             raise ValueError("query is empty" if is_one else f"query {blank[0]} is empty")
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
-        vectors = self._model.encode_queries(queries)
+        vectors = self._model.encode(queries, progress=False, prompt=find_prompt(self._model, "query"))
         hits: list[list[Hit]] = []
-        with database.reading(self._directory) as (index, settings):
-            state = self._find_state(index, settings)
+        with self._reading() as (index, state):
             among = None if where is None else np.searchsorted(state.ids, index.choose(where))
             wanted = max(count, _CANDIDATES) if hybrid else count
             found = zip(*state.neighbours.nearest(vectors, wanted, among), strict=True)
             for query, vector, (products, numbers) in zip(queries, vectors, found, strict=True):
                 if hybrid:
-                    by_words = np.searchsorted(
-                        state.ids, index.match(query, wanted, settings, only_chosen=where is not None)
-                    )
+                    by_words = state.rank_by_words(index, query, among)[:wanted]
                     numbers = _merge(numbers[numbers >= 0].tolist(), by_words.tolist())[:count]
                     products = state.neighbours.vectors(numbers) @ vector
                 hits.append([])
                 for product, number in zip(products.tolist(), numbers, strict=True):
                     if number >= 0:
-                        text, row = index.row(int(state.ids[number]), settings.text_column)
-                        hits[-1].append({"similarity": product, "text": text, "row": row})
+                        row = index.row(int(state.ids[number]))
+                        columns = row.columns(state.settings.text_column)
+                        hits[-1].append({"similarity": product, "text": row.text, "row": columns})
         if reranker is not None:
             texts = [[hit["text"] for hit in query_hits] for query_hits in hits]
             ranked = reranker.rank(queries, texts, top_k, progress=False)
@@ -176,20 +180,21 @@ class TextIndex:
             ]
         return hits[0] if is_one else hits
 
-    def _read_state(self, whole: bool = False) -> _State:
+    @contextlib.contextmanager
+    def _reading(self, whole: bool = False) -> Iterator[tuple[Database, _State]]:
+        """Opens the database for a block, as `database.reading`, with the state of the index in memory."""
         with database.reading(self._directory, whole) as (index, settings):
-            return self._find_state(index, settings)
-
-    def _find_state(self, index: Database, settings: Settings) -> _State:
-        """Finds the neighbours of the rows in an open database, opened anew if the index has changed."""
-        with self._lock:
-            if self._state is None or self._state.settings.version != settings.version:
-                if self._state is not None and self._state.settings.model != settings.model:
-                    raise ValueError(f"{self._directory} is now an index of the model {settings.preset}; open it again")
-                self._state = _State(settings, index.ids(), self._open_neighbours(index, settings))
-            if len(self._state.ids) != len(self._state.neighbours):
+            with self._lock:
+                if self._state is None or self._state.settings.version != settings.version:
+                    if self._state is not None and self._state.settings.model != settings.model:
+                        raise ValueError(
+                            f"{self._directory} is now an index of the model {settings.preset}; open it again"
+                        )
+                    self._state = _State(settings, *index.ids_and_words(), self._open_neighbours(index, settings))
+                state = self._state
+            if len(state.ids) != len(state.neighbours):
                 raise database.damaged_error(index.path, "its rows and vectors differ in number")
-            return self._state
+            yield index, state
 
     def _open_neighbours(self, index: Database, settings: Settings) -> Neighbours:
         if (found := Neighbours.open(self._directory, settings)) is None:
@@ -205,8 +210,21 @@ class _State:
     """A version of an index: the ids of its rows, by the numbers of their vectors."""
 
     settings: Settings
-    ids: np.ndarray  # int64, rising
+    ids: np.ndarray  # rising
+    words: np.ndarray  # the numbers of words in their texts
     neighbours: Neighbours
+
+    def rank_by_words(self, index: Database, query: str, among: np.ndarray | None) -> np.ndarray:
+        """Finds the numbers of rows, maybe only those `among`, with words of a query, the highest BM25 first."""
+        scores, size = np.zeros(len(self.ids)), len(self.ids)
+        for word in dict.fromkeys(database.find_words(query)):
+            counts = np.bincount(np.searchsorted(self.ids, index.ids_of_word(word)), minlength=size)[:size]
+            having = np.flatnonzero(counts)
+            rarity = np.log(1 + (size - len(having) + 0.5) / (len(having) + 0.5))
+            counts, lengths = counts[having], self.words[having] / self.words.mean()
+            scores[having] += rarity * counts * 2.2 / (counts + 1.2 * (0.25 + 0.75 * lengths))
+        found = np.flatnonzero(scores) if among is None else among[scores[among] > 0]
+        return found[np.argsort(-scores[found], kind="stable")]
 
 
 def _merge(*rankings: Sequence[int]) -> list[int]:

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_bert.search import TextIndex, building, search_model, text_index
+from keras_bert import tasks
+from keras_bert.search import TextIndex, building, text_index
 
 ROWS, CHANGED = 120, 40  # rows of a state; the first of them change in each
 
@@ -26,14 +27,14 @@ def encode(texts):
 
 def use_quick_model(patch):
     model = SimpleNamespace(
-        width=16,
-        similarity="cosine",
-        encode_documents=lambda texts, _: (encode(texts), 0),
-        encode_queries=encode,
+        vector_size=16,
+        prompts=(),
+        encode=lambda texts, **_: encode(texts),
+        encode_counted=lambda texts, **_: (encode(texts), 0),
     )
-    patch(search_model, "load", lambda preset: "digest")
+    patch(tasks, "BertSentenceEncoder", SimpleNamespace(to_compare=lambda preset: model))
     for module in (building, text_index):
-        patch(module, "SearchModel", lambda preset, digest: model)
+        patch(module, "compute_digest", lambda model: "digest")
 
 
 def text_of(number, state):
