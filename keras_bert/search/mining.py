@@ -142,8 +142,7 @@ def mine_negatives(
         preset: a preset of a sentence encoder. Its prompts for queries and documents are used, if it has any.
         rules: how to choose among the candidates; by default, the three closest ones.
         reranker: scores positives and candidates, in place of the similarities.
-        batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-        progress: whether to show progress bars; by default on a terminal.
+        batch_tokens, progress: see `build_index`.
         encoded: a file for the vectors, so that a call after an interruption does not encode these texts again.
 
     Yields:

@@ -44,12 +44,10 @@ def near_duplicates(
     `pip install 'keras-bert-models[search]'`.
 
     Args:
-        corpus, text_column, skip_bad: see `build_index`.
+        corpus, text_column, batch_tokens, progress, skip_bad: see `build_index`.
         threshold: the lowest similarity, by default a cosine of 0.9. There is no default for a model whose similarity
             is the dot product, as that has no fixed range.
         preset: a preset of a sentence encoder.
-        batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
-        progress: whether to show a progress bar; by default on a terminal.
         vectors: whether the corpus is a table that `embed_files` wrote. Then the cosines of the vectors in its column
             `vector` count, and no model is loaded.
 
@@ -77,9 +75,8 @@ def near_duplicates(
     if vectors:
         threshold, max_similarity = _check_threshold(threshold, "cosine"), 1.0
         compared = _read_vectors(distinct, corpus)
-        rows = [_without_vector(row) for row in rows]
-        firsts = {text: _without_vector(row) for text, row in firsts.items()}
-        distinct = list(firsts.values())
+        for row in rows:
+            row.columns.pop(VECTOR, None)
     else:
         from keras_bert.tasks import BertSentenceEncoder
 
@@ -145,10 +142,6 @@ def _read_vectors(rows: list[CorpusRow], corpus: str | Path) -> np.ndarray:
             )
         vectors.append(vector / np.linalg.norm(vector))
     return np.array(vectors)
-
-
-def _without_vector(row: CorpusRow) -> CorpusRow:
-    return row._replace(columns={name: value for name, value in row.columns.items() if name != VECTOR})
 
 
 def _check_threshold(threshold: float | None, similarity: str) -> float:

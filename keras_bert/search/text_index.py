@@ -157,7 +157,7 @@ class TextIndex:
         vectors = self._model.encode(queries, progress=False, prompt=find_prompt(self._model, "query"))
         hits: list[list[Hit]] = []
         with self._reading() as (index, state):
-            among = None if where is None else np.searchsorted(state.ids, index.choose(where))
+            among = None if where is None else np.flatnonzero(np.isin(state.ids, index.choose(where)))
             wanted = max(count, _CANDIDATES) if hybrid else count
             found = zip(*state.neighbours.nearest(vectors, wanted, among), strict=True)
             for query, vector, (products, numbers) in zip(queries, vectors, found, strict=True):

@@ -2,15 +2,13 @@
 
 import json
 import os
-import pickle
-import re
 import shutil
 
 import numpy as np
 import pytest
 
 from keras_bert.embedding import embed_files, file_embedding, vector_files
-from keras_bert.embedding.file_embedding import NOTES, FileEmbedder, VectorStore
+from keras_bert.embedding.file_embedding import NOTES
 
 from ..support import small
 from ..support.messages import assert_names, error_names
@@ -113,16 +111,15 @@ def test_work_goes_on_within_a_file(tmp_path, shards, small_preset, alone, model
     with pytest.raises(KeyboardInterrupt):
         embed_files(shards, tmp_path, small_preset)
     assert (files_of(tmp_path), encoded) == ({}, [7, 7, 7, 7])
-    (store,) = tmp_path.glob(".a.jsonl.*.vectors")
-    assert sorted(path.name for path in store.iterdir()) == ["0.npz", "1.npz", "2.npz"]
-    content = bytearray((store / "1.npz").read_bytes())
+    damaged = sorted(tmp_path.rglob("*.npz"))[1]
+    content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
-    (store / "1.npz").write_bytes(content)
-    (older := store.with_name(".a.jsonl.0123456789abcdef.vectors")).mkdir()
+    damaged.write_bytes(content)
+    damaged.parent.with_name(".a.jsonl.0123456789abcdef.vectors").mkdir()  # of an older version of the file
     assert embed_files(shards, tmp_path, small_preset) == alone[1]
     assert encoded[4:] == [7, 7, 7, 5, 1, 3]  # of 40 rows, 14 were left as they are
     assert files_of(tmp_path) == files_of(alone[0])
-    assert not any(path.exists() for path in (store, older))
+    assert {path.name for path in tmp_path.iterdir()} == {*files_of(tmp_path), NOTES}
 
 
 @pytest.fixture
@@ -185,21 +182,16 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, small_preset, monkeypatc
     assert files_of(tmp_path / "vectors") == {}
 
 
-def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
+def test_a_preset_that_changes_meanwhile_is_refused(tmp_path, small_preset):
     """Processes that begin later see it."""
     other = tmp_path / "other"
     shutil.copytree(small_preset, other)
-    copies = [vector_files.choose_copy(path, "text") for path in shards]
-    stores = [VectorStore(tmp_path / f"{number}.vectors") for number in range(len(shards))]
-    embedder = FileEmbedder(copies, stores, other, file_embedding.load(other), 1024, {}, 7)
-    embedder = pickle.loads(pickle.dumps(embedder))
+    digest = file_embedding.load(other)
     (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
-    list(embedder.write(2, tmp_path / "c.jsonl"))  # this process has it
-    file_embedding.load(small_preset)  # and now another one, which is the same
-    list(embedder.write(2, tmp_path / "c.jsonl"))
+    file_embedding.model_of(other, digest)  # this process has it
     file_embedding.load(other)
     with error_names(ValueError, other, "model"):
-        list(embedder.write(2, tmp_path / "c.jsonl"))
+        file_embedding.model_of(other, digest)
 
 
 def test_files_that_cannot_be_embedded_are_refused(tmp_path, small_preset, shards):
@@ -256,19 +248,16 @@ def test_a_line_that_cannot_be_used_is_named(tmp_path, line, words):
         vector_files.choose_copy(path, "text").count()
 
 
-def test_files_are_unfinished_under_other_names(tmp_path, small_preset, shards, monkeypatch):
-    """What another process sees meanwhile."""
-    seen, with_vector = [], vector_files.with_vector
+def test_a_file_appears_when_it_is_complete(tmp_path, small_preset, shards, monkeypatch):
+    seen, with_vector = set(), vector_files.with_vector
 
     def look(*row):
-        seen.append([path.name for path in tmp_path.iterdir()])
+        seen.update(path.name for path in tmp_path.iterdir())
         return with_vector(*row)
 
     monkeypatch.setattr(vector_files, "with_vector", look)
     embed_files(shards[:1], tmp_path, small_preset)
-    names = {name for names in seen for name in names}
-    (store,) = (name for name in names if re.fullmatch(r"\.a\.jsonl\.[0-9a-f]{16}\.vectors", name))
-    assert names == {f".a.jsonl.{os.getpid()}.tmp", ".lock", NOTES, store}
+    assert not {name for name in seen if not name.startswith(".")} - {NOTES}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", NOTES]
 
 
