@@ -574,7 +574,7 @@ def test_a_changed_index_is_like_a_new_one(films, tmp_path, small_preset, monkey
     """Also one that was not written as a whole."""
     monkeypatch.setattr(database, "_ROWS_AT_A_TIME", 7)
     rows, directory = films
-    assert remove_rows(directory, {"id": ["3", 4, "none"]}) == 2
+    assert remove_rows(directory, {"id": ["3", 3, 4, "none"]}) == 2
     assert remove_rows(directory, {"id": "3"}) == 0
     changes = [{"id": 7, "text": "a new film"}, {"id": "99", "text": rows[8]["text"]}, rows[5]]
     changes += [{"id": f"{number}", "text": "good film", "kind": "new", "year": number} for number in range(100, 120)]
