@@ -4,7 +4,7 @@ python benchmarks/many_models.py [KIND ...] [--models 20] [--optimizer adam]
 
 Kinds are the tasks, which are trained by `fit`, and the functions below. Each runs in a process of its own. A row has
 the size of the process in MB after each model. A model has 4 million weights, which are 16 MB, and as much for each of
-the optimizer's two moments.
+the optimizer's two moments. Trials train all-MiniLM-L6-v2, with 22 million weights.
 """
 
 import argparse
@@ -93,6 +93,49 @@ def kept_run() -> None:
         fine_tuned(directory=folder, validation=EXAMPLES["BertClassifier"]())
 
 
+def real() -> keras_bert.BertClassifier:
+    return keras_bert.BertClassifier.from_preset(PRESET, labels=["food", "weather"])
+
+
+def tried(model: keras_bert.BertClassifier, callbacks: list[keras.callbacks.Callback]) -> float:
+    examples = EXAMPLES["BertClassifier"]()
+    return fine_tune(model, examples, examples, callbacks=callbacks, **SETTINGS)[0]["val_accuracy"]
+
+
+@functools.cache
+def study() -> Any:
+    import optuna
+
+    return optuna.create_study()
+
+
+def optuna_trial() -> None:
+    """Makes a trial of the study; every second one is pruned."""
+    from optuna import TrialPruned
+
+    def prune(epoch: int, logs: dict[str, float]) -> None:
+        if len(study().trials) % 2 == 0:
+            raise TrialPruned
+
+    callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=prune)]
+    study().optimize(lambda trial: tried(real(), callbacks), n_trials=1)
+
+
+def tuner_trial() -> None:
+    import keras_tuner
+
+    class Tuned(keras_tuner.HyperModel):
+        def build(self, hp: Any) -> keras.Model:
+            return real()
+
+        def fit(self, hp: Any, model: keras_bert.BertClassifier, callbacks: list[keras.callbacks.Callback]) -> float:
+            return tried(model, callbacks)
+
+    objective = keras_tuner.Objective("val_accuracy", "max")
+    with tempfile.TemporaryDirectory() as folder:
+        keras_tuner.RandomSearch(Tuned(), objective, max_trials=1, directory=folder).search(verbose=0)
+
+
 def pretrained() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "text.txt").write_text("It rains.\nWe stay at home.\nThe sun shines.\n\n" * 8)
@@ -153,6 +196,8 @@ OTHERS: dict[str, Callable[[], None]] = {
     "fine_tune": fine_tuned,
     "fine_tune into a directory": kept_run,
     "fine_tune with LoRA": functools.partial(fine_tuned, lora_rank=4),
+    "trial of Optuna": optuna_trial,
+    "trial of KerasTuner": tuner_trial,
     "pretrain": pretrained,
     "from_preset": from_preset,
     "from_preset in int8": functools.partial(from_preset, "int8"),

@@ -232,9 +232,10 @@ def checked_labels(labels: Iterable[str], min_count: int = 1) -> list[str]:
 
 def label_index(label: object, labels: Sequence[str]) -> int:
     """Finds the index of a label from its name or index; refuses what could be an index and the name of another."""
-    if label in labels:
-        return labels.index(label)
-    value = label.item() if isinstance(label, np.generic) else label
+    value = label.numpy() if hasattr(label, "numpy") else label  # of a tensor
+    value = value.item() if getattr(value, "shape", None) == () else value
+    if value in labels:
+        return labels.index(value)
     number = float(value) if isinstance(value, Real) else None
     index = int(number) if number is not None and number.is_integer() and 0 <= number < len(labels) else None
     if isinstance(value, bool):

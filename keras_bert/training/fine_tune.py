@@ -22,6 +22,7 @@ from keras_bert.tasks.columns import columns_of
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.training_step import AccumulatedBatch, on_labels, shares_of_update
 from keras_bert.tensors import Tensor
+from keras_bert.text.arguments import columns_of_table
 from keras_bert.text.strings import as_strings
 from keras_bert.training import distribution, report
 from keras_bert.training.adapting import adapting
@@ -253,10 +254,10 @@ def checked_examples(name: str, examples: object, model: BertTask) -> Labelled:
     """Converts examples and their labels to lists or arrays. Raises TypeError or ValueError if that is impossible."""
     examples = examples.xy if isinstance(examples, Examples) else examples
     if not isinstance(examples, tuple | list) or len(examples) != 2:
-        raise TypeError(
-            f"{name} is a {type(examples).__name__}; expected a tuple of two, (examples, labels); a tf.data.Dataset is "
-            "for the model's fit"
-        )
+        advice = "a tf.data.Dataset is for the model's fit"
+        if found := columns_of_table(examples):
+            advice = f"pass columns, such as ({name}[{found[0]!r}], {name}[{found[-1]!r}])"
+        raise TypeError(f"{name} is a {type(examples).__name__}; expected a tuple of two, (examples, labels); {advice}")
     x, y = examples
     columns = columns_of(x, None)
     return columns if isinstance(x, tuple) else columns[0], model.kind.plain(y)

@@ -177,8 +177,10 @@ def train_epochs(
 
 
 def monitors_loss(callbacks: Sequence[keras.callbacks.Callback]) -> bool:
-    """Checks whether a callback monitors `val_loss`, which is computed for it alone."""
-    return any(getattr(each, "monitor", None) == "val_loss" for each in keras.tree.flatten(callbacks or []))
+    """Checks whether a callback, of Keras or Optuna, monitors `val_loss`, which is computed for it alone."""
+    names = ("monitor", "_monitor")
+    flat = keras.tree.flatten(callbacks or [])
+    return any(getattr(each, name, None) == "val_loss" for each in flat for name in names)
 
 
 def _check_monitored(callbacks: Sequence[keras.callbacks.Callback], has_validation: bool) -> None:

@@ -324,6 +324,7 @@ def made(model, **settings):
 
 
 def test_a_table_of_labels_and_arrays_of_numpy_are_lists(model):
+    assert model.targets([tf.constant(1), np.array(2)]).tolist() == [1, 2]  # as of a column in a library's format
     several = made(model, labels=["a", "b"], problem_type=Several.PROBLEM_TYPE)
     table = pd.DataFrame({"a": [1.0, 0, 1, 0], "b": [0.0, 0, 1, 1]}, index=[9, 8, 7, 6])
     np.testing.assert_array_equal(several.targets(table), several.targets([["a"], [], ["a", "b"], ["b"]]))

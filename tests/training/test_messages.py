@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -49,6 +50,10 @@ REFUSED = {
     "examples are more than labels": (tuned((["one", "two"], ["good"])), ValueError, "2 texts", "1 label"),
     "examples are a dataset": (
         tuned(tf.data.Dataset.from_tensor_slices(examples())), TypeError, "train", "tuple of two", "Dataset", "fit",
+    ),
+    "examples are a table": (
+        lambda model: fine_tune(model, pd.DataFrame(dict(zip(("text", "label"), examples(), strict=True)))),
+        TypeError, "train is a DataFrame", "train['text'], train['label']",
     ),
     "examples for validation are no two": (tuned(None, (["one"],)), TypeError, "validation", "a tuple", "tuple of two"),
     "a label for validation is unknown": (tuned(None, (["one", "red"], ["good", "odd"])), ValueError, "'odd'"),
