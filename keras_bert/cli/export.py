@@ -145,7 +145,7 @@ def encoder(
     "--dimensions",
     metavar="N,...",
     callback=parse_numbers,
-    help="Sizes to which clients may shorten vectors, such as 256,128: those that the model was trained for.",
+    help="Sizes to which clients may shorten vectors, such as 256,128; by default those that config.json names.",
 )
 @precision_options
 @calibration_columns
@@ -188,7 +188,7 @@ def serving(
         except TypeError as error:
             raise Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
         with misuse(TypeError):
-            return export_serving(model, output, version, dtype, overwrite, signature, dimensions)
+            return export_serving(model, output, version, dtype, overwrite, signature, dimensions or None)
 
     _export(write, output)
 

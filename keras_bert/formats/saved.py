@@ -247,6 +247,8 @@ def _entries(saved: Saved) -> dict[str, object]:
     entries: dict[str, object] = {} if saved.labels is None else hugging_face.label_entries(saved.labels)
     if "problem_type" in saved.settings:
         entries["problem_type"] = saved.settings["problem_type"]
+    if sizes := saved.settings.get("matryoshka_dimensions"):
+        entries["matryoshka_dimensions"] = sizes
     if saved.library == "CrossEncoder" and saved.labels is None:  # of labels, `CrossEncoder` returns logits
         entries |= cross_encoder.entries(saved.settings["activation"])
     elsewhere = {"labels", "problem_type", *([] if saved.library == "CrossEncoder" else _library_settings(saved))}

@@ -104,6 +104,7 @@ class SentenceSettings:
     include_prompt: bool = True  # whether the pooling includes the prompt's tokens
     similarity: str = "cosine"  # the similarity of two vectors: one of `SIMILARITIES`
     truncate_dim: int | None = None  # the number of values of a vector to keep; None: all
+    matryoshka_dimensions: list[int] | None = None  # the sizes that its vectors were trained for
 
 
 def read(preset: PresetFiles) -> SentenceSettings:
@@ -127,6 +128,9 @@ def read(preset: PresetFiles) -> SentenceSettings:
         normalize="Normalize" in modules,
         dense=_read_dense(preset, directory / modules["Dense"] / _CONFIG) if "Dense" in modules else None,
         **_read_model(model, directory / PROMPTS, "Normalize" in modules),
+        matryoshka_dimensions=preset.json_if_there(_CONFIG, {"matryoshka_dimensions": ([int], None)}).get(
+            "matryoshka_dimensions"
+        ),
     )
 
 

@@ -27,7 +27,7 @@ _TOKENS = """
 """
 # The labels and the task's settings, which tasks read; `label2id` and `num_labels` follow from `id2label`.
 _TASKS = """
-    _num_labels architectures id2label keras_bert label2id model_type num_labels problem_type
+    _num_labels architectures id2label keras_bert label2id matryoshka_dimensions model_type num_labels problem_type
     sbert_ce_default_activation_function sentence_transformers
 """
 # Rates of dropout in heads: tasks have an argument `dropout` instead.

@@ -63,7 +63,7 @@ def export_serving(
     dtype: str | None = None,
     overwrite: bool = False,
     signature: str | None = None,
-    dimensions: Sequence[int] = (),
+    dimensions: Sequence[int] | None = None,
 ) -> Path:
     """Writes `directory/<version>/`, a SavedModel that TF Serving and `keras-bert serve` serve from raw strings.
 
@@ -95,9 +95,9 @@ def export_serving(
             multiple choice `[batch, choices, seq_length]`. It returns the `logits` of the model's head, for question
             answering `start_logits` and `end_logits`; without a head (a sentence encoder, too) `last_hidden_state` and,
             with a pooler, `pooler_output`. `int64_serving` takes int64. By default, the model takes strings.
-        dimensions: sizes to which clients may shorten the vectors of a sentence encoder, such as `[256, 128]`. Give
-            those that the model was trained for (`MatryoshkaLoss`). If the model normalizes its vectors, the shortened
-            ones have length 1, too.
+        dimensions: sizes to which clients may shorten the vectors of a sentence encoder, such as `[256, 128]`. By
+            default, those that the model was trained for (`MatryoshkaLoss`): the `matryoshka_dimensions` of its
+            `config.json`. If the model normalizes its vectors, the shortened ones have length 1, too.
 
     Returns:
         The directory of the version.
@@ -162,8 +162,11 @@ class ServedTexts(NamedTuple):
     counted: frozenset[str] = frozenset()  # outputs that only the signature `with_token_count` returns
 
     @classmethod
-    def of(cls, model: Any, dimensions: Sequence[int] = ()) -> ServedTexts:
+    def of(cls, model: Any, dimensions: Sequence[int] | None = ()) -> ServedTexts:
         """Finds what a model serves. Raises TypeError and ValueError as `export_serving`."""
+        if dimensions is None:
+            trained = getattr(model, "matryoshka_dimensions", None) or ()
+            dimensions = [size for size in trained if size < model.vector_size]
         if dimensions:
             _check_dimensions(model, dimensions)
         if hasattr(model, "serve"):

@@ -172,6 +172,7 @@ def _sentence_encoder(settings: EmbedFiles, preset: str | Path, examples: Exampl
     loss = sentence_losses.LOSSES[settings.loss or default_loss]()
     if settings.matryoshka_dims:
         loss = sentence_losses.MatryoshkaLoss(loss, settings.matryoshka_dims)
+        arguments["matryoshka_dimensions"] = settings.matryoshka_dims
     model = tasks.BertSentenceEncoder.from_preset(preset, sequence_length=settings.sequence_length, **arguments)
     return model, {"loss": loss, "mini_batch_size": settings.mini_batch_size}
 

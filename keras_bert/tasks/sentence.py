@@ -57,6 +57,8 @@ class BertSentenceEncoder(BertTask):
             takes the default prompt.
         truncate_dim: the number of values of a vector to keep, for models that were trained for it (Kusupati et al.
             2022, "Matryoshka Representation Learning"). With `normalize`, the truncated vector gets length 1.
+        matryoshka_dimensions: the sizes that the vectors were trained for, to which clients of `export_serving` may
+            shorten them.
         similarity: how vectors are compared, in a search and in measures: "cosine"; or "dot", the dot product, in which
             longer vectors count more. For vectors of length 1 both are the same.
         window_pooling: "mean" or "max": how the vectors of a long text's windows become one, if the preprocessor has a
@@ -90,6 +92,7 @@ class BertSentenceEncoder(BertTask):
         Setting("include_prompt", bool),
         Setting("column_prompts", (list, None)),
         Setting("truncate_dim", (int, None)),
+        Setting("matryoshka_dimensions", (list, None)),
         Setting("similarity", str),
         Setting("window_pooling", str),
     )
@@ -113,6 +116,7 @@ class BertSentenceEncoder(BertTask):
         truncate_dim: int | None = None,
         similarity: str = "cosine",
         window_pooling: str = "mean",
+        matryoshka_dimensions: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
         check_choice("pooling", pooling, POOLINGS["sentence"])
@@ -137,6 +141,7 @@ class BertSentenceEncoder(BertTask):
         if truncate_dim is not None and (not isinstance(truncate_dim, Integral) or not 1 <= truncate_dim <= size):
             raise ValueError(f"truncate_dim is {truncate_dim!r}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
+        self.matryoshka_dimensions = matryoshka_dimensions and list(matryoshka_dimensions)
         compute = lambda segments, skipped: self._encode_packed(preprocessor.pack(segments), skipped, False)  # noqa: E731
         self._by_length = ByLength(preprocessor, compute, self._graphs)
         self.built = True

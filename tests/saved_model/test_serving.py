@@ -1,6 +1,7 @@
 """What export_serving writes: answers, versions, warm-up requests, refusals."""
 
 import dataclasses
+import json
 import sys
 
 import keras
@@ -91,6 +92,15 @@ def test_tokens_are_counted_and_vectors_are_shortened(tmp_path):
         same_size = BertSentenceEncoder(*parts, **settings, truncate_dim=size)
         np.testing.assert_allclose(vectors, same_size(TEXTS), rtol=0, atol=1e-6)
     assert list(signatures["serving_default"].structured_outputs) == ["embedding"]
+
+
+def test_the_sizes_that_vectors_were_trained_for_are_in_the_files_and_in_the_export(untraced, tmp_path):
+    model = BertSentenceEncoder(small_encoder(), small.preprocessor(), matryoshka_dimensions=[32, 16])
+    model.save_preset(tmp_path / "model")
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["matryoshka_dimensions"] == [32, 16]
+    version = export_serving(BertSentenceEncoder.from_preset(tmp_path / "model"), tmp_path / "served")
+    outputs = tf.saved_model.load(version).signatures["with_token_count"].structured_outputs
+    assert sorted(outputs) == ["embedding", "embedding_16", "token_count"]
 
 
 def test_tokens_of_windows_and_of_pairs_are_counted(untraced):
