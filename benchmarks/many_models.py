@@ -161,15 +161,6 @@ def load_model() -> None:
         keras.models.load_model(f"{folder}/model.keras").classify(TEXTS)
 
 
-def saved_models() -> None:
-    from keras_bert.saved_model import export_encoder, export_serving
-
-    with tempfile.TemporaryDirectory() as folder:
-        model = new("BertSentenceEncoder")
-        export_encoder(model.encoder, f"{folder}/encoder")
-        export_serving(model, f"{folder}/served")
-
-
 def hub_layer(trained: bool) -> None:
     from keras_bert.saved_model import HubLayer, export_encoder
 
@@ -185,13 +176,6 @@ def hub_layer(trained: bool) -> None:
     model.fit(ids(), np.zeros(4), batch_size=2, verbose=0)
 
 
-def runtime(name: str) -> None:
-    from keras_bert import runtimes
-
-    with tempfile.TemporaryDirectory() as folder:
-        getattr(runtimes, f"export_{name}")(new("BertSentenceEncoder"), f"{folder}/export")
-
-
 OTHERS: dict[str, Callable[[], None]] = {
     "fine_tune": fine_tuned,
     "fine_tune into a directory": kept_run,
@@ -202,12 +186,8 @@ OTHERS: dict[str, Callable[[], None]] = {
     "from_preset": from_preset,
     "from_preset in int8": functools.partial(from_preset, "int8"),
     "load_model": load_model,
-    "SavedModels": saved_models,
     "HubLayer": functools.partial(hub_layer, False),
     "HubLayer, trained": functools.partial(hub_layer, True),
-    "ONNX": functools.partial(runtime, "onnx"),
-    "OpenVINO": functools.partial(runtime, "openvino"),
-    "LiteRT": functools.partial(runtime, "litert"),
 }
 KINDS = [*EXAMPLES, "a Keras model", *OTHERS]
 

@@ -37,6 +37,7 @@ OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it te
     "guides/other-libraries.md",
     "guides/search.md",
 }
+PACKAGES = {"guides/trackers.md": ("datasets", "mlflow", "wandb", "optuna_integration", "keras_tuner")}  # as it needs
 OF_THE_WHOLE_MODEL_IN_PART = {"guides/sentence-embeddings.md": "keras-bert similarity"}  # what stands in these blocks
 # The longest programs first: what begins last ends last, while a worker waits.
 WITH_CODE = sorted(filter(lambda name: blocks(PAGES[name]), PAGES), key=lambda name: -len(blocks(PAGES[name])))
@@ -48,6 +49,8 @@ def _page(name):
 
 @pytest.mark.parametrize("name", [_page(name) for name in WITH_CODE])
 def test_page(name, reader):
+    for package in PACKAGES.get(name, ()):
+        pytest.importorskip(package)
     smaller = reader / "all-MiniLM-L6-v2"
     if name in OF_THE_WHOLE_MODEL:
         smaller.unlink()

@@ -8,7 +8,6 @@ import warnings
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from scipy.special import log_softmax
 
 from keras_bert import BertClassifier, BertTokenClassifier, undocumented
@@ -142,23 +141,6 @@ def test_a_callback_that_sets_the_learning_rate_scales_the_rest_of_the_schedule(
     scheduled, scheduler = Watch(), keras.callbacks.LearningRateScheduler(lambda epoch, rate: 1e-3 / (epoch + 1))
     tuned_with(scheduler, scheduled)
     assert scheduled.rates == pytest.approx([1e-3, 1e-3 / 2, 1e-3 / 3])
-
-
-@pytest.mark.parametrize(
-    "class_weight",
-    [{"good": 0.5, "bad": 3}, {0: 0.5, 1: 3}, {np.int64(0): np.float32(0.5), "bad": 3.0}, {"bad": 6, 0: 1}],
-)
-def test_fit_weights_classes_by_name_and_by_index(class_weight):
-    x, y = examples(6)
-    numbers = [LABELS.index(label) for label in y]
-    weights = [class_weight.get(label, class_weight.get(number)) for label, number in zip(y, numbers, strict=True)]
-    learner = classifier()
-    learner.compile(keras.optimizers.SGD(0.0), learner.training_loss())
-    losses = -log_softmax(np.float64(learner(x)), axis=-1)[range(6), numbers]
-    dataset = tf.data.Dataset.from_tensor_slices((x, numbers)).batch(6)
-    for arguments in ((x, y), (dataset,)):
-        history = learner.fit(*arguments, class_weight=class_weight, verbose=0)
-        assert history.history["loss"][0] == pytest.approx((losses * weights).mean(), rel=1e-5)
 
 
 def test_a_run_with_classes_by_index_goes_on_with_their_names(tmp_path):

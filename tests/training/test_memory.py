@@ -1,5 +1,8 @@
 """What a model held is free again when the model is gone, weights and moments included."""
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -93,6 +96,18 @@ def growth():
 def test_a_loop_over_models_does_not_grow(growth, kind):
     # What is freed last varies. The weights alone would be twice these, and with the moments six times.
     assert growth[kind] < 1.5 * WEIGHTS, growth
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("library", "kind"), [("optuna", "trial of Optuna"), ("keras_tuner", "trial of KerasTuner")])
+def test_twenty_trials_do_not_grow(library, kind):
+    """Of the real model, whose weights and moments are 270 MB. The first trials also make what a process keeps."""
+    pytest.importorskip(library)
+    command = [sys.executable, ROOT / "benchmarks" / "many_models.py", kind]
+    row = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+    sizes = [int(cell) for cell in row.split("|")[2:-1]]
+    assert len(sizes) == 20
+    assert max(sizes[5:]) - sizes[4] < 100, sizes
 
 
 @pytest.mark.slow

@@ -282,14 +282,6 @@ def test_the_rate_follows_the_size(tmp_path, records, monkeypatch, untraced):
         pretrain(model, records / "train", 2, tmp_path, learning_rate=1e-4, **settings)
 
 
-def test_trained_models_are_trained_further_at_the_papers_rate(tmp_path, records, untrained, untraced):
-    untrained.save_preset(tmp_path / "model")
-    loaded = BertPretrainer.from_preset(tmp_path / "model")
-    loaded.encoder.trainable = False
-    pretrain(loaded, records / "train", 1, tmp_path / "run", batch_size=4, progress=False)
-    assert loaded.optimizer._learning_rate.get_config()["peak"] == 1e-4
-
-
 @pytest.mark.parametrize("batch", [1, 7, 4096])
 def test_baselines_are_of_the_most_frequent_answer(records, monkeypatch, batch):
     monkeypatch.setattr("keras_bert.pretraining.records._ROWS_AT_A_TIME", batch)
