@@ -281,7 +281,7 @@ def index(arguments: argparse.Namespace) -> None:
                 arguments.preset,
             ]
             begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, "-m", "keras_bert.cli", *command], check=True, stderr=subprocess.DEVNULL)
+            subprocess.run([sys.executable, "-m", "keras_bert.cli", *command], check=True, capture_output=True)
             seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
             cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             size = sum(path.stat().st_size for path in directory.iterdir()) / 2**20
