@@ -36,8 +36,8 @@ docs: $(VENV)/installed-docs
 exports: $(VENV)/installed
 	$(BIN)/keras-bert export preprocessor --preset bert-books --output saved_models/exports/preprocessor --overwrite
 	$(BIN)/keras-bert export encoder --preset bert-books --output saved_models/exports/encoder --overwrite
-	$(BIN)/python -c 'from keras_bert import BertMaskedLM; from keras_bert.saved_model import export_serving; \
-	  export_serving(BertMaskedLM.from_preset("bert-books"), "saved_models/exports/serving", 1, overwrite=True)'
+	$(BIN)/keras-bert export serving --preset bert-books --task fill --version 1 --output saved_models/exports/serving \
+	  --overwrite
 
 # One that fails does not stop the next. Each says what it lacks: data, or a library that it compares with.
 benchmark: export TF_CPP_MIN_LOG_LEVEL = 3

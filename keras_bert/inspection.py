@@ -46,7 +46,8 @@ _COMMANDS = {
     "BertSentenceEncoder": 'keras-bert encode "a text" --preset {}',
     "BertMaskedLM": 'keras-bert fill {} "a text with a [MASK]"',
 }
-_SERVE = "keras-bert export serving --preset {} --output serving"
+_SERVE = "keras-bert export serving --preset {}%s --output serving"
+_SERVED_AS = {"BertMaskedLM": " --task fill", "BertNextSentence": " --task score"}
 _SERVE_OLD_CLIENTS = "keras-bert export serving --signature transformers --preset {} --output serving"
 _CONVERT = "keras-bert convert {} new --check"
 _TOKENIZERS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
@@ -216,7 +217,8 @@ def _add_model(found: Inspection, preset: Preset) -> None:
         is_called_so = checkpoint.format == "hugging_face" and all("input_ids" in each for each in found.signatures)
         commands = (_CONVERT, _SERVE_OLD_CLIENTS if is_called_so else None)
     else:
-        commands = (_COMMANDS.get(names[0]), _SERVE) if found.facts["vocabulary"].endswith("Tokenizer") else ()
+        serve = _SERVE % _SERVED_AS.get(names[0], "")
+        commands = (_COMMANDS.get(names[0]), serve) if found.facts["vocabulary"].endswith("Tokenizer") else ()
     for command in filter(None, commands):
         found.add_command(command, Path(preset.handle))
     if found.facts["vocabulary"] == "none":

@@ -103,6 +103,8 @@ TASKS = (
     ),
 )
 
+PRETRAINED = {task.call.partition("(")[0]: task.model for task in TASKS if not task.is_found}  # method -> class
+
 
 class Head(NamedTuple):
     """A head."""

@@ -242,7 +242,7 @@ ROWS = {
     "tagger": (task(Tagger, ["O", "B-A", "I-A"], crf=True), "BertTokenClassifier", ["crf.safetensors", "O, B-A, I-A"]),
     "reranker": (task(BertReranker), "BertReranker", ["heads       sequence"]),
     "sparse": (task(BertSparseEncoder, "sum", "log1p_relu"), "BertSparseEncoder", ["masked_lm"]),
-    "masked": (task(BertMaskedLM), "BertMaskedLM", ["keras-bert fill"]),
+    "masked": (task(BertMaskedLM), "BertMaskedLM", ["keras-bert fill", "--task fill"]),
     "transformers": (transformers_model, "BertClassifier", ["BertForSequenceClassification", "bad, fair, good"]),
     "pickle": (pickled, "BertEncoder", ["BertForSequenceClassification", "a pickle, which is not opened", "convert"]),
     "h5": (

@@ -5,6 +5,7 @@ Examples:
   $ keras-bert export preprocessor --output saved_models/preprocessor
   $ keras-bert export encoder --preset my-bert --output saved_models/encoder
   $ keras-bert export serving --output saved_models/minilm
+  $ keras-bert export serving --preset bert-books --task fill --output saved_models/bert-books
   $ keras-bert export onnx --precision int8 --output minilm-onnx
   $ keras-bert export --check saved_models/minilm
 """
@@ -18,6 +19,7 @@ from typing import Any
 
 import click
 
+import keras_bert
 from keras_bert import files
 from keras_bert.choices import SIGNATURES
 from keras_bert.cli.options import (
@@ -33,6 +35,7 @@ from keras_bert.cli.options import (
 )
 from keras_bert.cli.terminal import Failure, Misuse, echo, errors_in_one_line, misuse, one_line, quiet_imports
 from keras_bert.runtimes.runtime_table import RUNTIMES
+from keras_bert.task_table import PRETRAINED
 
 _SAVED_MODEL = "saved_model.pb"  # every SavedModel has this file
 _options = together(  # for all exports
@@ -50,7 +53,6 @@ _dtype = click.option(
     type=click.Choice(["float32", "float16", "bfloat16"]),
     help="The type to store the weights in. 16 bits halve the size, but make every call slower.",
 )
-
 _length = click.option(
     "--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size."
 )
@@ -137,6 +139,12 @@ def encoder(
 @export.command()
 @_options
 @preset_option
+@click.option(
+    "--task",
+    type=click.Choice([*PRETRAINED]),
+    help="What the model does: encode texts as vectors, fill masks, or score whether a text follows another. By "
+    "default what the preset was fine-tuned for, else encode.",
+)
 @click.option("--version", type=click.IntRange(1), help="The version; by default, the highest in DIR plus 1.")
 @_dtype
 @prompt_option
@@ -152,6 +160,7 @@ def encoder(
 def serving(
     preset: Path,
     output: str,
+    task: str | None,
     version: int | None,
     dtype: str | None,
     prompt: str | None,
@@ -163,11 +172,11 @@ def serving(
     """Export a model for TF Serving: strings to answers.
 
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
-    gives sentence vectors, with the prompt before each text. With --signature, it takes ids, needs no tokenizer, and
-    gives the logits of all heads of the preset, or the hidden states if there are none.
+    gives sentence vectors, with the prompt before each text, or does the --task. With --signature, it takes ids, needs
+    no tokenizer, and gives the logits of all heads of the preset, or the hidden states if there are none.
     """
-    if prompt is not None and signature is not None:
-        raise Misuse("--prompt is for texts, and a model with --signature takes ids")
+    if signature is not None and (prompt or task):
+        raise Misuse("--prompt and --task are for texts, and a model with --signature takes ids")
     if numeric["calibration"] is None and (numeric["text_column"] or numeric["text_pair_column"]):
         raise Misuse("--text-column and --text-pair-column are for a table of --calibration")
     check_prompts(preset, prompt)
@@ -181,12 +190,12 @@ def serving(
         from keras_bert.tasks.registry import task_of
 
     def write() -> Path:
-        task = task_of(preset) if signature is None else HeadedEncoder
+        found = HeadedEncoder if signature else getattr(keras_bert, PRETRAINED[task]) if task else task_of(preset)
         settings = {} if prompt is None else {"default_prompt": prompt}
         try:
-            model = load_in_precision(functools.partial(task.from_preset, **settings), preset, **numeric)
+            model = load_in_precision(functools.partial(found.from_preset, **settings), preset, **numeric)
         except TypeError as error:
-            raise Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
+            raise Misuse(f"{preset} is exported as a {found.__name__}, which has no prompts") from error
         with misuse(TypeError):
             return export_serving(model, output, version, dtype, overwrite, signature, dimensions or None)
 

@@ -13,6 +13,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.choices import OBJECTIVES, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
@@ -72,12 +73,6 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
     return config
 
 
-def objective_of(config: BertConfig, pairs: bool) -> str:
-    """Names the objective of a trained model: that of its head for pairs, or "sentences" if it has none."""
-    of_pairs = "sentence_order" if config.family == "albert" else "next_sentence"
-    return of_pairs if pairs else "sentences"
-
-
 # The names of outputs, losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # read only by the loss of a student
@@ -129,6 +124,7 @@ class BertPretrainer(BertTask):
         preprocessor: a `BertPreprocessor`, whose tokenizer is saved with the model.
         pairs: whether there is a head for pairs. RoBERTa's family has none. `from_preset` makes one, by default, only
             if the preset has one.
+        objective: what this head learns, "next_sentence" or "sentence_order"; by default the latter in ALBERT only.
 
     Call arguments:
         inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`.
@@ -144,22 +140,28 @@ class BertPretrainer(BertTask):
 
     Example:
         >>> import numpy as np
-        >>> from keras_bert import BertConfig
-        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=8)
-        >>> model = BertPretrainer(BertEncoder(BertConfig.tiny()), preprocessor)
-        >>> packed = preprocessor((["I [MASK] a cat"], ["it is black"]))
-        >>> outputs = model({**packed, "masked_lm_positions": np.array([[2]])})
+        >>> model = BertPretrainer.from_preset("bert-books", special_tokens_in_text=True)
+        >>> packed = model.preprocessor((["She opened the [MASK]."], ["It was dark inside."]))
+        >>> outputs = model({**packed, "masked_lm_positions": np.array([[4]])})
         >>> tuple(outputs["masked_lm"].shape), tuple(outputs["next_sentence"].shape)
-        ((1, 1, 30522), (1, 2))
+        ((1, 1, 8000), (1, 2))
     """
 
-    SETTINGS = (Setting("pairs", bool),)
+    SETTINGS = (Setting("pairs", bool), Setting("objective", str))
     HEADS = ((MASKED_LM, None), (NEXT_SENTENCE, "pairs"))
     ROW_LENGTH = 128
 
-    def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor, pairs: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self, encoder: BertEncoder, preprocessor: BertPreprocessor, pairs: bool = True, objective: str | None = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
         super().__init__(encoder, preprocessor, **kwargs)
         self.pairs = pairs
+        if not pairs or objective in (None, "sentences"):
+            of_pairs = "sentence_order" if encoder.config.family == "albert" else "next_sentence"
+            objective = of_pairs if pairs else "sentences"
+        check_choice("objective", objective, OBJECTIVES)
+        self.objective = objective
         self.masked_lm = BertMaskedLM(encoder, dtype=encoder.dtype_policy, name=MASKED_LM)
         self.next_sentence = None
         if pairs:

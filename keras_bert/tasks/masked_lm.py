@@ -160,12 +160,10 @@ class BertMaskedLM(BertTask):
 
     Example:
         >>> import numpy as np
-        >>> from keras_bert import BertConfig, BertEncoder
-        >>> from keras_bert.tasks import BertMaskedLM
-        >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()))
-        >>> ids, positions = np.array([[101, 103, 2088, 102]]), np.array([[1]])  # [CLS] [MASK] world [SEP]
-        >>> tuple(model({"input_word_ids": ids, "masked_lm_positions": positions}).shape)
-        (1, 1, 30522)
+        >>> model = BertMaskedLM.from_preset("bert-books")
+        >>> inputs = model.preprocessor(["She opened the [MASK]."])  # [CLS] she opened the [MASK] . [SEP]
+        >>> tuple(model({**inputs, "masked_lm_positions": np.array([[4]])}).shape)
+        (1, 1, 8000)
     """
 
     kind = MaskedTokens()
@@ -239,15 +237,9 @@ class BertMaskedLM(BertTask):
                 or `top_k` is not between 1 and the size of the vocabulary.
 
         Example:
-            >>> from keras_bert import BertConfig, presets
-            >>> from keras_bert.text import load_tokenizer
-            >>> preset = "all-MiniLM-L6-v2"
-            >>> tokenizer = load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
-            >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)
-            >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
-            >>> answer = model.fill("I [MASK] a [MASK].", top_k=3)
-            >>> [[len(candidates) for candidates in answer["masks"]], answer["text"].count("[MASK]")]
-            [[3, 3], 0]
+            >>> answer = BertMaskedLM.from_preset("bert-books").fill("She opened the [MASK] and went in.", top_k=3)
+            >>> answer["text"], [each["token"] for each in answer["masks"][0]]
+            ('She opened the door and went in.', ['door', 'floor', 'table'])
         """
         if self.preprocessor is None:
             raise ValueError(_NO_PREPROCESSOR)

@@ -39,11 +39,9 @@ class BertNextSentence(BertTask):
         google-research/bert (`is_random_next`, create_pretraining_data.py), google-research/albert and `transformers`.
 
     Example:
-        >>> from keras_bert import BertConfig
-        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
-        >>> model = BertNextSentence(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
-        >>> model.score(["He went home.", "He ate."], ["There he slept.", "Then he slept."]).shape
-        (2,)
+        >>> model = BertNextSentence.from_preset("bert-books")
+        >>> model.score("He knocked at the door.", "An old woman opened it.") > 0.5
+        True
     """
 
     preprocessor: BertPreprocessor

@@ -60,9 +60,7 @@ class BertSparseEncoder(BertTask):
         float32 `[batch, vocab_size]`: the weights, 0 or more.
 
     Example:
-        >>> from keras_bert import BertConfig
-        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
-        >>> model = BertSparseEncoder(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
+        >>> model = BertSparseEncoder.from_preset("bert-books")  # in practice, a SPLADE model
         >>> len(model.encode("a film", top_k=3))
         3
     """

@@ -15,7 +15,7 @@ from keras_bert import files
 from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
-from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer, objective_of
+from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records, baselines, write_records
 from keras_bert.recipe import BATCH_SIZE, PretrainingRecipe, PretrainingWithTeacher, RowsRecipe, takes_recipe
 from keras_bert.tasks.training_step import AccumulatedBatch
@@ -95,13 +95,11 @@ def pretrain(
 
     Example:
         >>> import tempfile
-        >>> from keras_bert import BertConfig, BertEncoder, BertPreprocessor
         >>> from keras_bert.pretraining import write_records
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "text.txt").write_text("It rains. We stay.\\n\\nThe sun shines. We go out.")
-        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=16)
-        >>> _ = write_records([folder / "text.txt"], folder / "records", preprocessor, layout="sentences")
-        >>> model = BertPretrainer(BertEncoder(BertConfig.named("bert-tiny")), preprocessor)
+        >>> model = BertPretrainer.from_preset("bert-books", sequence_length=16)
+        >>> _ = write_records([folder / "text.txt"], folder / "records", model.preprocessor, layout="sentences")
         >>> history = pretrain(model, folder / "records", steps=4, directory=folder / "run", measure_every=2)
         >>> [entry["epoch"] for entry in history]
         [1, 2]
@@ -136,8 +134,7 @@ def evaluate_text(
     Args:
         model: its preprocessor gives the length of rows. It is compiled here.
         text: text in UTF-8: files, or directories of .txt files.
-        objective: see `make_examples`. By default that of the model's head for pairs, "next_sentence" or in ALBERT
-            "sentence_order"; without such a head, "sentences".
+        objective: see `make_examples`; by default the model's.
         layout, masked_unit, pack, seed: see `write_records`.
         batch_size: the number of rows in a batch.
 
@@ -151,16 +148,13 @@ def evaluate_text(
 
     Example:
         >>> import tempfile
-        >>> from keras_bert import BertConfig, BertEncoder, BertPreprocessor
         >>> path = Path(tempfile.mkdtemp(), "text.txt")
         >>> _ = path.write_text("It rains. We stay.\\n\\nThe sun shines. We go out.")
-        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=16)
-        >>> model = BertPretrainer(BertEncoder(BertConfig.named("bert-tiny")), preprocessor, pairs=False)
-        >>> measures = evaluate_text(model, path, layout="sentences")
-        >>> measures["masked_lm_perplexity"] > measures["masked_lm_perplexity_baseline"]  # the weights are random
-        True
+        >>> model = BertPretrainer.from_preset("bert-books", sequence_length=16, pairs=False)
+        >>> sorted(evaluate_text(model, path, layout="sentences"))[::2]
+        ['masked_lm_accuracy', 'masked_lm_loss', 'masked_lm_perplexity']
     """
-    objective = objective or objective_of(model.encoder.config, model.pairs)
+    objective = objective or model.objective
     if model.pairs != (objective != "sentences"):
         has = "a head for pairs: load it with pairs=False" if model.pairs else "no head for pairs"
         raise ValueError(f"objective is {objective!r}, but the model has {has}")

@@ -17,7 +17,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining import write_records
 from keras_bert.pretraining.corpus import check_documents
 from keras_bert.pretraining.masking import MaskedLMMasking, default_predictions
-from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, objective_of, read_size, read_vocabulary
+from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, read_size, read_vocabulary
 from keras_bert.recipe import PretrainingWithTeacher, RowsRecipe, SecondPhase, split_by_kind, with_schedule
 from keras_bert.tasks.kinds import Score
 from keras_bert.text import BertPreprocessor
@@ -137,14 +137,14 @@ def pretrain_files(
             trained = None
             if (source := preset or teacher) is not None:
                 trained, origin = _load_masked_lm(source, rows, second, "preset" if teacher is None else "teacher")
-                config, preprocessor, pairs = trained.encoder.config, trained.preprocessor, trained.pairs
+                config, preprocessor = trained.encoder.config, trained.preprocessor
+                rows = dataclasses.replace(rows, objective=rows.objective or trained.objective)
             else:
                 rows = dataclasses.replace(rows, objective=rows.objective or OBJECTIVES[0])
                 pairs = rows.objective != "sentences"
                 tokenizer, origin = read_vocabulary(str(vocab)), f"new weights, of the size {size}"
                 config = config_of(str(size), tokenizer, pairs)
                 preprocessor = _preprocessor_of(tokenizer, config, _longest(rows, second, config))
-            rows = dataclasses.replace(rows, objective=rows.objective or objective_of(config, pairs))
             assert preprocessor is not None  # a pre-trainer has one
             assert rows.objective
         for each in filter(None, (training_paths, validation_paths)):
@@ -164,7 +164,7 @@ def pretrain_files(
         keras.utils.set_random_seed(recipe.seed)
         with devices.scope():
             if trained is None:
-                model = BertPretrainer(BertEncoder(config), preprocessor, pairs)
+                model = BertPretrainer(BertEncoder(config), preprocessor, pairs, rows.objective)
             else:
                 model = trained if num_layers is None else student_of(trained, num_layers)
         if recipe.learning_rate is None:
@@ -235,7 +235,8 @@ def _load_masked_lm(handle: str | Path, rows: RowsRecipe, second: SecondPhase, r
             raise ValueError(f"{handle} has no head for pairs, which objective {rows.objective!r} needs; leave it out")
     elif pairs is False:
         note += "; its head for pairs is left out"
-    return BertPretrainer.from_preset(handle, sequence_length=length, pairs=pairs), note
+    settings = {"sequence_length": length, "pairs": pairs, "objective": rows.objective}
+    return BertPretrainer.from_preset(handle, **settings), note
 
 
 class _Rows(NamedTuple):

@@ -46,6 +46,7 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
         ("encoder", untrained, ["--signature", "transformers"]),
         ("serving", classifier, ["--signature", "transformers"]),
         ("serving", small_preset, ["--dimensions", "16,8"]),
+        ("serving", small_preset, ["--task", "fill"]),
     ):
         result = run("export", what, "--preset", preset, "--output", tmp_path / "new", *options)
         shown = f"{tmp_path / 'written'}: 2.5 MB\n" if what != "encoder" else f"{tmp_path / 'new'}: 0.0 MB\n"
@@ -53,7 +54,7 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
     assert {where for _, where, _ in exports} == {str(tmp_path / "new")}
     assert [type(model) for model, _, _ in exports[3:]] == [
         BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier, BertEncoder, HeadedEncoder,
-        BertSentenceEncoder,
+        BertSentenceEncoder, BertMaskedLM,
     ]  # fmt: skip
     command = ("export", "preprocessor", "--output", tmp_path / "new", "--sequence-length", "1000")
     assert fails(*command).startswith("--sequence-length is 1000")
@@ -62,7 +63,7 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
     assert [settings for _, _, settings in exports] == [
         (False,), (True,), (False,), (None, False, None), ("float16", True, None), (None, None, False, None, ()),
         (7, "float16", True, None, ()), (None, False, "transformers"), (None, None, False, "transformers", ()),
-        (None, None, False, None, (16, 8)),
+        (None, None, False, None, (16, 8)), (None, None, False, None, ()),
     ]  # fmt: skip
 
 

@@ -192,6 +192,7 @@ WRONG = {  # a command -> what the message names
     "project --file texts.txt --batch-tokens 0 --output new": "0",
     "similarity a b --prompt nothing": "'nothing'",
     "export serving --prompt nothing --output new": "'nothing'",
+    "export serving --task fill --signature transformers --output new": "takes ids",
     "similarity a b --top-k 1 --output new.npy": "--top-k",
     "similarity a": "two texts",
     "tokenize text --explain --format ids": "--explain",
