@@ -9,7 +9,7 @@ It computes with `keras.ops` alone, without layers, and has the names of the pap
     A  attention heads          d  width of a head, H / A
 
 DIRECTORY is a BERT in Hugging Face's files: config.json, model.safetensors and the vocab.txt of an uncased model. The
-default is all-MiniLM-L6-v2: L=6, H=384, A=12. docs/bert-in-one-file.md says what the package does beyond this file.
+default is bert-books: L=4, H=192, A=6. docs/bert-in-one-file.md says what the package does beyond this file.
 """
 
 import json
@@ -259,7 +259,7 @@ def main():
     else:
         from keras_bert import presets
 
-        directory = presets.resolve("all-MiniLM-L6-v2")
+        directory = presets.resolve("bert-books")
     weights, config, vocabulary = load(directory)
     names = {number: token for token, number in vocabulary.items()}
 
@@ -269,8 +269,13 @@ def main():
     for name in ("pooled_output", "sequence_output"):
         print(f"{name}: {tuple(outputs[name].shape)}")
     print(f"encoder_outputs: {len(outputs['encoder_outputs'])} of that shape")
+    row = pack([("She opened the door and went in.",)], vocabulary, n=12)
+    row["ids"][0, 4] = vocabulary["[MASK]"]  # in place of "door"
+    scores = predict_words(weights, bert(weights, config, row)["sequence_output"])[0, 4]  # [V]
+    print("masked word:", *(names[int(number)] for number in ops.top_k(scores, 3)[1]))
 
-    generator, optimizer = np.random.default_rng(0), keras.optimizers.Adam(2e-4)
+    keras.utils.set_random_seed(0)  # of dropout
+    generator, optimizer = np.random.default_rng(0), keras.optimizers.Adam(5e-4)
     is_random = np.array([number for *_, number in PAIRS], "int32")
     for step in range(1, 21):
         batch = {**mask_words(rows, vocabulary, generator), "is_random": is_random}

@@ -113,7 +113,7 @@ def test_entities(tmp_path):
 @pytest.mark.slow
 def test_bert_in_one_file(tmp_path):
     output = run("bert_in_one_file.py", cwd=tmp_path)
-    assert "tokens: [CLS] the cat sat on the mat . [SEP]" in output
+    assert re.search(r"tokens: \[CLS\] the cat sat on .*masked word: door", output, re.DOTALL)
     before, after = map(float, re.findall(r"masked words (\S+),", output))
     assert after < before / 2
 
