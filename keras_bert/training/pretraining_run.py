@@ -235,8 +235,7 @@ def _load_masked_lm(handle: str | Path, rows: RowsRecipe, second: SecondPhase, r
             raise ValueError(f"{handle} has no head for pairs, which objective {rows.objective!r} needs; leave it out")
     elif pairs is False:
         note += "; its head for pairs is left out"
-    settings = {"sequence_length": length, "pairs": pairs, "objective": rows.objective}
-    return BertPretrainer.from_preset(handle, **settings), note
+    return BertPretrainer.from_preset(handle, sequence_length=length, pairs=pairs, objective=rows.objective), note
 
 
 class _Rows(NamedTuple):
