@@ -61,9 +61,9 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
     # By default all positions, of which there are fewer than 128.
     assert [each.sequence_length for each, _, _ in exports[:3]] == [48, 7, None]
     assert [settings for _, _, settings in exports] == [
-        (False,), (True,), (False,), (None, False, None), ("float16", True, None), (None, None, False, None, ()),
-        (7, "float16", True, None, ()), (None, False, "transformers"), (None, None, False, "transformers", ()),
-        (None, None, False, None, (16, 8)), (None, None, False, None, ()),
+        (False,), (True,), (False,), (None, False, None), ("float16", True, None), (None, None, False, None, None),
+        (7, "float16", True, None, None), (None, False, "transformers"), (None, None, False, "transformers", None),
+        (None, None, False, None, (16, 8)), (None, None, False, None, None),
     ]  # fmt: skip
 
 
