@@ -133,7 +133,7 @@ def tuner_trial() -> None:
 
     objective = keras_tuner.Objective("val_accuracy", "max")
     with tempfile.TemporaryDirectory() as folder:
-        keras_tuner.RandomSearch(Tuned(), objective, max_trials=1, directory=folder).search(verbose=0)
+        keras_tuner.RandomSearch(Tuned(), objective, max_trials=1, directory=folder).search()
 
 
 def pretrained() -> None:
