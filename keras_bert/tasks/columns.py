@@ -230,7 +230,7 @@ def checked_labels(labels: Iterable[str], min_count: int = 1) -> list[str]:
     return [str(label) for label in labels]  # NumPy's str become Python's
 
 
-def label_index(label: object, labels: Sequence[str]) -> int:
+def label_index(label: Any, labels: Sequence[str]) -> int:
     """Finds the index of a label from its name or index; refuses what could be an index and the name of another."""
     value = label.numpy() if hasattr(label, "numpy") else label  # of a tensor
     value = value.item() if getattr(value, "shape", None) == () else value

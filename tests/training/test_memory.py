@@ -107,7 +107,7 @@ def test_twenty_trials_do_not_grow(library, kind):
     row = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
     sizes = [int(cell) for cell in row.split("|")[2:-1]]
     assert len(sizes) == 20
-    assert max(sizes[5:]) - sizes[4] < 100, sizes
+    assert max(sizes[5:]) - sizes[4] < 200, sizes
 
 
 @pytest.mark.slow
