@@ -7,8 +7,8 @@ tokens, and after tabs, for each mask, the candidates and their probabilities; o
 
 \b
 Example:
-  $ keras-bert fill my-bert --top-k 2 "The [MASK] sat on the [MASK]."
-  The cat sat on the mat. cat 0.412 dog 0.305     mat 0.871 floor 0.064
+  $ keras-bert fill bert-books --top-k 2 "She opened the [MASK] and went in."
+  She opened the door and went in.        door 0.404 floor 0.029
 """
 
 from __future__ import annotations
