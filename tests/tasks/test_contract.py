@@ -165,7 +165,7 @@ def test_the_names_of_measures_are_known_before_the_answers(request, case, model
             assert right.measures[first] >= found.measures[first]
 
 
-def test_the_model_card_shows_how_to_ask_the_model(case, preset):
+def test_the_model_card_shows_how_to_ask_the_model(case, preset, untraced):
     """Its program runs; the Hub gets the names of the task and of the library that reads the files."""
     card = (preset / "README.md").read_text()
     program = re.findall(r"^    (.*)$", card.partition("or with")[0], re.MULTILINE)
@@ -307,7 +307,7 @@ def test_a_family_that_no_format_knows_is_kept_in_keras_files_only(case, tmp_pat
 
 
 @of_each_network
-def test_special_tokens_in_texts_are_read_on_request_and_afterwards(case, preset, tmp_path):
+def test_special_tokens_in_texts_are_read_on_request_and_afterwards(case, preset, tmp_path, untraced):
     model = case.kind.from_preset(preset, special_tokens_in_text=True)
     model.save_preset(tmp_path)
     again = case.kind.from_preset(tmp_path)
