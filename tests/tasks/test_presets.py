@@ -12,6 +12,7 @@ from keras_bert import (
     BertClassifier,
     BertEncoder,
     BertMaskedLM,
+    BertPreprocessor,
     BertQuestionAnswerer,
     BertReranker,
     BertSentenceEncoder,
@@ -316,3 +317,13 @@ def test_a_head_without_the_pooler_that_it_reads_is_refused(without_pooler, tmp_
     for family in ("distilbert", "electra", "modernbert"):
         with error_names(ValueError, family, "no pooler"):
             BertEncoder(dataclasses.replace(CONFIGS[family], pooler=True))
+
+
+def test_an_open_preset_stays_open_until_its_block_ends(small_preset):
+    with formats.Preset.open(small_preset) as preset:
+        encoder = BertEncoder.from_preset(preset)
+        assert preset.checkpoint.read("encoder").keys()  # the encoder did not close it
+        BertPreprocessor.from_preset(preset)
+        assert encoder.config == preset.config
+    with error_names(ValueError, "closed file"):
+        preset.checkpoint.read("encoder")
