@@ -78,7 +78,8 @@ def check_documents(files: Sequence[str | Path], layout: str, objective: str) ->
     if len(list(itertools.islice(documents(whole_corpus, layout), 2))) == 1:
         raise ValueError(
             f"{', '.join(map(str, files))}: there is only one document, but next_sentence needs several; add text, "
-            "separate documents by blank lines (layout 'sentences'), or use the objective 'sentence_order' or 'sentences'"
+            "separate documents by blank lines (layout 'sentences'), or use the objective 'sentence_order' or "
+            "'sentences'"
         )
 
 
