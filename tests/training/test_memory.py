@@ -14,22 +14,16 @@ from ..support.data import ROOT
 from ..support.memory import graphs_kept
 from ..support.processes import run_python
 
-KINDS = [
+KINDS = [  # one of each way to train or load: the other tasks share these
     "a Keras model",  # first: its first time is also for what a process makes only once
     "BertClassifier",
-    "BertTokenClassifier",
-    "BertQuestionAnswerer",
-    "BertReranker",
     "BertSentenceEncoder",
-    "BertSparseEncoder",
     "BertMaskedLM",
-    "BertNextSentence",
     "fine_tune into a directory",
     "fine_tune with LoRA",
     "pretrain",
     "from_preset in int8",
     "load_model",
-    "HubLayer",
     "HubLayer, trained",
 ]
 
