@@ -182,7 +182,10 @@ class PretrainingRecipe(Recipe):
     """The hyper-parameters of `pretrain`; see Devlin et al. 2018, appendix A.2."""
 
     steps: int | None = _field(
-        None, "1 or more", "The number of batches to train on; new models up to 256 wide have a default, 4,300"
+        None,
+        "1 or more",
+        "The number of batches to train on; new models up to 256 wide have a default, 4,300, or 6,500 if all rows have "
+        "one length",
     )
     batch_size: int | None = _field(
         None, "1 or more", "The number of sequences in a batch, by default 32; of new models up to 256 wide, 64"
