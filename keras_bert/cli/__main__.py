@@ -4,12 +4,13 @@ import errno
 import gc
 import importlib
 import os
+import sys
 
 import click
 
 import keras_bert
 from keras_bert.cli.terminal import ARGUMENTS, Failure, Misuse, end_the_command, one_line, python_warnings
-from keras_bert.extras import needing_tensorflow_text
+from keras_bert.extras import LighterImports, needing_tensorflow_text
 
 # The module `keras_bert.cli.<name>` defines the command <name>.
 _COMMANDS = (
@@ -63,6 +64,7 @@ def main(ctx: click.Context) -> None:
     # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage. With Python's default
     # threshold, garbage collection takes a tenth of a short command's time.
     gc.set_threshold(50_000, 10, 10)
+    sys.meta_path.insert(0, LighterImports)
     ctx.with_resource(python_warnings())
 
 

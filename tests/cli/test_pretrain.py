@@ -90,6 +90,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     assert (model / "model.safetensors").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_weights_that_are_trained_further(run, fails, corpus, untrained):
     """They begin as the preset's, with its vocabulary, heads and rate; without --size. The text is known already."""
     folder, options = corpus

@@ -37,6 +37,17 @@ def test_help_does_not_wait_for_tensorflow():
     assert done.stdout.count("Usage: ") > len(main.commands) + 10
 
 
+def test_keras_imports_no_library_that_no_command_needs(tmp_path, start, small_preset):
+    for name in ("jax", "matplotlib", "pandas", "sklearn"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError(__name__)")
+    environment = ENVIRONMENT | {"PYTHONPATH": str(tmp_path)}
+    out, error = start("tokenize", "--preset", small_preset, "good film", env=environment).communicate()
+    assert (out, error) == (b"good film\n", b"")
+    code = "import sys, keras_bert.extras as e; sys.meta_path.insert(0, e.LighterImports); import sklearn"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert "RuntimeError: sklearn" in done.stderr  # which others import as ever
+
+
 @pytest.mark.slow
 def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start, small_preset):
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
