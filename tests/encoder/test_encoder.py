@@ -127,6 +127,7 @@ def test_a_text_of_several_chunks_in_a_graph():
     np.testing.assert_allclose(in_a_graph, encoder(inputs)["sequence_output"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_learns_inside_a_functional_model():
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in random_inputs()}
     outputs = random_encoder(num_layers=1, hidden_dropout=0.0, attention_dropout=0.0)(inputs)

@@ -66,7 +66,7 @@ SINGLE, SEVERAL = "single_label_classification", "multi_label_classification"
 @pytest.mark.parametrize(
     ("layers", "problem", "labels", "read"),
     [
-        (dense(1), SINGLE, 2, lambda logits: logits[:, 1:] - logits[:, :1]),
+        pytest.param(dense(1), SINGLE, 2, lambda logits: logits[:, 1:] - logits[:, :1], marks=SLOW),
         pytest.param(dense(3, "sigmoid"), SEVERAL, 3, tf.sigmoid, marks=SLOW),
         pytest.param(dense(1, "sigmoid"), SINGLE, 2, lambda logits: tf.nn.softmax(logits)[:, 1:], marks=SLOW),
         pytest.param(dense(3, "softmax", dropout=False), SINGLE, 3, tf.nn.softmax, marks=SLOW),

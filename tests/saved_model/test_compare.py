@@ -43,6 +43,7 @@ def test_an_encoder(encoder):
     assert not any(each.is_within(1e-2) for each in (*found.weights, *found.outputs))
 
 
+@pytest.mark.slow
 def test_the_command(encoder, tmp_path):
     export_preprocessor(small.preprocessor(sequence_length=24), tmp_path / "preprocessor")
     models = {"encoder": encoder / "old", "preprocessor": tmp_path / "preprocessor"}

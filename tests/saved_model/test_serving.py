@@ -162,6 +162,7 @@ def test_a_functional_model_of_a_pair_that_was_trained(pair_model, tmp_path):
     np.testing.assert_array_equal(again["scores"], served["scores"])
 
 
+@pytest.mark.slow
 def test_a_model_with_graphs_and_tables_of_its_own(ours, tmp_path):
     hub = classifier(ours)
     hub.fit(WORDS, LABELS, verbose=0)  # so that the file's values are not the answer

@@ -137,7 +137,7 @@ def called(method, settings, keras_itself):
         for number, settings in enumerate(calls)
     ],
 )
-def test_a_call_gives_what_keras_gives(method, settings):
+def test_a_call_gives_what_keras_gives(method, settings, untraced):
     (found, weights), (expected, keras_weights) = (called(method, settings, itself) for itself in (False, True))
     found, expected = ({"": each} if not isinstance(each, dict) else each for each in (found, expected))
     assert found.keys() == expected.keys()

@@ -79,6 +79,7 @@ def test_measures(model):
     assert (found.measures, found.mistakes, found.worst) == ({"accuracy": 0.75}, [0], [0])
 
 
+@pytest.mark.slow
 def test_it_learns_which_choice_is_right():
     model = small.task(BertMultipleChoice, scale=0.1)
     labels = [2, 0, 1, 1]

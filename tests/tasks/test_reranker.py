@@ -228,6 +228,7 @@ def test_real_directories(shared_data):
         assert not cross_encoder.read(Preset(shared_data / "modern" / folder)).is_declared
 
 
+@pytest.mark.slow
 def test_it_learns(untraced):
     """That a passage with one of four words is an answer."""
     passages = [f"{word} {other}" for word in small.WORDS.split()[:8] for other in small.WORDS.split()[8:11]]

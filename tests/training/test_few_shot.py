@@ -156,6 +156,7 @@ def test_vectors_of_a_class_come_together_and_the_head_is_fitted_to_them(learned
     assert np.mean(classes[expected.argmax(1)] == y) > 0.9
 
 
+@pytest.mark.slow
 def test_a_run_resumes_with_the_same_weights(learned, tmp_path):
     with pytest.raises(Stop):
         learn(pooled(dropout=0.3), tmp_path, StopAt(70))

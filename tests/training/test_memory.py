@@ -1,8 +1,5 @@
 """What a model held is free again when the model is gone, weights and moments included."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -18,7 +15,6 @@ KINDS = [  # one of each way to train or load: the other tasks share these
     "a Keras model",  # first: its first time is also for what a process makes only once
     "BertClassifier",
     "BertSentenceEncoder",
-    "BertMaskedLM",
     "fine_tune into a directory",
     "fine_tune with LoRA",
     "pretrain",
@@ -90,17 +86,6 @@ def growth():
 def test_a_loop_over_models_does_not_grow(growth, kind):
     # What is freed last varies. The weights alone would be twice these, and with the moments six times.
     assert growth[kind] < 1.5 * WEIGHTS, growth
-
-
-@pytest.mark.slow
-def test_trials_do_not_grow():
-    """Of the real model: weights of 90 MB, moments of 180 MB. The first trials also make what a process keeps."""
-    pytest.importorskip("optuna")
-    command = [sys.executable, ROOT / "benchmarks" / "many_models.py", "trial of Optuna", "--models", "9"]
-    row = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-    sizes = [int(cell) for cell in row.split("|")[2:-1]]
-    assert len(sizes) == 9
-    assert max(sizes[5:]) - sizes[4] < 200, sizes
 
 
 @pytest.mark.slow

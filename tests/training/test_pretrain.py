@@ -324,6 +324,7 @@ def test_records_of_pairs_are_refused_by_a_model_without_a_head_for_them(tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_text_is_measured_by_the_heads_of_the_model(corpus):
     """A head for pairs has its measures and baselines; other weights have other measures of the same masks."""
     model, other = new(dropout=0.0), new(dropout=0.0, initializer_range=0.3)

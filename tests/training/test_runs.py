@@ -199,6 +199,7 @@ def test_a_pre_training_of_files_is_resumed_by_the_same_call(corpus, tmp_path):
     BertPretrainer.from_preset(tmp_path / "whole", sequence_length=24, pairs=False)
 
 
+@pytest.mark.slow
 def test_a_model_is_saved_with_the_length_of_its_longest_rows(corpus, tmp_path):
     """With new weights, as a preset that is trained further, and as a student."""
     texts, settings = corpus
