@@ -49,7 +49,7 @@ _CLASSES: tuple[tuple[set[str], str], ...] = (
 _SUBSTITUTES = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = tuple(name for name, head in HEADS.items() if head.has_labels)
 # Entries of `config.json` about the labels and the task, not about the network.
-_TASK_KEYS = ("id2label", "label2id", "problem_type", SETTINGS)
+_TASK_KEYS = ("id2label", "label2id", "problem_type", "matryoshka_dimensions", SETTINGS)
 
 
 def recognizes(preset: PresetFiles) -> bool:

@@ -138,8 +138,11 @@ class BertSentenceEncoder(BertTask):
             self.prompt_text(name)  # raises
         self.dense = None if dense is None else _make_dense(encoder.config.hidden_size, dense)
         size = encoder.config.hidden_size if self.dense is None else self.dense.units
-        if truncate_dim is not None and (not isinstance(truncate_dim, Integral) or not 1 <= truncate_dim <= size):
-            raise ValueError(f"truncate_dim is {truncate_dim!r}, but this model's vectors have {size} values")
+        sizes: list[Any] = [size if truncate_dim is None else truncate_dim, *(matryoshka_dimensions or ())]
+        for number, value in enumerate(sizes):
+            if not isinstance(value, Integral) or not 1 <= int(value) <= size:
+                name = "matryoshka_dimensions has" if number else "truncate_dim is"
+                raise ValueError(f"{name} {value!r}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
         self.matryoshka_dimensions = matryoshka_dimensions and list(matryoshka_dimensions)
         compute = lambda segments, skipped: self._encode_packed(preprocessor.pack(segments), skipped, False)  # noqa: E731

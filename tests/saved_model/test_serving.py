@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertEncoder, BertReranker, BertSentenceEncoder
+from keras_bert.convert import convert
 from keras_bert.saved_model import export_serving, serving
 from keras_bert.saved_model.serving import versions
 
@@ -97,10 +98,14 @@ def test_tokens_are_counted_and_vectors_are_shortened(tmp_path):
 def test_the_sizes_that_vectors_were_trained_for_are_in_the_files_and_in_the_export(untraced, tmp_path):
     model = BertSentenceEncoder(small_encoder(), small.preprocessor(), matryoshka_dimensions=[32, 16])
     model.save_preset(tmp_path / "model")
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["matryoshka_dimensions"] == [32, 16]
-    version = export_serving(BertSentenceEncoder.from_preset(tmp_path / "model"), tmp_path / "served")
+    convert(tmp_path / "model", tmp_path / "copy")
+    for name in ("model", "copy"):
+        assert json.loads((tmp_path / name / "config.json").read_text())["matryoshka_dimensions"] == [32, 16]
+    version = export_serving(BertSentenceEncoder.from_preset(tmp_path / "copy"), tmp_path / "served")
     outputs = tf.saved_model.load(version).signatures["with_token_count"].structured_outputs
     assert sorted(outputs) == ["embedding", "embedding_16", "token_count"]
+    with error_names(ValueError, "matryoshka_dimensions", 33, 32):
+        BertSentenceEncoder(small_encoder(), small.preprocessor(), matryoshka_dimensions=[33])
 
 
 def test_tokens_of_windows_and_of_pairs_are_counted(untraced):
