@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from keras_bert import files
-from keras_bert.extras import LighterImports
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -86,7 +85,6 @@ def _start(child_end: Connection, results: SimpleQueue, pickled: str) -> None:
     global _function, _results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, but the parent ends them
     threading.Thread(target=_exit_with_parent, args=(child_end,), daemon=True).start()
-    sys.meta_path.insert(0, LighterImports)
     # Safe: `in_processes` pickled it. Unpickled after the thread's start, so that a hang here ends with the parent.
     _function, _results = pickle.loads(Path(pickled).read_bytes()), results
 
