@@ -65,6 +65,7 @@ def main(ctx: click.Context) -> None:
     # threshold, garbage collection takes a tenth of a short command's time.
     gc.set_threshold(50_000, 10, 10)
     sys.meta_path.insert(0, LighterImports)
+    ctx.call_on_close(lambda: sys.meta_path.remove(LighterImports))
     ctx.with_resource(python_warnings())
 
 
