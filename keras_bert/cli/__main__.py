@@ -12,11 +12,14 @@ import keras_bert
 from keras_bert.cli.terminal import ARGUMENTS, Failure, Misuse, end_the_command, one_line, python_warnings
 from keras_bert.extras import LighterImports, needing_tensorflow_text
 
-# The module `keras_bert.cli.<name>` defines the command <name>.
-_COMMANDS = (
-    *("encode", "embed", "project", "tokenize", "detokenize", "similarity", "senses", "attention"),
-    *("index", "search", "duplicates", "mine"),
-    *("finetune", "evaluate", "predict", "fill", "vocab", "pretrain", "distill", "launch"),
+# The module `keras_bert.cli.<name>` defines the command <name>. These run a trained model over texts, ...
+_INFERENCE = (
+    *("encode", "embed", "project", "similarity", "senses", "attention", "index", "search", "duplicates", "mine"),
+    *("evaluate", "predict", "fill"),
+)
+# ... and these do other work.
+_OTHERS = (
+    *("tokenize", "detokenize", "finetune", "vocab", "pretrain", "distill", "launch"),
     *("inspect", "summary", "convert", "push", "export", "serve"),
 )
 
@@ -44,7 +47,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    commands=[getattr(importlib.import_module(f"keras_bert.cli.{name}"), name) for name in _COMMANDS],
+    commands=[getattr(importlib.import_module(f"keras_bert.cli.{name}"), name) for name in _INFERENCE + _OTHERS],
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")
@@ -61,6 +64,8 @@ def main(ctx: click.Context) -> None:
       i love pizza
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"  # over the setting in Keras's configuration file
+    if ctx.invoked_subcommand in _INFERENCE:  # up to 8 batches run side by side; within one, cores wait for each other
+        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, (os.cpu_count() or 1) // 8)))
     # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage. With Python's default
     # threshold, garbage collection takes a tenth of a short command's time.
     gc.set_threshold(50_000, 10, 10)

@@ -1,5 +1,6 @@
 """What only a real process shows: pipes, signals, terminals, and what is on standard error."""
 
+import os
 import select
 import signal
 import subprocess
@@ -35,6 +36,16 @@ def test_help_does_not_wait_for_tensorflow():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Usage: ") > len(main.commands) + 10
+
+
+def test_a_command_that_trains_nothing_runs_batches_side_by_side(monkeypatch):
+    name = "TF_NUM_INTRAOP_THREADS"  # TensorFlow reads it when it starts
+    monkeypatch.setattr("os.cpu_count", lambda: 32)
+    for command, user, expected in [("encode", None, "4"), ("encode", "3", "3"), ("finetune", None, None)]:
+        monkeypatch.setenv(name, user) if user else monkeypatch.delenv(name, raising=False)
+        main([command, "--help"], standalone_mode=False)
+        assert os.environ.get(name) == expected
+    monkeypatch.setenv(name, "")  # put back at the end
 
 
 def test_keras_imports_no_library_that_no_command_needs(tmp_path, start, small_preset):
