@@ -40,7 +40,8 @@ class Graphs:
         """Returns the graph with this key; makes it of the function if there is none."""
         if graph := self._graphs.get(key):
             return graph
-        new = tf.function(function, input_signature=signature, autograph=False)
+        # A concrete function: finding it again at each call takes as long as the checks of a text.
+        new = tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
         return self._graphs.setdefault(key, new)  # another thread may have made one
 
     def clear(self) -> None:
@@ -164,8 +165,6 @@ class ByLength:
         batches = rows_by_length(lengths, batch_tokens)
         # Single rows run one by one, because the memory of attention grows with the square of the length.
         num_single = sum(bool(lengths[rows[0]] > batch_tokens) for rows in batches) if len(batches) > 1 else 1
-        if len(batches) > num_single:
-            graph.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # threads start when there is work
 
         def compute(rows: np.ndarray) -> tf.Tensor:
