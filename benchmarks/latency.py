@@ -56,15 +56,17 @@ def exports() -> dict[str, Embed]:
     return embedders
 
 
-def onnx_runtime() -> dict[str, Embed]:
+def onnx_runtime(threads: int) -> dict[str, Embed]:
     import onnxruntime
     import tokenizers
 
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
     tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
     tokenizer.no_padding()
 
     def embed(path: Path) -> Embed:
-        run = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run
+        run = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run
 
         def one(text: str) -> np.ndarray:
             ids = np.array([tokenizer.encode(text).ids])
@@ -83,16 +85,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=20, help="in a round, for each")
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    parser.add_argument("--threads", type=int, default=0, help="of an operation of TensorFlow; by default all cores")
+    parser.add_argument("--threads", type=int, default=0, help="of one operation in TensorFlow and ONNX Runtime")
     arguments = parse(parser, rounds=3, calls=5, precision=["float32"])
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     heading(LIBRARIES)
     jobs = {}
     for precision in arguments.precision:
         jobs |= keras_bert(precision)
-    for others in (exports, onnx_runtime):
+    for others, *options in ((exports,), (onnx_runtime, arguments.threads)):
         try:
-            jobs |= others()
+            jobs |= others(*options)
         except ImportError as error:
             print(f"left out: {others.__name__} ({error})")
     for length, text in TEXTS.items():
