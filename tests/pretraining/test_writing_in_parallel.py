@@ -110,7 +110,7 @@ def test_an_interruption(tmp_path, corpus, by):
     else:
         process.kill()
     out, err = process.communicate(timeout=HANGS)  # until no process has its standard output
-    assert out.decode() == ("interrupted\n" if by == "Ctrl-C" else "")
+    assert out.decode() == ("interrupted\n" if by == "Ctrl-C" else ""), (process.returncode, err)
     assert b"Traceback" not in err
     notes = json.loads((records / SETTINGS).read_text())
     complete = {name for name, counts in notes["files"].items() if counts}
