@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import mmap
+import os
 import pickle
+import re
 import struct
 import sys
 import zipfile
@@ -112,10 +114,18 @@ def write_safetensors(
 
 
 def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
-    """Writes arrays of any type and texts, with a checksum. The file gets its name when it is complete."""
+    """Writes arrays of any type and texts, with a checksum. The file gets its name when it is complete.
+
+    Raises OSError if it cannot be written.
+    """
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     with files.written_whole(path) as unfinished:
-        save_file(arrays, unfinished, {**metadata, "sha256": _checksum(arrays, metadata)})
+        try:
+            save_file(arrays, unfinished, {**metadata, "sha256": _checksum(arrays, metadata)})
+        except SafetensorError as error:
+            if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(unfinished)) from error
 
 
 def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

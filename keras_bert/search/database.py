@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import itertools
@@ -299,7 +300,7 @@ def _connected(path: Path | None, mode: str) -> Iterator[Database]:
             connection.execute("PRAGMA cell_size_check = ON")
             yield Database(connection, path or Path())
     except sqlite3.OperationalError as error:
-        raise OSError(f"{path}: SQLite {sqlite3.sqlite_version}: {error}") from error
+        raise OSError(errno.EIO, f"SQLite {sqlite3.sqlite_version}: {error}", str(path)) from error
     except sqlite3.DatabaseError as error:
         raise damaged_error(path or Path(), error) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import math
 import signal
@@ -240,7 +241,8 @@ def _os_errors() -> Iterator[None]:
         yield
     except tf.errors.OpError as error:  # "{{...}} /path/of/events; No space left on device [Op:...]", and more lines
         path, _, reason = error.message.splitlines()[0].rpartition("}} ")[2].partition("; ")
-        raise OSError(f"{path}: {reason.partition(' [')[0]}; the logs for TensorBoard cannot be written") from None
+        reason = f"{reason.partition(' [')[0]}; the logs for TensorBoard cannot be written"
+        raise OSError(errno.EIO, reason, path) from None
 
 
 # -- Ends a run at a signal, between two batches, after its state is saved.

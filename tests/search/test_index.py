@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 import re
-import resource
 import shutil
 import sqlite3
 import sys
@@ -19,6 +18,7 @@ from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.search import TextIndex, build_index, database, neighbours, remove_rows
 
 from ..support import small
+from ..support.disks import files_of_at_most
 from ..support.messages import error_names, warning_names
 
 
@@ -221,14 +221,6 @@ def test_a_reader_beside_a_writer_finds_one_state_or_the_other(corpus, tmp_path,
     assert wrong == []
     assert len(counts) > 1
     assert (len(index), len(TextIndex(directory))) == (34, 34)
-
-
-@contextlib.contextmanager
-def files_of_at_most(size):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize(("full", "reason"), [("rows", "disk"), ("neighbours", "No space left")])
