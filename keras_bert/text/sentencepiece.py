@@ -31,11 +31,15 @@ from keras_bert.text.tokenizer import Tokenizer, Tokens
 from keras_bert.text.words import begins_run, shifted
 
 _ops = undocumented.sentencepiece_operations()
-# False for white space, and for other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
-_IS_TEXT = np.ones(0x10000, bool)
-_IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
-_IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
-
+# White space, and other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces, beside as
+# many spaces as they have bytes.
+_SPACES = (
+    (r"[\x{85}\x{a0}]", "  "),
+    (r"[\x{1680}\x{2000}-\x{200b}\x{200e}\x{200f}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}]", "   "),
+)
+# False for ASCII's white space, and for bytes inside of characters.
+_BEGINS_TEXT = np.ones(256, bool)
+_BEGINS_TEXT[[*range(9, 14), 0x20, *range(0x80, 0xC0)]] = False
 
 S = TypeVar("S", bound="SentencePieceTokenizer")
 
@@ -146,7 +150,7 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
-        normalized = self._normalizer(strings, rows)
+        normalized, plain = self._normalizer(strings, rows)
         ids, row_splits, starts, ends = self._split(normalized)
         ids = tf.RaggedTensor.from_row_splits(tf.gather(self._model_ids_to_ids, ids), row_splits, validate=False)
         tokens = ids, ids.with_values(tf.cast(starts, tf.int64)), ids.with_values(tf.cast(ends, tf.int64))
@@ -157,35 +161,36 @@ class SentencePieceTokenizer(Tokenizer):
             tokens = tf.cond(any_comma, lambda: self._split_off_commas(*whole), lambda: whole)
         if not with_offsets:
             return tokens
-        ids, starts, ends = tokens
-        spans = self._original_spans(strings, normalized, ids, starts.values, ends.values)
-        return ids, *(ids.with_values(each) for each in spans)
+        ids, *spans = tokens
+        moved = ~plain & (normalized != strings)
+        starts, ends = tf.cond(
+            tf.reduce_any(moved),
+            lambda: self._normalizer.original_offsets(strings, moved, *spans),
+            lambda: tuple(spans),
+        )
+        return ids, starts.with_values(self._skip_spaces(strings, ids, starts.values, ends.values)), ends
 
-    def _original_spans(
-        self, strings: tf.Tensor, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps spans of normalized bytes to spans of original bytes, without the space before a word."""
-        rows = ids.value_rowids()
-
-        def map_back() -> tuple[tf.Tensor, tf.Tensor]:
-            nonempty = tf.where(ends > starts)[:, 0]
-            spans = self._normalizer.original_offsets(
-                strings, *(tf.gather(each, nonempty) for each in (rows, starts, ends))
-            )
-            first, last = (tf.tensor_scatter_nd_update(starts, nonempty[:, None], span) for span in spans)
-            # A piece with an empty span is placed at the end of the piece before it.
-            empty, place = ends <= starts, tf.where(begins_run(rows), tf.zeros_like(last), shifted(last, 1))
-            return tf.where(empty, place, first), tf.where(empty, place, last)
-
-        starts, ends = tf.cond(tf.reduce_any(normalized != strings), map_back, lambda: (starts, ends))
+    def _skip_spaces(self, strings: tf.Tensor, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+        """Moves the start of each token with a space before a word to the first character after white space."""
         lengths = tf.cast(tf.strings.length(strings), tf.int64)
-        row_starts = tf.gather(tf.cumsum(lengths, exclusive=True), rows)
-        codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")
-        text = tf.boolean_mask(begins, tf.gather(_IS_TEXT, tf.minimum(codes, 0xFFFF)))  # where text characters begin
-        text = tf.concat([text, [tf.int64.max]], 0)
-        first = tf.gather(text, tf.searchsorted(text, row_starts + starts)) - row_starts
-        skips_space = tf.gather(self._begins_with_space, ids.values)
-        return tf.where(skips_space, tf.minimum(first, ends), starts), ends
+        row_starts = tf.gather(tf.cumsum(lengths, exclusive=True), ids.value_rowids())
+        joined = tf.strings.reduce_join(strings)
+        for spaces, of_ascii in _SPACES:
+            joined = tf.strings.regex_replace(joined, spaces, of_ascii)
+        data = tf.io.decode_raw(joined + "$", tf.uint8)  # with a character at the end, for tokens that end there
+
+        def begins_text(data: tf.Tensor) -> tf.Tensor:
+            return tf.gather(_BEGINS_TEXT, tf.cast(data, tf.int32))
+
+        places = row_starts + starts
+        moves = tf.gather(self._begins_with_space, ids.values)
+        # Nearly all words have one space before them.
+        places += tf.cast(moves & ~begins_text(tf.gather(data, places)), tf.int64)
+        rest = tf.where(moves & ~begins_text(tf.gather(data, places)))
+        text = tf.where(begins_text(data))[:, 0]
+        found = tf.gather(text, tf.searchsorted(text, tf.gather_nd(places, rest)))
+        places = tf.tensor_scatter_nd_update(places, rest, found)
+        return tf.where(moves, tf.minimum(places - row_starts, ends), starts)
 
     def _split_comma_tokens(self, model_tokens: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Splits tokens that end in a digit and a comma: ids `[tokens, (pieces)]`, and the bytes after each piece.
@@ -249,7 +254,8 @@ class SentencePieceTokenizer(Tokenizer):
 
 # -- ALBERT's normalization of text before SentencePiece: compatibility decomposition, accents, lower case.
 
-_PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
+# ASCII, and typographic quotes and dashes that no step changes.
+_PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f\x{2010}\x{2012}-\x{2016}\x{2018}-\x{2023}]*"
 # `` and '' become " and this character, a filler of one byte that keeps byte offsets. The filler is dropped later, as
 # by SentencePiece's usual normalization.
 _SECOND_QUOTE = "\x01"
@@ -264,7 +270,7 @@ class CompatibilityNormalizer(Normalizer):
     are dropped, with or without a combining class, and sigma has no final form.
 
     Example:
-        >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
+        >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"]))[0].numpy()[0].decode()
         'creme fin 1⁄2'
     """
 
@@ -272,12 +278,12 @@ class CompatibilityNormalizer(Normalizer):
     strip_accents: bool
     as_transformers: bool = False
 
-    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
-        """Normalizes string `[batch]`. Arguments and errors are those of `BertNormalizer`."""
+    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Normalizes string `[batch]`, and marks rows in which no byte moves. See `BertNormalizer`."""
         strings = self._mark_quotes(strings)
         lowered = tf.strings.lower(strings) if self.lowercase else strings
         plain = tf.strings.regex_full_match(strings, _PLAIN)
-        return normalize_unless(plain, lowered, rows, self._normalize)
+        return normalize_unless(plain, lowered, rows, self._normalize), plain
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
         strings = tf.strings.regex_replace(strings, r"\x00", NO_NUL)
@@ -299,9 +305,9 @@ class CompatibilityNormalizer(Normalizer):
         return strings
 
     def original_offsets(
-        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        return super().original_offsets(self._mark_quotes(strings), rows, starts, ends)
+        self, strings: tf.Tensor, moved: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+    ) -> tuple[tf.RaggedTensor, ...]:
+        return super().original_offsets(self._mark_quotes(strings), moved, starts, ends)
 
     def _mark_quotes(self, strings: tf.Tensor) -> tf.Tensor:
         return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings

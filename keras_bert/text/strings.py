@@ -105,14 +105,17 @@ class Normalizer:
         raise NotImplementedError
 
     def original_offsets(
-        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps spans, which are not empty, of the normalized bytes of `rows` to those of `strings`: int64 `[spans]`.
+        self, strings: tf.Tensor, moved: tf.Tensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+    ) -> tuple[tf.RaggedTensor, ...]:
+        """Maps spans of normalized bytes, `[batch, (spans)]`, to those of `strings`, in the rows `moved`, bool.
 
         The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So
         a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to
         the character before it, and a removed control character to none.
         """
+        moved_rows = tf.where(moved)[:, 0]
+        spans = tf.ragged.range(tf.gather(starts.row_starts(), moved_rows), tf.gather(starts.row_limits(), moved_rows))
+        rows, strings = spans.value_rowids(), tf.gather(strings, moved_rows)
         lengths = tf.cast(tf.strings.length(strings), tf.int64)
         row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
         row_starts = row_ends - lengths
@@ -128,10 +131,16 @@ class Normalizer:
         sums = tf.gather(sums, kept)
         begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
         base = tf.gather(row_base, rows)
-        first = tf.searchsorted(sums, base + starts, side="right")
-        last = tf.searchsorted(sums, base + ends - 1, side="right")
+        span_starts, span_ends = (base + tf.gather(each.values, spans.values) for each in (starts, ends))
+        first = tf.searchsorted(sums, span_starts, side="right")
+        after_last = tf.searchsorted(sums, span_ends - 1, side="right") + 1
+        after_last = tf.where(span_starts < span_ends, after_last, first)  # an empty span stays empty
         row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
-        return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
+        bounds = (tf.minimum(tf.gather(begins, each), row_end) - row_start for each in (first, after_last))
+        return tuple(
+            old.with_values(tf.tensor_scatter_nd_update(old.values, spans.values[:, None], new))
+            for old, new in zip((starts, ends), bounds, strict=True)
+        )
 
 
 def normalize_unless(

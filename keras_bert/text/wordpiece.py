@@ -133,14 +133,16 @@ class WordPieceTokenizer(Tokenizer):
             spaces_alike=True,
         )
         if with_offsets:
+            ids, *spans = tokens
             moved = ~plain & (normalized != strings)
-            tokens = _if_any(moved, lambda: self._to_original_offsets(strings, moved, *tokens), tokens)
+            tokens = _if_any(moved, lambda: (ids, *self._normalizer.original_offsets(strings, moved, *spans)), tokens)
         return tokens
 
     def _tokenize_chunk(self, normalized: tf.Tensor, plain: tf.Tensor) -> Tokens:
         """Tokenizes normalized text between added tokens; the offsets are offsets into it."""
         tokens = self._split_into_tokens(normalized)
-        return _if_any(~plain, lambda: self._limit_word_length(normalized, *tokens), tokens)
+        may_be_too_long = ~self._normalizer.rows_of_short_words(tf.boolean_mask(normalized, ~plain))
+        return _if_any(may_be_too_long, lambda: self._limit_word_length(normalized, *tokens), tokens)
 
     def _split_into_tokens(self, normalized: tf.Tensor) -> Tokens:
         """Tokenizes normalized text, whatever the length of its words."""
@@ -161,45 +163,21 @@ class WordPieceTokenizer(Tokenizer):
         after_last = tf.concat([first[1:], [tf.size(ids.values, tf.int64)]], 0)
         word_starts = tf.gather(starts.values, first)
         word_ends = tf.gather(ends.values, after_last[: tf.size(first)] - 1)
-        # No word has more characters than bytes, so characters are counted only in words with more bytes than allowed
-        # characters. Few batches have such a word.
-        may_be_too_long = word_ends - word_starts > self.max_chars_per_word
-
-        def collapse() -> Tokens:
-            word_rows = tf.gather(ids.value_rowids(), first)
-            origin = tf.cast(tf.gather(tf.cumsum(tf.strings.length(normalized), exclusive=True), word_rows), tf.int64)
-            data = tf.io.decode_raw(tf.strings.reduce_join(normalized), tf.uint8)
-            begins_char = tf.cast((data & 0xC0) != 0x80, tf.int32)  # [bytes]
-            chars_before = tf.concat([[0], tf.cumsum(begins_char)], 0)
-            word_chars = tf.gather(chars_before, origin + word_ends) - tf.gather(chars_before, origin + word_starts)
-            word = tf.cumsum(tf.cast(begins_word, tf.int32)) - 1  # [tokens]
-            too_long = tf.gather(word_chars > self.max_chars_per_word, word)
-            values = (
-                tf.where(too_long, self.unk_token_id, ids.values),
-                starts.values,
-                tf.where(too_long, tf.gather(word_ends, word), ends.values),
-            )
-            keep = ids.with_values(begins_word | ~too_long)
-            return tuple(tf.ragged.boolean_mask(ids.with_values(value), keep) for value in values)
-
-        return _if_any(may_be_too_long, collapse, (ids, starts, ends))
-
-    def _to_original_offsets(
-        self, strings: tf.Tensor, moved: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
-    ) -> Tokens:
-        """Maps offsets into normalized text to offsets into `strings`, in the rows where they may differ: `moved`."""
-        rows = tf.where(moved)[:, 0]
-        tokens = tf.ragged.range(tf.gather(ids.row_starts(), rows), tf.gather(ids.row_limits(), rows))
-        spans = self._normalizer.original_offsets(
-            tf.gather(strings, rows),
-            tokens.value_rowids(),
-            tf.gather(starts.values, tokens.values),
-            tf.gather(ends.values, tokens.values),
+        word_rows = tf.gather(ids.value_rowids(), first)
+        origin = tf.cast(tf.gather(tf.cumsum(tf.strings.length(normalized), exclusive=True), word_rows), tf.int64)
+        data = tf.io.decode_raw(tf.strings.reduce_join(normalized), tf.uint8)
+        begins_char = tf.cast((data & 0xC0) != 0x80, tf.int32)  # [bytes]
+        chars_before = tf.concat([[0], tf.cumsum(begins_char)], 0)
+        word_chars = tf.gather(chars_before, origin + word_ends) - tf.gather(chars_before, origin + word_starts)
+        word = tf.cumsum(tf.cast(begins_word, tf.int32)) - 1  # [tokens]
+        too_long = tf.gather(word_chars > self.max_chars_per_word, word)
+        values = (
+            tf.where(too_long, self.unk_token_id, ids.values),
+            starts.values,
+            tf.where(too_long, tf.gather(word_ends, word), ends.values),
         )
-        return ids, *(
-            old.with_values(tf.tensor_scatter_nd_update(old.values, tokens.values[:, None], new))
-            for old, new in zip((starts, ends), spans, strict=True)
-        )
+        keep = ids.with_values(begins_word | ~too_long)
+        return tuple(tf.ragged.boolean_mask(ids.with_values(value), keep) for value in values)
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins `##` tokens, and removes spaces around punctuation. Capitals and accents are not restored."""
@@ -254,9 +232,16 @@ class BertNormalizer(Normalizer):
 
         They have only ASCII, typographic quotes and dashes, and CJK ideographs, and skip the Unicode steps.
         """
+        return self._match_short_words(strings, "[0-9A-Za-z]")
+
+    def rows_of_short_words(self, strings: tf.Tensor) -> tf.Tensor:
+        """Marks rows, nearly all in most languages, in which `plain_rows`' separators show that no word is too long."""
+        return self._match_short_words(strings, "[^{separators}]")
+
+    def _match_short_words(self, strings: tf.Tensor, char: str) -> tf.Tensor:
         separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
         separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
-        word = f"[0-9A-Za-z]{{0,{min(self.max_chars_per_word, 1000)}}}"  # RE2 counts to 1000
+        word = f"{char.format(separators=separators)}{{0,{min(self.max_chars_per_word, 1000)}}}"  # RE2 counts to 1000
         return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:

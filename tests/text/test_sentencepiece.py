@@ -57,7 +57,7 @@ def test_commas_behind_digits(albert, albert_model, untraced):
 
 
 def check_normalization(tokenizer, texts):
-    normalized = tokenizer._normalizer(tf.constant(texts, tf.string)).numpy()
+    normalized = tokenizer._normalizer(tf.constant(texts, tf.string))[0].numpy()
     for text, got in zip(texts, normalized, strict=True):
         # SentencePiece makes one space of several, and the stand-in for U+0000 is as unknown as it.
         got = " ".join(got.decode().replace("\ue000", "\0").split())
@@ -65,9 +65,42 @@ def check_normalization(tokenizer, texts):
 
 
 def test_normalization_and_spans(albert):
-    texts = [*SENTENCES, *ODD_PIECES, *random_texts(MANY + NASTY, 80), *(f"a{chr(c)}b" for c in range(1, 0x250))]
+    texts = [
+        *SENTENCES,
+        *ODD_PIECES,
+        *random_texts(MANY + NASTY, 80),
+        *(f"a{chr(c)}b" for c in [*range(1, 0x250), *range(0x2010, 0x2070)]),
+    ]
     check_normalization(albert, texts)
     check_sentencepiece_spans(albert, texts)
+
+
+def test_spans_begin_after_all_white_space(albert):
+    spaces = [
+        " ",
+        "  ",
+        "\t\n \r",
+        "\x85",
+        "\xa0 ",
+        "\u1680",
+        "\u2003\u200b",
+        " \u200f",
+        "\u2028",
+        "\u3000 \ufeff",
+        "é ’ ",
+    ]
+    texts = [f"ab{space}ab" for space in spaces]
+    ids, starts, ends = (each.to_list() for each in albert.tokenize_with_offsets(texts))
+    for text, row_ids, row_starts, row_ends in zip(texts, ids, starts, ends, strict=True):
+        last_word = max(i for i, token in enumerate(row_ids) if albert.begins_word[token])
+        assert text.encode()[row_starts[last_word] : row_ends[-1]] == b"ab", ascii(text)
+
+
+def test_spans_of_a_row_do_not_depend_on_other_rows(albert):
+    texts = ["ab’ ab", "A", "\n\tqab", "\n\t½", "é\u0301  Ab", ""]
+    together = zip(*(each.to_list() for each in albert.tokenize_with_offsets(texts)), strict=True)
+    for text, spans in zip(texts, together, strict=True):
+        assert spans == tuple(each.numpy().tolist() for each in albert.tokenize_with_offsets(text)), ascii(text)
 
 
 def test_offsets_of_expanded_and_stripped_characters(albert):

@@ -58,6 +58,14 @@ def test_long_words(limit, untraced):
     )
 
 
+@pytest.mark.parametrize("length", [100, 101])
+def test_one_row_with_a_long_word(length, untraced):
+    """Batches in which no row can have a word over the limit skip the count of characters."""
+    tokenizer = WordPieceTokenizer(WORDS, max_chars_per_word=100)
+    for char in "aж":
+        compare_word_tokens(tokenizer, ["a b", f"é, {char * length}’ b", "中"])
+
+
 def test_words_that_are_longer_than_regular_expressions_count(untraced):
     tokenizer = WordPieceTokenizer(WORDS, max_chars_per_word=1500)
     for char in "aж":
