@@ -137,7 +137,7 @@ def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a dtype that NumPy lacks
         raise ValueError(f"{path} is damaged ({error})") from None
     texts = {name: text for name, text in metadata.items() if name != "sha256"}
-    if "sha256" in metadata and metadata["sha256"] != _checksum(arrays, texts):
+    if metadata.get("sha256") != _checksum(arrays, texts):
         raise ValueError(f"{path} is damaged: its checksum is wrong")
     return arrays, metadata
 

@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
+from keras_bert.formats.weight_files import write_checked
 from keras_bert.inference import precision, read_ranges, set_precision
 from keras_bert.inference.calibration import SAMPLE_TEXTS, block_errors, mean_cosine
 from keras_bert.inference.ranges import FILE
@@ -86,7 +87,11 @@ def test_a_damaged_file_is_refused(copied):
     (copied / FILE).write_bytes(whole)
     tensors = load_file(copied / FILE)
     tensors["block_0/qkv/limit"][:] = np.nan
-    save_file(tensors, copied / FILE, {"weights": "", "blocks": "1", "built_in": "False"})
+    settings = {"weights": "", "blocks": "1", "built_in": "False"}
+    save_file(tensors, copied / FILE, settings)
+    with error_names(ValueError, copied / FILE, "damaged", "checksum"):
+        read_ranges(copied)
+    write_checked(copied / FILE, tensors, settings)
     with error_names(ValueError, copied / FILE, "block_0/qkv", "positive"):
         read_ranges(copied)
 
