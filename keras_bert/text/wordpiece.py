@@ -241,7 +241,8 @@ class BertNormalizer(Normalizer):
     def _match_short_words(self, strings: tf.Tensor, char: str) -> tf.Tensor:
         separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
         separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
-        word = f"{char.format(separators=separators)}{{0,{min(self.max_chars_per_word, 1000)}}}"  # RE2 counts to 1000
+        most = min(self.max_chars_per_word, 200)  # for longer words, RE2's automaton does not fit into its memory
+        word = f"{char.format(separators=separators)}{{0,{most}}}"
         return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
