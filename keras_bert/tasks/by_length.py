@@ -38,6 +38,8 @@ class Graphs:
 
     def get(self, key: Hashable, function: Callable[..., Any], signature: list[Any]) -> Callable[..., Any]:
         """Returns the graph with this key; makes it of the function if there is none."""
+        if tf.config.functions_run_eagerly():  # as `tf.function`: to debug
+            return function
         if graph := self._graphs.get(key):
             return graph
         # A concrete function: finding it again at each call takes as long as the checks of a text.
