@@ -95,7 +95,10 @@ def read(kind, directory):
     if kind == "int8-ranges":
         ranges = int8_ranges.read_ranges(directory)
         rows = {(str(i), name): each for i, block in enumerate(ranges.blocks) for name, each in (block or {}).items()}
-        arrays = {key: np.array([limit, *scales], np.float32) for key, (limit, scales) in rows.items()}
+        arrays = {
+            key: np.array([limit, *(() if scales is None else scales)], np.float32)
+            for key, (limit, scales) in rows.items()
+        }
         return arrays | {("", "others"): np.array([ranges.weights == "digest", ranges.is_built_in], np.float32)}
     if kind == "sentences":
         sentence_transformers.read(Preset(directory))
@@ -124,13 +127,19 @@ def with_other_addresses(content, chance):
     return bytes(result)
 
 
-def outcome(kind, directory, expected):
-    """What reading a damaged directory came to: "refused", "equal", or "values" where only a value is damaged."""
+def read_or_refuse(kind, directory):
+    """Reads a damaged directory; None if an error names one of its files."""
     try:
-        found = read(kind, directory)
+        return read(kind, directory)
     except (ValueError, OSError) as error:
         if not any(str(path) in str(error) for path in directory.rglob("*")):
             raise AssertionError("the error names no file") from error
+        return None
+
+
+def outcome(kind, directory, expected):
+    """What reading a damaged directory came to: "refused", "equal", or "values" where only a value is damaged."""
+    if (found := read_or_refuse(kind, directory)) is None:
         return "refused"
     for each in found.keys() & expected.keys():
         if found[each].shape != expected[each].shape:
