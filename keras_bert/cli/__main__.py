@@ -12,15 +12,12 @@ import keras_bert
 from keras_bert.cli.terminal import ARGUMENTS, Failure, Misuse, end_the_command, one_line, python_warnings
 from keras_bert.extras import LighterImports, needing_tensorflow_text
 
-# The module `keras_bert.cli.<name>` defines the command <name>. These run a trained model over texts, ...
-_INFERENCE = (
-    *("encode", "embed", "project", "similarity", "senses", "attention", "index", "search", "duplicates", "mine"),
-    *("evaluate", "predict", "fill"),
-)
+# The module `keras_bert.cli.<name>` defines the command <name>. These run batches of texts side by side, ...
+_SIDE_BY_SIDE = ("encode", "embed", "project", "similarity", "index", "search", "duplicates", "mine", "predict", "fill")
 # ... and these do other work.
 _OTHERS = (
-    *("tokenize", "detokenize", "finetune", "vocab", "pretrain", "distill", "launch"),
-    *("inspect", "summary", "convert", "push", "export", "serve"),
+    *("tokenize", "detokenize", "senses", "attention", "finetune", "evaluate", "vocab", "pretrain", "distill"),
+    *("launch", "inspect", "summary", "convert", "push", "export", "serve"),
 )
 
 
@@ -47,7 +44,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    commands=[getattr(importlib.import_module(f"keras_bert.cli.{name}"), name) for name in _INFERENCE + _OTHERS],
+    commands=[getattr(importlib.import_module(f"keras_bert.cli.{name}"), name) for name in _SIDE_BY_SIDE + _OTHERS],
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")
@@ -64,7 +61,7 @@ def main(ctx: click.Context) -> None:
       i love pizza
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"  # over the setting in Keras's configuration file
-    if ctx.invoked_subcommand in _INFERENCE:  # up to 8 batches run side by side; within one, cores wait for each other
+    if ctx.invoked_subcommand in _SIDE_BY_SIDE:  # up to 8 batches; within one, cores would wait for each other
         os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(max(1, (os.cpu_count() or 1) // 8)))
     # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage. With Python's default
     # threshold, garbage collection takes a tenth of a short command's time.

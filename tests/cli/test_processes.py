@@ -38,10 +38,15 @@ def test_help_does_not_wait_for_tensorflow():
     assert done.stdout.count("Usage: ") > len(main.commands) + 10
 
 
-def test_a_command_that_trains_nothing_runs_batches_side_by_side(monkeypatch):
+def test_a_command_that_runs_batches_side_by_side_gives_an_operation_one_thread(monkeypatch):
     name = "TF_NUM_INTRAOP_THREADS"  # TensorFlow reads it when it starts
-    monkeypatch.setattr("os.cpu_count", lambda: 32)
-    for command, user, expected in [("encode", None, "4"), ("encode", "3", "3"), ("finetune", None, None)]:
+    for cores, command, user, expected in [
+        (2, "encode", None, "1"),
+        (32, "predict", None, "4"),
+        (32, "encode", "3", "3"),
+        (2, "finetune", None, None),
+    ]:
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         monkeypatch.setenv(name, user) if user else monkeypatch.delenv(name, raising=False)
         main([command, "--help"], standalone_mode=False)
         assert os.environ.get(name) == expected
