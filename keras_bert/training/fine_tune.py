@@ -136,6 +136,8 @@ def split(
         if validation is not None:
             raise ValueError("validation and validation_split exclude each other; pass only one")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
+    if recipe.patience is not None and validation is None:
+        raise ValueError("patience needs validation examples: pass some, or hold out a share of the examples")
     return train, validation, recipe.for_examples(len(columns_in(train[0])[0]), texts_per_class)
 
 

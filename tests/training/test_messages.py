@@ -60,6 +60,7 @@ REFUSED = {
     "labels for validation are fewer": (
         tuned(None, (["one", "red"], ["good"])), ValueError, "examples to evaluate", "2 texts", "1 label",
     ),
+    "patience without validation": (tuned(patience=2), ValueError, "patience", "validation examples"),
     "validation is examples and a share": (
         tuned(None, examples(), validation_split=0.5), ValueError, "validation", "validation_split", "only one",
     ),
