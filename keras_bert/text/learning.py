@@ -364,7 +364,7 @@ def _learn_sentencepiece(
     held_bytes, step, texts_read = 0, 1, 0
     for batch in read_batches(corpus):
         with tf.device("CPU"):
-            normalized = normalizer(tf.constant(batch)).numpy()
+            normalized = normalizer(tf.constant(batch))[0].numpy()
         chosen = normalized[-texts_read % step :: step].tolist()
         texts += chosen
         held_bytes += sum(map(len, chosen))
