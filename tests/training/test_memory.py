@@ -81,11 +81,12 @@ def growth():
     return {kind: int(last) - int(first) for kind, first, _, last in rows}
 
 
+@pytest.mark.timing  # when garbage is freed varies: 100 MB in one run, 6 in the next
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loop_over_models_does_not_grow(growth, kind):
     # What is freed last varies. The weights alone would be twice these, and with the moments six times.
-    assert growth[kind] < 1.5 * WEIGHTS, growth
+    assert growth[kind] < 1.75 * WEIGHTS, growth
 
 
 @pytest.mark.slow
