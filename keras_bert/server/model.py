@@ -181,8 +181,10 @@ class Model:
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name  # in requests
-        threads = os.environ.get("TF_NUM_INTRAOP_THREADS") or max(1, (os.cpu_count() or 1) // RUNS_AT_A_TIME)
-        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(threads))
+        threads = max(1, (os.cpu_count() or 1) // RUNS_AT_A_TIME)
+        if "TF_NUM_INTRAOP_THREADS" in os.environ:
+            threads = 0  # TensorFlow reads the variable
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads)
         self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # the thread used last comes first
         for number in range(RUNS_AT_A_TIME):
             config.session_inter_op_thread_pool.add(num_threads=1)  # most operations are too short for more
