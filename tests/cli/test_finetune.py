@@ -195,7 +195,7 @@ def taught(monkeypatch):
 OPTIONS = {
     "--epochs": 7, "--batch-tokens": 64, "--learning-rate": 0.5, "--layer-decay": 0.75, "--frozen-layers": 1,
     "--lora-rank": 2, "--accumulate": 3, "--patience": 4, "--seed": 5, "--warmup": 0.25, "--weight-decay": 0.125,
-    "--clip-norm": 2.0,
+    "--clip-norm": 2.0, "--validation-split": 0.25,
 }  # fmt: skip
 
 
@@ -204,13 +204,13 @@ def test_options_reach_the_training_and_the_report(run, taught, untrained, table
     options = [each for pair in OPTIONS.items() for each in pair]
     weights = ("--class-weight", "blame=0", "--class-weight", "praise=2.5", "--long-text", "head_tail")
     run("finetune", "classify", *files, "--preset", untrained, *options, *weights, "--sequence-length", "9")
-    ((model, (texts, labels), to_measure, settings),) = taught
+    ((model, (texts, labels), (held_out, _), settings),) = taught
     assert isinstance(model, BertClassifier)
     assert (model.labels, model.pairs, model.problem_type) == (list(KINDS), False, "single_label_classification")
     assert (model.preprocessor.sequence_length, model.preprocessor.truncation) == (9, "head_tail")
-    assert (len(texts), set(labels), to_measure) == (64, set(KINDS), None)
+    assert (len(texts), len(held_out), set(labels)) == (48, 16, set(KINDS))
     expected = {name.strip("-").replace("-", "_"): value for name, value in OPTIONS.items()}
-    expected |= {"validation_split": None, "batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
+    expected |= {"batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
     assert {name: settings[name] for name in expected} == expected
     assert set(settings) == {*expected, "few_shot", "temperature"}
     report = (tmp_path / "new/report.md").read_text()
