@@ -319,7 +319,8 @@ def _load_preprocessor(
             return None
         arguments = {"tokenizer": tokenizer, "max_sequence_length": positions}
     if task.LIBRARY is not None:
-        arguments["max_sequence_length"] = min(saved.max_length or positions, positions)
+        longer = rows.sequence_length if isinstance(rows.sequence_length, int) else 0  # the user's, above the file's
+        arguments["max_sequence_length"] = min(max(saved.max_length or positions, longer), positions)
     settings = {"sequence_length": None, **settings, **arguments}
     if rows.sequence_length is not None:
         settings["sequence_length"] = rows.sequence_length

@@ -124,6 +124,7 @@ def test_dialects(saved, dialect, name):
     read = BertReranker.from_preset(saved)
     assert read.activation == ("sigmoid" if name == SIGMOID else "identity")
     assert read.preprocessor.max_sequence_length == (20 if dialect == "5.4" else 24)
+    assert BertReranker.from_preset(saved, sequence_length=48).preprocessor.sequence_length == 48  # all its positions
 
 
 @pytest.mark.parametrize(("name", "values", "words"), [
