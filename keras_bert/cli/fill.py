@@ -43,14 +43,13 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
             raise ValueError(f"it has no {mask}")
         return line
 
+    def row(result: tuple[str, FilledText]) -> dict[str, object]:
+        text, answer = result
+        return {"text": text, **task.kind.fields(answer)}
+
     writer = streams.RowWriter(results, output_format)
     for texts, answers in lines.answered(lambda texts: task.fill(texts, top_k, progress=False), with_mask):
-        writer.write_each(zip(texts, answers, strict=True), _line, _row)
-
-
-def _row(result: tuple[str, FilledText]) -> dict[str, object]:
-    text, answer = result
-    return {"text": text, "filled": answer["text"], "masks": answer["masks"]}
+        writer.write_each(zip(texts, answers, strict=True), _line, row)
 
 
 def _line(result: tuple[str, FilledText]) -> str:

@@ -92,7 +92,13 @@ def test_operations_are_those_that_tensorflow_counts(size, length, changes):
     options["output"] = "none"
     counted = tf.compat.v1.profiler.profile(graph, options=options).total_float_ops
     found = summarize(config, batch_size=3, sequence_length=length)
-    assert found.flops_per_token * 3 * length == pytest.approx(counted, rel=0.02)
+    assert found.flops_per_token * 3 * length == pytest.approx(counted, rel=0.02)  # which counts what is small, too
+
+
+def test_operations_of_bert_base():
+    """Of a token among 512, and a 512th of the pooler's."""
+    of_a_layer = 2 * (4 * 768**2 + 2 * 768 * 3072) + 4 * 512 * 768
+    assert summarize(BertConfig.base(), sequence_length=512).flops_per_token == 12 * of_a_layer + 2 * 768**2 / 512
 
 
 @pytest.mark.parametrize(

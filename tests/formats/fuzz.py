@@ -137,6 +137,18 @@ def read_or_refuse(kind, directory):
         return None
 
 
+def reader(kind, directory):
+    """The file of a valid model to damage, and a function that reads the model with another content of that file."""
+    valid(kind, directory)
+    path = directory / FILES[kind][0]
+
+    def read_content(content):
+        path.write_bytes(content)
+        read_or_refuse(kind, directory)
+
+    return path, read_content
+
+
 def outcome(kind, directory, expected):
     """What reading a damaged directory came to: "refused", "equal", or "values" where only a value is damaged."""
     if (found := read_or_refuse(kind, directory)) is None:

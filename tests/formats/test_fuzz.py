@@ -23,3 +23,12 @@ def test_much_damage():
 def test_many_damaged_files_of_tensorflow(kind):
     """HDF5's own library reads them."""
     fuzzing.check_program("tests.formats.fuzz", 250, [kind])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["safetensors", "h5-tensorflow", "int8-ranges"])
+def test_what_guided_fuzzing_found(kind, tmp_path):
+    """The corpora in tests/corpora; see tests/guided.py."""
+    _, read_content = fuzz.reader(kind, tmp_path / "model")
+    for content in fuzzing.corpus(kind).values():
+        read_content(content)

@@ -52,6 +52,7 @@ def copied(kept, tmp_path):
 def test_a_preset_keeps_the_ranges(kept):
     directory, expected = kept
     assert read_ranges(directory).is_built_in is False
+    assert {"block_0/qkv/limit", "block_0/qkv/divisors"} <= load_file(directory / FILE).keys()  # as in older presets
     loaded = BertSentenceEncoder.from_preset(directory, precision="int8")
     np.testing.assert_array_equal(vectors(loaded), expected)
     loaded.set_precision("int8", OTHERS)
@@ -115,6 +116,15 @@ def test_a_block_that_loses_too_much_is_left_out(monkeypatch):
     assert encoder.inference.ranges.float_blocks == []
     everything = np.asarray(encoder(inputs)["sequence_output"])
     assert np.square(chosen - exact).mean() < 0.5 * np.square(everything - exact).mean()
+
+
+def test_the_order_of_batches_is_of_no_account():
+    encoder, batches = random_encoder(), [random_inputs(seed=seed) for seed in (2, 3)]
+    set_precision(encoder, "int8", batches)
+    before = encoder.inference.ranges.blocks[0]
+    set_precision(encoder, "int8", batches[::-1])
+    for name, found in encoder.inference.ranges.blocks[0].items():
+        np.testing.assert_array_equal(found.smoothing_scales, before[name].smoothing_scales)
 
 
 def encoder_of(encoder):

@@ -43,6 +43,7 @@ def test_every_published_size_can_be_pre_trained(preprocessor):
     config = config_of("albert-base", preprocessor.tokenizer, pairs=True)
     assert (config.family, config.num_groups, config.embedding_size, config.num_layers) == ("albert", 1, 128, 12)
     assert config.vocab_size == preprocessor.tokenizer.vocabulary_size
+    assert BertPretrainer(encoder(family="albert"), preprocessor).objective == "sentence_order"  # section 3.1
     with error_names(ValueError, "roberta", "no head for pairs", "'sentences'"):
         config_of("roberta-base", preprocessor.tokenizer, pairs=True)
     with error_names(ValueError, "'huge'", "tiny", "albert-base", "config.json"):

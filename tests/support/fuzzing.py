@@ -10,10 +10,13 @@ import json
 import random
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .data import ROOT
+
+CORPORA = ROOT / "tests/corpora"
 
 # Values that stand in for others in a JSON file.
 VALUES = [None, True, 0, -1, 7, 10**12, 10**400, 0.5, 1e308, float("nan"), "", "a", "512", "[MASK]", "../x", "a\0b"]
@@ -60,6 +63,13 @@ def run(kind: str, rounds: int, seed: int, attempt: Callable[[random.Random], st
         print(kind, "round", number, flush=True)
         counts[attempt(random.Random(number))] += 1
     print(kind, "done", dict(counts), flush=True)
+
+
+def corpus(kind: str) -> dict[str, bytes]:
+    """What tests/guided.py found for a kind: files that take ways through the reader that no others take."""
+    with tarfile.open(CORPORA / f"{kind}.tar.xz") as archive:
+        files = {member.name: archive.extractfile(member) for member in archive if member.isfile()}
+        return {name: file.read() for name, file in files.items() if file is not None}
 
 
 def check_lines(lines: Sequence[str], kinds: Sequence[str], rounds: int) -> None:

@@ -73,19 +73,29 @@ def outcome(directory):
     return "read"
 
 
+def reader(kind, directory):
+    """The file of a valid tokenizer to damage, and a function that loads the tokenizer with another content of it."""
+    directory.mkdir()
+    valid(kind, directory)
+    path = directory / FILES[kind]
+
+    def read_content(content):
+        path.write_bytes(content)
+        return outcome(directory)
+
+    return path, read_content
+
+
 def main(kind, rounds, seed):
     tf.config.run_functions_eagerly(True)  # tracing takes longer than running
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) / "model"
-        directory.mkdir()
-        valid(kind, directory)
-        path = directory / FILES[kind]
+        path, read_content = reader(kind, directory)
         content = path.read_bytes()
         assert outcome(directory) == "read"
 
         def attempt(chance):
-            path.write_bytes(fuzzing.damaged(content, path.suffix == ".json", chance))
-            return outcome(directory)
+            return read_content(fuzzing.damaged(content, path.suffix == ".json", chance))
 
         fuzzing.run(kind, rounds, seed, attempt)
     tf.config.run_functions_eagerly(False)

@@ -16,3 +16,12 @@ def test_damage(kind, capsys):
 @pytest.mark.slow
 def test_much_damage():
     fuzzing.check_program("tests.text.fuzz", 60, [*fuzz.FILES])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wordpiece-json", "unigram-json", "spiece-model"])
+def test_what_guided_fuzzing_found(kind, tmp_path, untraced):
+    """The corpora in tests/corpora; see tests/guided.py."""
+    _, read_content = fuzz.reader(kind, tmp_path / "model")
+    for content in fuzzing.corpus(kind).values():
+        read_content(content)

@@ -155,7 +155,10 @@ def test_fewer_tokens_than_asked_for(kind):
         ({"kind": "unigram"}, ["kind", "'unigram'", "wordpiece, bytepair, sentencepiece"]),
         ({"size": 0}, ["size", 0, "special tokens"]),
         ({"character_coverage": 0.5}, ["character_coverage", 0.5, "0.98 to 1"]),
-        ({"kind": "bytepair", "lowercase": True}, ["byte pairs", "lowercase, strip_accents and character_coverage"]),
+        *(
+            ({"kind": "bytepair", **each}, ["byte pairs", "lowercase, strip_accents and character_coverage"])
+            for each in ({"lowercase": True}, {"strip_accents": True}, {"character_coverage": 0.99})
+        ),
     ],
 )
 def test_arguments_that_make_no_sense(arguments, words):

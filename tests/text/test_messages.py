@@ -251,7 +251,7 @@ VOCABULARIES = {
     "a tab": (b"[PAD]\t0\na\t1\n", ["line 1", "white space", r"'[PAD]\t0'"]),
     "zeros": (b"[PAD]\n\0\0\0\0\n", ["line 2", "NUL", r"'\x00\x00\x00\x00'"]),
     "Latin-1": (b"[PAD]\na\n\xff\xfe\n", ["line 3", "UTF-8", "0xff"]),
-    "one long line": (b"x" * 300, ["line 1", "256 bytes"]),
+    "one long line": ("é".encode() * 150, ["line 1", "256 bytes"]),
     "no separator": ("\n".join(SPECIAL[:3]).encode(), ["no [SEP]", "sep_token="]),
     "other names": (b"<s>\n</s>\n<unk>\n<pad>\n", ["no [UNK]", "unk_token="]),
 }

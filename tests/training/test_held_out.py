@@ -20,6 +20,7 @@ def test_each_example_is_on_one_side_with_its_label():
     assert (len(train[1]), len(held[1])) == (45, 5)
     assert sorted(train[1] + held[1]) == y
     for texts, labels in (train, held):
+        assert labels == sorted(labels)
         assert texts == [x[i] for i in labels]
     assert hold_out((x, y), 0.1, seed=3) == (train, held)
     assert hold_out((x, y), 0.1, seed=4) != (train, held)

@@ -102,6 +102,14 @@ def test_interrupted_by_an_error(unbroken, begun):
     assert measured(learner, *examples(6))["accuracy"] == pytest.approx(best, rel=1e-6)
 
 
+def test_the_best_epoch_may_lie_before_the_interruption(begun, monkeypatch):
+    at_its_end, _ = trained(stop_at=STEPS // 2)
+    monkeypatch.setattr(report, "evaluate", lambda *_: {"accuracy": -1e9})
+    learner, history = trained(begun)
+    assert history[0]["val_accuracy"] > history[1]["val_accuracy"]
+    assert all(map(np.array_equal, learner.get_weights(), at_its_end.get_weights()))
+
+
 @pytest.fixture(scope="module")
 def another():
     """A model for runs that are refused."""
