@@ -9,10 +9,10 @@ from ..support import small
 from ..support.messages import error_names
 
 WORD = "banking"  # two tokens
-TEXT = ["É banking on a river. A river. On a BANKING a banking.", "a banking on"]
+TEXT = ["É é É é banking on a river. A river. On a BANKING a banking.", "a banking on"]
 # Sentence, its tokens, and the places of the two among them.
 PLACES = [
-    ("É banking on a river.", "[CLS] e bank ##ing on a river . [SEP]", 2),
+    ("É é É é banking on a river.", "[CLS] e e e e bank ##ing on a river . [SEP]", 5),
     ("On a BANKING a banking.", "[CLS] on a bank ##ing a bank ##ing . [SEP]", 3),
     ("On a BANKING a banking.", "[CLS] on a bank ##ing a bank ##ing . [SEP]", 6),
     ("a banking on", "[CLS] a bank ##ing on [SEP]", 2),
