@@ -11,7 +11,6 @@ from ..support.texts import SENTENCES
 
 @pytest.fixture(scope="session")
 def tokenizer() -> WordPieceTokenizer:
-    """The small tokenizer."""
     return small.tokenizer()
 
 
@@ -39,7 +38,6 @@ def roberta(shared_data) -> BytePairTokenizer:
 
 @pytest.fixture(scope="session")
 def albert_model(tmp_path_factory):
-    """The path of a small model."""
     path = tmp_path_factory.mktemp("albert") / "spiece.model"
     path.write_bytes(tokenization.train_albert())
     return path
@@ -47,7 +45,6 @@ def albert_model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def xlm_model(tmp_path_factory):
-    """The path of a small model."""
     path = tmp_path_factory.mktemp("xlm") / "sentencepiece.bpe.model"
     path.write_bytes(tokenization.train_xlm_roberta())
     return path

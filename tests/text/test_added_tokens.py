@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert import BertPreprocessor
 from keras_bert.text import load_tokenizer
 
 from ..support import small
@@ -28,7 +27,6 @@ def tokenizer(merges):
 
 @pytest.fixture(scope="module")
 def saved(tokenizer, tmp_path_factory):
-    """What it writes."""
     directory = tmp_path_factory.mktemp("modern")
     tokenizer.save_preset(directory)
     return directory
@@ -77,13 +75,6 @@ def test_merges_as_strings_and_the_padding_and_truncation_of_a_training(tokenize
     content["padding"] = {"strategy": {"Fixed": 4}, "direction": "Right", "pad_id": 0, "pad_token": "[PAD]"}
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
-
-
-def test_pairs_have_one_type(tokenizer, theirs, untraced):
-    packed = BertPreprocessor(tokenizer, sequence_length=None)((["the fox"], ["it  is"]))
-    whole = theirs.encode("the fox", "it  is")
-    assert packed["input_word_ids"].numpy().tolist() == [whole.ids]
-    assert packed["input_type_ids"].numpy().tolist() == [whole.type_ids]
 
 
 def test_offsets(tokenizer, untraced):

@@ -178,7 +178,6 @@ def test_a_damaged_file_is_named_even_if_others_suffice(words):
 
 @pytest.mark.slow
 def test_real_directories_agree(shared_data):
-    """Published tokenizers, with all their files."""
     found = 0
     for directory in sorted({path.parent for path in (shared_data / "modern").rglob("tokenizer_config.json")}):
         names = {path.name for path in directory.iterdir()}

@@ -95,7 +95,7 @@ ANY_MODEL = [
     ("post_processor", template(CLS, SEP, 1, 1), OBEYED),
     ("post_processor", template(("[MASK]", 4), ("[UNK]", 1), 1, 1), OBEYED),
     ("post_processor", {"type": "Sequence", "processors": [BYTES, PACKING]}, OBEYED),
-    ("post_processor", {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, OBEYED),
+    ("post_processor", {"type": "BertProcessing", "sep": ["[UNK]", 1], "cls": ["[MASK]", 4]}, OBEYED),
     ("post_processor", {"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2], **TRIM}, OBEYED),
     ("post_processor", {**PACKING, "single": PACKING["single"][1:]}, ["post_processor"]),
     ("post_processor", {**PACKING, "special_tokens": {}}, ["post_processor"]),
@@ -135,11 +135,7 @@ ROWS = {
         ("normalizer.clean_text", False, ["control characters", "clean_text: False"]),
         ("pre_tokenizer", None, ["splits text", None, "'BertPreTokenizer'"]),
         ("pre_tokenizer", {"type": "WhitespaceSplit"}, ["splits", "'WhitespaceSplit'"]),
-        (
-            "pre_tokenizer",
-            {"type": "Sequence", "pretokenizers": [{"type": "BertPreTokenizer"}]},
-            WITHOUT_EFFECT,
-        ),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [{"type": "BertPreTokenizer"}]}, WITHOUT_EFFECT),
     ],
     "BPE": [
         *ANY_MODEL,

@@ -10,7 +10,6 @@ from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.explanation import ExplainedToken, explain
 
 from ..support import small
-from ..support.messages import error_names
 from ..support.texts import SENTENCES
 
 TEXTS = ["", " ", "a", "Cafés?", "tabs\tand\nlines", "½ ﬁn 東京 🦒🏽 e\u0301", *SENTENCES[5:7], *SENTENCES[-3:]]
@@ -94,8 +93,3 @@ def test_bytes_within_a_character(untraced):
 
 def test_no_texts(tokenizer):
     assert explain(tokenizer, []) == []
-
-
-def test_a_text_without_its_pair_is_refused(tokenizer):
-    with error_names(ValueError, 2, 1, "text_pairs"):
-        explain(tokenizer, ["a", "b"], ["c"])

@@ -35,7 +35,6 @@ KINDS = [*SIZES]
 
 @pytest.fixture(scope="module")
 def learned():
-    """A small vocabulary of each kind, from sentences in many languages."""
     return {kind: learn_vocabulary(SENTENCES * 3, SIZES[kind], kind) for kind in KINDS}
 
 

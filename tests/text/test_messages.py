@@ -178,6 +178,7 @@ VALUES = {
         lambda: SentencePieceTokenizer(unigram_model([UNK, ("é", -1.0, NORMAL)], b"").replace(b"\xc3\xa9", b"\xc3(")),
         ["piece 1", r"b'\xc3('", "UTF-8"],
     ),
+    "texts without their pairs": (lambda: explain(small.tokenizer(), ["a", "b"], ["c"]), [2, 1, "text_pairs"]),
     "a row too short": (lambda: preprocess(sequence_length=2), ["sequence_length is 2", 3, 512]),
     "a row of nothing": (lambda: preprocess(sequence_length=0), ["sequence_length is 0", 3]),
     "a row too long": (lambda: preprocess(sequence_length=600), ["sequence_length is 600", 512]),
@@ -416,11 +417,7 @@ CONFIG = "tokenizer_config.json"
 TOKENIZER_CONFIGS = {
     "a list as token": ("WordPiece", {"mask_token": ["x"]}, ["['x']", "mask_token", "a string or an object"]),
     "an empty token": ("WordPiece", {"pad_token": {}}, ["no pad_token.content", "string"]),
-    "a string for true": (
-        "WordPiece",
-        {"do_lower_case": "false"},
-        ["'false'", "do_lower_case", "true or false"],
-    ),
+    "a string for true": ("WordPiece", {"do_lower_case": "false"}, ["'false'", "do_lower_case", "true or false"]),
     "an added token": (
         *("WordPiece", {"added_tokens_decoder": {"9": {"content": "<user>"}}}),
         ["added token", "'<user>'", "special", "tokenizer.json"],

@@ -25,7 +25,6 @@ def popped(a, b, room):
 
 
 def hugging_face(a, b, room):
-    """Hugging Face's `tokenizers`."""
     tokenizers = pytest.importorskip("tokenizers")
     model = tokenizers.models.WordLevel({str(i): i for i in range(200)}, "0")
     tokenizer = tokenizers.Tokenizer(model)

@@ -162,12 +162,6 @@ def test_presets(small_preset, tokenizer, tmp_path, untraced):
         BertPreprocessor.from_preset(tmp_path)
 
 
-def test_the_name_of_an_installed_preset(untraced):
-    preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=8)
-    assert preprocessor.max_sequence_length == 512
-    assert values(preprocessor(["Hello world"]))["input_word_ids"] == [[101, 7592, 2088, 102, 0, 0, 0, 0]]
-
-
 @pytest.mark.parametrize("family", ["bert", "electra", "albert"])
 def test_google_s_names_of_a_configuration(tokenizer, family, tmp_path):
     tokenizer.save_preset(tmp_path)

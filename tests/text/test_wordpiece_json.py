@@ -40,26 +40,6 @@ def test_reads_tokenizer_json(tmp_path):
     assert tokenizer.get_config() == original.get_config() | {"strip_accents": None}
 
 
-def test_the_longest_word_is_honoured_and_saved(tmp_path, untraced):
-    write(tmp_path, "model", max_input_chars_per_word=3)
-    tokenizer = load_tokenizer(tmp_path)
-    x, inside = VOCABULARY.index("x"), VOCABULARY.index("##x")
-    assert tokenizer.tokenize("xxx xxxx").numpy().tolist() == [x, inside, inside, 1]
-    tokenizer.save_preset(tmp_path / "saved")
-    assert load_tokenizer(tmp_path / "saved").get_config() == tokenizer.get_config()
-
-
-def test_tokens_around_texts_are_honoured(tmp_path, untraced):
-    """Their names are in the post-processor, also in the one that older files have."""
-    for post_processor in (
-        template(("x", VOCABULARY.index("x")), ("y", VOCABULARY.index("y")), 1, 1),
-        {"type": "BertProcessing", "cls": ["x", VOCABULARY.index("x")], "sep": ["y", VOCABULARY.index("y")]},
-    ):
-        write(tmp_path, post_processor=post_processor)
-        packed = BertPreprocessor(load_tokenizer(tmp_path), sequence_length=4)(["z"])["input_word_ids"].numpy()
-        assert [VOCABULARY[i] for i in packed[0]] == ["x", "z", "y", "[PAD]"]
-
-
 MPNET = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "[PAD]", *VOCABULARY[5:], "<mask>"]
 OF_MPNET = {"unk_token": "[UNK]", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
 ADDED = ["<User>", "don", "北", "né", "[x]"]
