@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from keras_bert.data import (
-    Answer,
-    Examples,
-    read_columns,
-    read_conll,
-    read_squad,
-    read_table,
-)
+from keras_bert.data import Answer, Examples, read_columns, read_conll, read_squad, read_table
 from keras_bert.data.texts import parse_label
 from keras_bert.tasks.file_settings import AnswerFiles, ClassifyFiles, TagFiles
 
@@ -236,10 +229,7 @@ EXAMPLES = {
         lambda: Examples({"words": [["a"], ["b"]]}, [["O"], ["O", "O"]]),
         ["sentence 2", "1 word", "2 labels"],
     ),
-    "no contexts": (
-        lambda: Examples({"question": ["a?"], "context": []}),
-        ["'question': 1", "'context': 0"],
-    ),
+    "no contexts": (lambda: Examples({"question": ["a?"], "context": []}), ["'question': 1", "'context': 0"]),
     "columns of two lengths": (
         lambda: Examples({"query": ["a", "b"], "positive": ["c"]}),
         ["'query': 2", "'positive': 1"],

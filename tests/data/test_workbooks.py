@@ -1,18 +1,20 @@
 """Workbooks: openpyxl and xlwt write them, and openpyxl's other way of reading says what they hold."""
 
 import datetime
+import gzip
 import json
 import random
 import re
+import sys
 import warnings
 import zipfile
 
 import pytest
 
-from keras_bert.data.tables import read_rows, text_rows
-from keras_bert.data.texts import read_table
+from keras_bert.data import Examples, read_conll, read_table
+from keras_bert.data.tables import read_corpus, read_rows, text_rows
 
-from ..support.messages import assert_names, error_names
+from ..support.messages import assert_names, error_names, warning_names
 
 openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, of the extra test")
 pytest.importorskip("python_calamine", reason="needs python-calamine, the extra xlsx")
@@ -21,10 +23,14 @@ SHEET = "xl/worksheets/sheet1.xml"
 ROWS = [["text", "label", "note"], ["one", "a", None], ["two", "b", "seen"], ["three", "a", None]]
 
 
-def workbook(path, rows=ROWS):
+def workbook(path, *sheets):
+    """Writes sheets of rows, by default one of `ROWS`."""
     book = openpyxl.Workbook()
-    for row in rows:
-        book.active.append(row)
+    book.remove(book.active)
+    for number, rows in enumerate(sheets or [ROWS], start=1):
+        sheet = book.create_sheet(f"Sheet{number}")
+        for row in rows:
+            sheet.append(row)
     book.save(path)
     return path
 
@@ -36,6 +42,77 @@ def changed(path, member, change):
         for name in old.namelist():
             new.writestr(name, change(old.read(name)) if name == member else old.read(name))
     return new_path
+
+
+def test_excel_is_read_like_the_csv_that_it_would_be_saved_as(tmp_path):
+    day = datetime.datetime(2026, 11, 25)
+    rows = [["text", "label", "day"], ["one", 5, day], ["two", 4.5, None], [12.0, 3, day], [None, None, None]]
+    path = workbook(tmp_path / "reviews.xlsx", rows)
+    assert read_table(path, label_column="label") == Examples({"text": ["one", "two", "12"]}, labels=["5", "4.5", "3"])
+    assert read_table(path, label_column="label", label_kind="number").labels == [5.0, 4.5, 3.0]
+    assert [row["day"] for _, row in text_rows(path, ["text"])] == ["2026-11-25", "", "2026-11-25"]
+    assert read_table(path, text_column=1, label_column="2").labels == ["5", "4.5", "3"]
+
+
+def test_bad_rows_of_excel_have_the_numbers_that_excel_shows(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [["text", "label"], ["one", "a"], [None, "b"], ["two", "b", "more"]])
+    with error_names(ValueError, "2 of 3", "row 3: text", "row 4: 3 cells", 2):
+        read_table(path, label_column="label")
+
+
+def test_further_sheets_are_named(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [["text"], ["one"]], [["text"], ["two"]], [])
+    with warning_names("only the sheet 'Sheet1'", "not 'Sheet2'"):
+        assert read_table(path).x == ["one"]
+
+
+def test_the_first_bytes_say_what_a_file_is(tmp_path, write):
+    excel = workbook(tmp_path / "a.xlsx", [["text"], ["one"]]).read_bytes()
+    assert read_table(write("renamed.csv", excel)).x == ["one"]
+    assert read_table(write("packed.csv.gz", gzip.compress(b"text\none\n"))).x == ["one"]
+    assert read_table(write("renamed.jsonl", gzip.compress(b'{"text": "one"}\n'))).x == ["one"]
+    assert read_table(write("packed.xlsx.gz", gzip.compress(excel))).x == ["one"]
+    assert read_conll(write("packed.conll.gz", gzip.compress(b"Ada B-person\nsang O\n"))).x == [["Ada", "sang"]]
+    assert [row.text for row in read_corpus(write("packed.txt.gz", gzip.compress(b"one\ntwo\n")))] == ["one", "two"]
+    with error_names(ValueError, "format", "'tsv'", "renamed.csv", "xlsx"):
+        read_table(tmp_path / "renamed.csv", format="tsv")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", ["cannot be read as a workbook", "Cannot detect"]),
+        ("a.xlsx", b"text\none\n", ["not a workbook", "b'text'"]),
+        ("a.xlsx", b"PK\x03\x04 and no more", ["cannot be read as a workbook"]),
+        ("a.csv.gz", gzip.compress(b"text\none\n", mtime=0)[:-9], ["decompressed"]),
+        ("a.csv", "text\none\n".encode("utf-16"), ["iconv -f UTF-16 -t UTF-8"]),
+    ],
+)
+def test_files_that_are_not_what_they_seem(write, name, content, words):
+    with error_names(ValueError, name, *words):
+        read_table(write(name, content))
+
+
+def test_without_python_calamine(tmp_path, monkeypatch):
+    path = workbook(tmp_path / "a.xlsx", [["text"], ["one"]])
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with error_names(ImportError, "python-calamine", "keras-bert-models[xlsx]"):
+        read_table(path)
+
+
+def test_empty_cells_and_nulls_are_the_same_everywhere(write, tmp_path):
+    paths = [
+        write("a.csv", "text,label\none,a\n,b\n"),
+        write("a.tsv", "text\tlabel\none\ta\n\tb\n"),
+        write("a.jsonl", '{"text": "one", "label": "a"}\n{"text": null, "label": "b"}\n'),
+        workbook(tmp_path / "a.xlsx", [["text", "label"], ["one", "a"], [None, "b"]]),
+    ]
+    for path in paths:
+        for read in (read_table, read_corpus):
+            with error_names(ValueError, path, "1 of 2", "text is empty"):
+                read(path)
+            with warning_names(path, "1 of 2", "text is empty"):
+                read(path, skip_bad=True)
 
 
 @pytest.mark.parametrize("dimension", ["A1:C4", "A1:B2", "A1", "A1:A4", "A1:XFD1048576", "B9:B9", ""])
