@@ -25,7 +25,7 @@ from keras_bert.formats import (
     sparse_encoder,
 )
 from keras_bert.formats.tokenizer_files import KNOWN_CONFIG
-from keras_bert.text import WordPieceTokenizer, load_tokenizer
+from keras_bert.text import load_tokenizer
 
 from ..support import small
 from ..support.checkpoints import CONFIGS
@@ -361,11 +361,6 @@ def test_every_number_out_of_range_names_file_and_key(family):
                     assert max(config.vocab_size, config.num_layers) < 2**31
 
 
-def test_a_thousand_layers_are_the_most(tmp_path):
-    with error_names(ValueError, "num_hidden_layers", "1,000", 1001):
-        read(tmp_path, "modernbert", num_hidden_layers=1001, layer_types=None)
-
-
 @pytest.mark.parametrize("number", [0, -3, 2**64])
 def test_local_layers_of_modernbert(number, tmp_path):
     for key in ("global_attn_every_n_layers", "local_attention"):
@@ -585,11 +580,3 @@ def test_published_tokenizers_have_known_keys_only(shared_data):
     for path in paths:
         assert json.loads(path.read_text()).keys() <= KNOWN_CONFIG, path
     assert len(paths) > 15
-
-
-def test_special_tokens_beside_a_vocabulary(vocabulary_alone):
-    """Older versions have them in a file of their own."""
-    (vocabulary_alone / "special_tokens_map.json").write_text(json.dumps({"mask_token": {"content": "good"}}))
-    found = Preset(vocabulary_alone).tokenizer_files.settings({"mask_token": "mask_token", "pad_token": "pad_token"})
-    assert found == {"mask_token": "good"}
-    assert WordPieceTokenizer.from_preset(vocabulary_alone).special_tokens["mask_token"] == "good"

@@ -107,13 +107,8 @@ def test_an_activation_that_may_be_another_part_s_is_asked_for(tmp_path):
     assert BertEncoder.from_preset(tmp_path, activation="relu").config.activation == "relu"
 
 
-@pytest.fixture(scope="module")
-def tf_hub(shared_data):
-    return TF_HUB["encoder"]
-
-
-def test_the_real_one(tf_hub):
-    with formats.open_checkpoint(tf_hub) as checkpoint:
+def test_the_real_one(shared_data):
+    with formats.open_checkpoint(TF_HUB["encoder"]) as checkpoint:
         assert checkpoint.format == "saved_model"
         assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
         assert checkpoint.heads == {"masked_lm"}

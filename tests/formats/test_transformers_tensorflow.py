@@ -61,8 +61,7 @@ QUICK = [name for name in transformers4.names() if name.startswith("bert-") or "
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in transformers4.names()],
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in transformers4.names()]
 )
 def test_outputs_are_those_of_the_old_library(models, name, untraced):
     inputs, expected = transformers4.arrays(models / name)
