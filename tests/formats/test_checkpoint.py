@@ -1,6 +1,5 @@
 """One interface for every format: what is there, what is missing, what is left over; shapes; heads."""
 
-import dataclasses
 import os
 import warnings
 
@@ -141,10 +140,7 @@ def test_a_decoder_of_its_own_is_refused(name, tmp_path):
         assert checkpoint.unexpected == []
         checkpoint.read("masked_lm")
     change(tmp_path, lambda weights: {**weights, name: weights[name] + 1})
-    with (
-        formats.open_checkpoint(tmp_path) as checkpoint,
-        error_names(ValueError, name, original, "decoder", "shares"),
-    ):
+    with formats.open_checkpoint(tmp_path) as checkpoint, error_names(ValueError, name, original, "decoder", "shares"):
         checkpoint.read("masked_lm")
 
 
@@ -167,17 +163,6 @@ def test_a_head_of_the_same_names_is_chosen_by_the_architecture(tmp_path):
     both = random_weights(CONFIGS["bert"], "tokens", "sequence")
     with error_names(ValueError, "two heads", "tokens", "sequence", "classifier.weight"):
         formats.write(tmp_path / "both", CONFIGS["bert"], both)
-
-
-def test_the_pooler_is_what_the_weights_say(tmp_path):
-    config = CONFIGS["bert"]
-    without = dataclasses.replace(config, pooler=False)
-    weights = random_weights(without, "masked_lm")
-    assert not any("pooler" in name for name in weights["encoder"])
-    formats.write(tmp_path, without, weights)
-    with formats.open_checkpoint(tmp_path) as checkpoint:
-        assert not checkpoint.config.pooler
-        assert checkpoint.missing == []
 
 
 def test_reading_is_lazy(tmp_path):

@@ -235,20 +235,16 @@ def test_other_modules_are_refused(kinds, paths, words, directory):
         sentence_transformers.read(Preset(directory))
 
 
-def move_transformer(directory):
-    """Moves the files of the model into a folder of its own, as the library did before version 1.2."""
-    change_modules(directory, lambda modules: modules[0].update(path="0_Transformer"))
-    (directory / "0_Transformer").mkdir()
-    for path in list(directory.iterdir()):
-        if path.is_file() and path.name not in ("modules.json", MODEL):
-            path.rename(directory / "0_Transformer" / path.name)
-
-
 def test_a_transformer_in_a_folder_of_its_own(tmp_path):
+    """As the library wrote it before version 1.2."""
     dense = {"units": 5, "activation": "tanh", "use_bias": True}
     encoder = BertSentenceEncoder(small.encoder(), small.preprocessor(), dense=dense, prompts={"query": "a film "})
     encoder.save_preset(tmp_path / "model")
-    move_transformer(tmp_path / "model")
+    change_modules(tmp_path / "model", lambda modules: modules[0].update(path="0_Transformer"))
+    (tmp_path / "model/0_Transformer").mkdir()
+    for path in list((tmp_path / "model").iterdir()):
+        if path.is_file() and path.name not in ("modules.json", MODEL):
+            path.rename(tmp_path / "model/0_Transformer" / path.name)
     with Preset.open(tmp_path / "model") as preset:
         assert preset.directory == tmp_path / "model/0_Transformer"
         assert task_of(preset) is BertSentenceEncoder

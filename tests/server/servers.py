@@ -15,7 +15,6 @@ import grpc
 import numpy as np
 import requests
 import tensorflow as tf
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis import (
     get_model_status_pb2,
@@ -82,11 +81,6 @@ class Server:
         """Until the versions are in these states: `wait_for(v2="AVAILABLE")`."""
         wanted = {int(name[1:]): state for name, state in states.items()}
         wait_until(lambda: wanted.items() <= self.states().items(), lambda: (self.states(), self.log))
-
-    def healthy(self) -> bool:
-        request = health_pb2.HealthCheckRequest()
-        response = health_pb2_grpc.HealthStub(self.channel).Check(request, HANGS)
-        return response.status == health_pb2.HealthCheckResponse.SERVING
 
     def close(self) -> None:
         self.channel.close()

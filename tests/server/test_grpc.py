@@ -206,8 +206,9 @@ def test_status(server):
 
 
 def test_health(server):
-    assert server.healthy()
     stub = health_pb2_grpc.HealthStub(server.channel)
+    response = stub.Check(health_pb2.HealthCheckRequest(), HANGS)
+    assert response.status == health_pb2.HealthCheckResponse.SERVING
     code, _ = fails(lambda: stub.Check(health_pb2.HealthCheckRequest(service="other"), HANGS))
     assert code == NOT_FOUND
 

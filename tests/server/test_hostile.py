@@ -142,10 +142,7 @@ def test_requests_that_hold_too_much(server):
     packer = zlib.compressobj(wbits=31)
     first, other = (packer.compress(b" " * 2**20) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     bomb = first + 1023 * other
-    assert refused(bomb, **{"Content-Encoding": "gzip"}) == (
-        413,
-        "the body is larger than 16777216 bytes",
-    )
+    assert refused(bomb, **{"Content-Encoding": "gzip"}) == (413, "the body is larger than 16777216 bytes")
     for count, message in (
         (70_000, too_many.format(70_000)),
         (2**21, f"the input text of shape [{2**21}] takes more than 16777216 bytes"),

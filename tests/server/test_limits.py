@@ -13,7 +13,6 @@ from .servers import HANGS, at_once, output, wait_until
 pytestmark = pytest.mark.timing
 
 FOREVER = {"rounds": np.array([100_000_000], np.int32)}
-ONE = np.array([1], np.float32)
 
 
 def codes(results):
@@ -98,4 +97,4 @@ def test_the_deadline_of_a_client_ends_its_run(start, toy_versions):
     results = at_once([lambda: server.predict("busy", timeout=0.5, **FOREVER)] * 4)
     assert set(codes(results)) == {grpc.StatusCode.DEADLINE_EXCEEDED}
     # If they still ran, this would wait for as long.
-    assert output(server.predict(timeout=120, x=ONE), "y").tolist() == [2]
+    assert output(server.predict(timeout=120, x=np.float32([1])), "y").tolist() == [2]
