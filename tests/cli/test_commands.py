@@ -4,12 +4,11 @@ import json
 import shlex
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.cli import main, streams, terminal
+from keras_bert.cli import main, streams
 from keras_bert.text import WordPieceTokenizer
 
 from ..support import small
@@ -229,11 +228,3 @@ def shell(run, line: str) -> str:
             assert result.stderr == ""
             data = result.stdout_bytes
     return data.decode()
-
-
-def test_the_command_that_resumes_does_not_begin_anew():
-    words = ["finetune", "classify", "--overwrite", "--train", "my texts.csv"]
-    with click.Context(main) as context:
-        context.meta[terminal.ARGUMENTS] = words
-        message = terminal.resumable("the run in my-model", "add --overwrite")
-    assert message.endswith("to resume, run: keras-bert finetune classify --train 'my texts.csv'")

@@ -23,6 +23,8 @@ from keras_bert.tasks import BertSparseEncoder
 from keras_bert.tasks.registry import load_task
 
 from ..support import small
+from ..support.checkpoints import random_weights
+from ..support.commands import contents
 from ..support.keras_hub import TOKENS, write_weights, write_wordpiece
 from ..support.processes import HANGS, wait_for
 
@@ -32,18 +34,12 @@ def preset(tmp_path_factory):
     """A sentence encoder, small, with a masked-language head on top."""
     directory = tmp_path_factory.mktemp("preset") / "tiny"
     BertSentenceEncoder(small.encoder(), small.preprocessor(), similarity="dot").save_preset(directory)
-    size, rng = small.CONFIG.hidden_size, np.random.default_rng(0)
-    head = {
-        "transform/kernel": rng.normal(size=(size, size)),
-        "transform/bias": rng.normal(size=size),
-        "norm/gamma": rng.normal(size=size),
-        "norm/beta": rng.normal(size=size),
-        "bias": rng.normal(size=small.CONFIG.vocab_size),
-    }
     with formats.open_checkpoint(directory) as checkpoint:
         encoder, config = checkpoint.read("encoder"), checkpoint.config
-    parts = {"encoder": encoder, "masked_lm": {name: value.astype(np.float32) for name, value in head.items()}}
-    formats.write(directory, config, parts, overwrite=True, kept=["*.json", "*/*.json"])
+    head = random_weights(config, "masked_lm")["masked_lm"]
+    formats.write(
+        directory, config, {"encoder": encoder, "masked_lm": head}, overwrite=True, kept=["*.json", "*/*.json"]
+    )
     return directory
 
 
@@ -93,10 +89,6 @@ def test_convert_there_and_back(run, preset, tmp_path):
     assert (tmp_path / "b/vocab.txt").read_bytes() == (preset / "vocab.txt").read_bytes()
 
 
-def files_in(directory) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -115,7 +107,7 @@ def test_all_files_of_a_task_are_the_same_after_convert(run, tmp_path, make):
     model = make()
     model.save_preset(tmp_path / "old")
     run("convert", tmp_path / "old", tmp_path / "new")
-    assert files_in(tmp_path / "new") == files_in(tmp_path / "old")
+    assert contents(tmp_path / "new") == contents(tmp_path / "old")
     again = type(model).from_preset(tmp_path / "new")
     assert again.settings() == model.settings()
 
@@ -124,7 +116,7 @@ def test_convert_keeps_the_ranges_of_int8(tmp_path):
     small.encoder().save_preset(tmp_path / "old")
     write_ranges(tmp_path / "old", Int8Ranges((None, {"output": InputRange(2.0)}), "digest", is_built_in=False))
     convert(tmp_path / "old", tmp_path / "new")
-    assert files_in(tmp_path / "new") == files_in(tmp_path / "old")
+    assert contents(tmp_path / "new") == contents(tmp_path / "old")
 
 
 def test_convert_in_python_says_what_has_no_place(run, tmp_path):

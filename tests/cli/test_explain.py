@@ -14,7 +14,6 @@ from ..support.processes import read_until
 
 @pytest.fixture
 def tokenizer(small_preset):
-    """That of the commands."""
     return load_tokenizer(small_preset)
 
 
@@ -88,12 +87,6 @@ def test_colours_of_a_process(start, small_preset, terminal):
     user, stdout = terminal
     start("tokenize", "--preset", small_preset, "--explain", "a b", stdout=stdout)
     assert COLOURED in read_until(r"\[SEP\]", user)
-
-
-def test_no_other_format(fails):
-    message = "--explain writes a table, not jsonl"
-    assert fails("tokenize", "--explain", "--format", "jsonl", "a") == message
-    assert fails("tokenize", "--explain", "--output", "a.jsonl", "a") == message
 
 
 def test_a_second_text_that_is_not_utf_8(fails):

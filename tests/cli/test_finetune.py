@@ -11,18 +11,20 @@ from safetensors import safe_open
 from keras_bert import (
     BertClassifier,
     BertEncoder,
+    BertMultipleChoice,
     BertQuestionAnswerer,
     BertSentenceEncoder,
     BertTokenClassifier,
     files,
 )
 from keras_bert.data import Answer
-from keras_bert.tasks import ranking_losses, sentence_losses
+from keras_bert.tasks.file_settings import LABEL_KINDS
+from keras_bert.tasks.kinds.classes import PROBLEM_TYPES
 from keras_bert.training import fine_tuning_run
 from keras_bert.training.run import Run, load_state, save_state
 
 from ..support import small
-from ..support.commands import KINDS, QUICK, columns, flat, invoke
+from ..support.commands import KINDS, QUICK, columns, flat, invoke, json_lines
 from ..support.data import ROOT
 from ..support.messages import assert_names
 
@@ -313,7 +315,27 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     assert message.endswith("choose the format 'csv', 'tsv', 'jsonl', 'parquet' or 'xlsx'")
 
 
-@pytest.mark.parametrize("losses", [sentence_losses, ranking_losses])
-def test_names_of_losses(losses):
-    for name, kind in losses.LOSSES.items():
-        assert kind().name.replace("crossentropy", "cross_entropy") == name
+def test_the_kinds_of_labels_are_those_of_a_classifier():
+    assert list(LABEL_KINDS) == list(PROBLEM_TYPES)
+
+
+ROWS = [("the film", "good", "river", "money", 0), ("he was cold", "warm", "a film", "river", 2)] * 8
+CHOICES = ("--choice-column", "a", "--choice-column", "b", "--choice-column", "c")
+
+
+def test_choose(run, fails, untrained, tmp_path):
+    path, model = tmp_path / "train.csv", tmp_path / "model"
+    path.write_text("question,a,b,c,label\n" + "".join(f"{','.join(map(str, row))}\n" for row in ROWS))
+    files = ("--train", path, "--eval", path, "--preset", untrained, "--output", model)
+    result = run("finetune", "choose", *files, *CHOICES, *QUICK)
+    assert run("evaluate", model, path, *CHOICES, "--errors", tmp_path / "errors.jsonl").stdout == result.stdout
+    accuracy = float(result.stdout.split("\t")[1])
+    errors = json_lines((tmp_path / "errors.jsonl").read_text())
+    assert len(errors) == round(16 * (1 - accuracy))
+    assert all({"question", "choice_1", "choice_3", "label", "answer", "probability"} <= set(row) for row in errors)
+    predicted = json_lines(run("predict", model, "--file", path, *CHOICES).stdout)
+    trained = BertMultipleChoice.from_preset(model)
+    assert [row["index"] for row in predicted] == [trained.choose(row[0], row[1:4])["index"] for row in ROWS]
+    for command in (("evaluate", model, path), ("predict", model, "--file", path)):
+        assert "--choice-column" in fails(*command)
+    assert "two or more" in fails("finetune", "choose", *files[:2], "--output", tmp_path / "new", *CHOICES[:2])

@@ -20,13 +20,6 @@ def launch(start):
     return functools.partial(start, "launch", "--workers", "2")
 
 
-def test_only_what_trains(fails):
-    assert (
-        fails("launch", "--workers", "2", "--", "encode", "a cat")
-        == "launch runs finetune, pretrain, distill, not encode"
-    )
-
-
 def told_by(process):
     output, said = process.communicate(timeout=HANGS)
     return output.decode(), said.decode()

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import re
-import resource
 
 import pytest
 
@@ -12,6 +11,7 @@ from keras_bert import presets
 from keras_bert.cli import streams
 from keras_bert.cli.terminal import Misuse
 
+from ..support.disks import files_of_at_most
 from ..support.messages import assert_names
 
 
@@ -167,23 +167,12 @@ def test_a_full_disk_is_told_of_the_output(fails, tmp_path):
             assert fails("tokenize", "a", *option, exit_code=1) == f"{name}: No space left on device"
 
 
-@pytest.mark.parametrize("command", ["encode", "project"])
-def test_an_output_that_cannot_be_made(fails, tmp_path, command):
-    (tmp_path / "texts.txt").write_text("good\n")
-    arguments = (command, "--file", tmp_path / "texts.txt", "--output", "/proc/x.npy")
-    assert fails(*arguments).endswith("/proc/x.npy: No such file or directory")
-
-
 @pytest.mark.parametrize(
     ("command", "output"), [(("export", "encoder", "--output"), "model"), (("encode", "a cat", "--output"), "a.jsonl")]
 )
 def test_a_file_that_cannot_be_written_to_its_end(fails, untrained, tmp_path, command, output):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
+    with files_of_at_most(100):
         message = fails(*command, tmp_path / output, "--preset", untrained, exit_code=1)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert re.fullmatch(rf"{re.escape(str(tmp_path / output))}[^:]*: File too large", message)
     assert list(tmp_path.iterdir()) == []
 

@@ -63,6 +63,10 @@ def json_lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.split("\n") if line]
 
 
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
 def columns(path: str) -> tuple[str, ...]:
     """Options that read the table of the fixture `table`."""
     return ("--train", path, "--eval", path, "--text-column", "sentence", "--label-column", "kind")
