@@ -70,3 +70,14 @@ def camembert(xlm_model) -> SentencePieceTokenizer:
 def any_tokenizer(request):
     """One tokenizer of each kind in turn."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def tokenizers():
+    return pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
+
+
+@pytest.fixture(scope="session")
+def auto_tokenizer():
+    """What reads a directory in transformers."""
+    return pytest.importorskip("transformers").AutoTokenizer.from_pretrained

@@ -33,9 +33,8 @@ def saved(tokenizer, tmp_path_factory):
 
 
 @pytest.fixture
-def theirs(saved):
-    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
-    return library.Tokenizer.from_file(str(saved / "tokenizer.json"))
+def theirs(saved, tokenizers):
+    return tokenizers.Tokenizer.from_file(str(saved / "tokenizer.json"))
 
 
 def test_same_as_hugging_face(tokenizer, theirs):

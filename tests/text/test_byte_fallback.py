@@ -91,12 +91,11 @@ def test_other_settings_are_refused(model, key, tmp_path):
 
 
 @pytest.mark.parity
-def test_what_transformers_reads(model, tokenizer, tmp_path):
+def test_what_transformers_reads(model, tokenizer, tmp_path, auto_tokenizer):
     """Not the class of the family, which normalizes text in another way than the model."""
-    transformers = pytest.importorskip("transformers")
     tokenizer.save_preset(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs = auto_tokenizer(tmp_path)
     texts = [text for text in TEXTS if not UNLIKE.search(text) and "[CLS]" not in text]
     assert len(texts) > len(TEXTS) / 3
     assert theirs(texts, add_special_tokens=False)["input_ids"] == tokenizer.tokenize(texts).to_list()

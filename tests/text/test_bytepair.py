@@ -139,12 +139,11 @@ def test_a_megabyte(byte_pairs, text):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("prefix", [False, True])
-def test_same_as_hugging_face(shared_data, roberta, prefix, tmp_path):
+def test_same_as_hugging_face(shared_data, roberta, prefix, tmp_path, auto_tokenizer):
     """What we save, read by transformers, on real text: ids, and the spans of whole words."""
-    transformers = pytest.importorskip("transformers")
     ours = BytePairTokenizer(roberta.vocabulary, roberta.merges, add_prefix_space=prefix)
     ours.save_preset(tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs = auto_tokenizer(tmp_path)
     book = (shared_data / "gutenberg/Moby-Dick--Or-The-Whale_2701.txt").read_text("utf-8").split("\n\n")[:3000]
     texts = [text for text in [*SENTENCES, *ODD_WORDS, *book] if not any(token in text for token in SPECIAL)]
     ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
@@ -160,8 +159,7 @@ def test_same_as_hugging_face(shared_data, roberta, prefix, tmp_path):
 
 
 @pytest.mark.parity
-def test_special_tokens_as_hugging_face(shared_data, roberta):
-    tokenizers = pytest.importorskip("tokenizers")
+def test_special_tokens_as_hugging_face(shared_data, roberta, tokenizers):
     theirs = tokenizers.Tokenizer.from_file(str(shared_data / "vocabs/roberta_tokenizer.json"))
     ours = BytePairTokenizer(roberta.vocabulary, roberta.merges, special_tokens_in_text=True)
     texts = ["Paris is the <mask> of <mask>, ok<mask>  <mask> x", "<s>Hello</s></s>a <pad>  <mask>", "\u3000<mask>a"]

@@ -341,11 +341,10 @@ def rewrite(directory, **config):
 
 @pytest.mark.parity
 @pytest.mark.parametrize(("place", "value", "named"), ROBERTA)
-def test_robertas_file_is_followed_as_transformers_follows_it(place, value, named, tmp_path):
-    transformers = pytest.importorskip("transformers")
+def test_robertas_file_is_followed_as_transformers_follows_it(place, value, named, tmp_path, auto_tokenizer):
     for directory in write(tmp_path, "BPE", changed("BPE", place, value)):
         rewrite(directory, tokenizer_class="RobertaTokenizer", **NAMES)
-        theirs = transformers.AutoTokenizer.from_pretrained(directory, split_special_tokens=True)
+        theirs = auto_tokenizer(directory, split_special_tokens=True)
         with warning_names(directory / "tokenizer.json", "RobertaTokenizer", named):
             ours = BertPreprocessor(load_tokenizer(directory), sequence_length=None)
         encoded = theirs(TEXTS, TEXTS[::-1], return_token_type_ids=True)

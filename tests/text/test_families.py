@@ -140,10 +140,9 @@ def test_presets_need_not_say_which_tokenizer(any_tokenizer, tmp_path, untraced)
 
 
 @pytest.mark.parity
-def test_pairs_as_hugging_face(any_tokenizer, tmp_path):
-    transformers = pytest.importorskip("transformers")
+def test_pairs_as_hugging_face(any_tokenizer, tmp_path, auto_tokenizer):
     any_tokenizer.save_preset(tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs = auto_tokenizer(tmp_path)
     packed = BertPreprocessor(any_tokenizer, sequence_length=40)((["hello world"], ["so it is"]))
     want = theirs(["hello world"], ["so it is"], padding="max_length", max_length=40, return_token_type_ids=True)
     names = {"input_word_ids": "input_ids", "input_mask": "attention_mask", "input_type_ids": "token_type_ids"}

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from keras_bert import BertPreprocessor
 from keras_bert.text import BytePairTokenizer, WordPieceTokenizer, load_tokenizer
 
 from ..support.keras_hub import (
@@ -114,15 +113,6 @@ def test_files_that_are_not_whole(tmp_path):
     (tmp_path / "tokenizer.json").write_text('{"class_name": "BertTokenizer"}')
     with error_names(ValueError, "tokenizer.json", "no config", "object"):
         load_tokenizer(tmp_path)
-
-
-def test_preprocessor(tmp_path, untraced):
-    write_wordpiece(tmp_path, lowercase=True)
-    config = {"vocabulary_size": len(TOKENS), "hidden_dim": 8, "num_heads": 2, "max_sequence_length": 5}
-    values = {"class_name": "BertBackbone", "config": {**config, "num_layers": 1, "intermediate_dim": 8}}
-    (tmp_path / "config.json").write_text(json.dumps(values))
-    preprocessor = BertPreprocessor.from_preset(tmp_path)
-    assert preprocessor(["A b a b a"])["input_word_ids"].numpy().tolist() == [[2, 5, 10, 5, 3]]
 
 
 # -- Live

@@ -259,12 +259,11 @@ def test_what_no_tokenizer_json_can_say_is_said(options, reason, tmp_path):
 
 @pytest.mark.parametrize("options", [IDENTITY | SUFFIX, {"model_type": "bpe"}], ids=["identity, suffix", "bpe"])
 @pytest.mark.parity
-def test_transformers_reads_the_options_that_we_save(options, tmp_path):
-    transformers = pytest.importorskip("transformers")
+def test_transformers_reads_the_options_that_we_save(options, tmp_path, auto_tokenizer):
     ours = SentencePieceTokenizer(trained(**options), family="camembert")
     ours.save_preset(tmp_path)
     assert load_tokenizer(tmp_path).get_config() == ours.get_config()
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs = auto_tokenizer(tmp_path)
     assert theirs(OPTION_TEXTS, add_special_tokens=False)["input_ids"] == ours.tokenize(OPTION_TEXTS).to_list()
 
 
@@ -317,12 +316,11 @@ DIFFERENT = re.compile("[\x0b\x1c-\x1f\x85\u200b]|\u0301b|\u20e3|``|\\'\\'|[\u09
 
 @pytest.mark.parity
 @pytest.mark.parametrize("family", ["albert", "xlm_roberta", "camembert"])
-def test_same_as_hugging_face(shared_data, family, request, tmp_path):
+def test_same_as_hugging_face(shared_data, family, request, tmp_path, auto_tokenizer):
     """What we save, read by transformers."""
-    transformers = pytest.importorskip("transformers")
     ours = request.getfixturevalue("published" if family == "albert" else family)
     ours.save_preset(tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs = auto_tokenizer(tmp_path)
     book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:1500]
     texts = [text for text in [*SENTENCES, *ODD_PIECES, *book] if not DIFFERENT.search(text)]
     texts = [text for text in texts if not any(token in text for token in ours.special_tokens.values())]

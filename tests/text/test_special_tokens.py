@@ -45,12 +45,7 @@ KINDS = {
         write_pieces, train=tokenization.train_xlm_roberta, name="sentencepiece.bpe.model", family="xlm-roberta"
     ),
 }
-CLASSES = {
-    "words": "BertTokenizer",
-    "byte pairs": "RobertaTokenizer",
-    "albert": "AlbertTokenizer",
-    "xlm-roberta": "XLMRobertaTokenizer",
-}
+CLASSES = dict(zip(KINDS, ("Bert", "Roberta", "Albert", "XLMRoberta"), strict=True))
 # The file of transformers -> its content, with the ids of the two markers.
 FILES = {
     "additional_special_tokens": lambda ids: {"tokenizer_config.json": {"additional_special_tokens": MARKERS}},
@@ -99,19 +94,18 @@ def test_every_file_with_special_tokens(kind, file, tmp_path):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("kind", KINDS)
-def test_transformers_reads_what_is_saved(kind, tmp_path):
-    transformers, library = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+def test_transformers_reads_what_is_saved(kind, tmp_path, auto_tokenizer, tokenizers):
     write(tmp_path, kind, "added_tokens")
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    config["tokenizer_class"] = CLASSES[kind]
+    config["tokenizer_class"] = f"{CLASSES[kind]}Tokenizer"
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     ours = load_tokenizer(tmp_path, special_tokens_in_text=True)
     ours.save_preset(tmp_path / "saved")
     ids = ours.tokenize(TEXT).numpy().tolist()
     for directory in (tmp_path, tmp_path / "saved"):
-        theirs = transformers.AutoTokenizer.from_pretrained(directory)
+        theirs = auto_tokenizer(directory)
         assert theirs(TEXT, add_special_tokens=False)["input_ids"] == ids
-    exported = library.Tokenizer.from_str(json.dumps(ours.tokenizer_json()))
+    exported = tokenizers.Tokenizer.from_str(json.dumps(ours.tokenizer_json()))
     assert exported.encode(TEXT, add_special_tokens=False).ids == ids
     assert load_tokenizer(tmp_path / "saved").get_config() == load_tokenizer(tmp_path).get_config()
 
@@ -137,14 +131,13 @@ def test_without_tensorflow_and_from_tokenizer_json_alone(kind, tmp_path):
     assert alone.tokenize(TEXT).numpy().tolist() == aware.tokenize(TEXT).numpy().tolist()
 
 
-def test_a_word_that_is_a_special_token_is_text(tmp_path):
+def test_a_word_that_is_a_special_token_is_text(tmp_path, tokenizers):
     """In plain text, it is split like any other word, as by Hugging Face's tokenizers."""
-    library = pytest.importorskip("tokenizers")
     write_words(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"additional_special_tokens": ["filmy", "old film"]}))
     for flag in (False, True):
         tokenizer = load_tokenizer(tmp_path, special_tokens_in_text=flag)
-        theirs = library.Tokenizer.from_str(json.dumps(tokenizer.tokenizer_json()))
+        theirs = tokenizers.Tokenizer.from_str(json.dumps(tokenizer.tokenizer_json()))
         theirs.encode_special_tokens = not flag
         text = "a filmy old film, old\tfilm"
         assert tokenizer.tokenize(text).numpy().tolist() == theirs.encode(text, add_special_tokens=False).ids

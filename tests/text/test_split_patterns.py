@@ -33,9 +33,8 @@ TEXTS += [text for alphabet in ALPHABETS for text in random_texts(alphabet, 600,
 
 
 @pytest.mark.parametrize("split", SPLIT_PATTERNS)
-def test_words_are_the_matches_of_the_pattern(split):
-    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
-    theirs = library.pre_tokenizers.Split(library.Regex(SPLIT_PATTERNS[split].expression), "isolated")
+def test_words_are_the_matches_of_the_pattern(split, tokenizers):
+    theirs = tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPLIT_PATTERNS[split].expression), "isolated")
     found = split_words(tf.constant(TEXTS), split=split).to_list()
     for text, words in zip(TEXTS, found, strict=True):
         assert [word.decode() for word in words] == [word for word, _ in theirs.pre_tokenize_str(text)], ascii(text)
@@ -129,9 +128,8 @@ def tokenizer(directory):
 
 
 @pytest.mark.parametrize("split", ["llama3", "digits"])
-def test_same_as_hugging_face(directory, split, tmp_path):
+def test_same_as_hugging_face(directory, split, tmp_path, tokenizers):
     """What others wrote, and what we write."""
-    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
     if split == "digits":
         content, directory = eurobert_json(), tmp_path / "digits"
         first, last = {"type": "Digits", "individual_digits": True}, content["decoder"]
@@ -144,7 +142,7 @@ def test_same_as_hugging_face(directory, split, tmp_path):
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
     assert tokenizer.tokenize(texts).to_list() == ids.to_list()
     for path in (directory, tmp_path):
-        theirs = library.Tokenizer.from_file(str(path / "tokenizer.json"))
+        theirs = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
         theirs.encode_special_tokens = True
         assert ids.to_list() == [each.ids for each in theirs.encode_batch(texts, add_special_tokens=False)]
     assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
@@ -155,9 +153,8 @@ def test_same_as_hugging_face(directory, split, tmp_path):
     assert [text.decode() for text in tokenizer.detokenize(ids[:2]).numpy()] == texts[:2]
 
 
-def test_special_tokens_and_pairs(directory, tokenizer, untraced):
-    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
-    theirs = library.Tokenizer.from_file(str(directory / "tokenizer.json"))
+def test_special_tokens_and_pairs(directory, tokenizer, untraced, tokenizers):
+    theirs = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
     aware = load_tokenizer(directory, special_tokens_in_text=True)
     text = "Plants make <|mask|> of<|reserved_0|> light."
     assert aware.tokenize(text).numpy().tolist() == theirs.encode(text, add_special_tokens=False).ids

@@ -131,7 +131,7 @@ CASES += [("published", "albert-transformers", setting) for setting in OLD_SETTI
 
 @pytest.mark.parity
 @pytest.mark.parametrize(("model", "family", "setting"), CASES)
-def test_same_as_transformers(model, family, setting, request, shared_data, tmp_path):
+def test_same_as_transformers(model, family, setting, request, shared_data, tmp_path, auto_tokenizer):
     path = request.getfixturevalue(model)
     theirs = saved_by_transformers(path, family, tmp_path / "theirs", **setting)
     book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:800]
@@ -142,8 +142,7 @@ def test_same_as_transformers(model, family, setting, request, shared_data, tmp_
     # What they save again, and what we save of it, is the same.
     theirs.save_pretrained(tmp_path / "again")
     load_tokenizer(tmp_path / "again").save_preset(tmp_path / "ours")
-    transformers = pytest.importorskip("transformers")
-    ours = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    ours = auto_tokenizer(tmp_path / "ours")
     assert ours(texts)["input_ids"] == theirs(texts)["input_ids"]
     # Beside the model, the file is obeyed too.
     (tmp_path / "theirs" / path.name).write_bytes(path.read_bytes())
@@ -151,11 +150,10 @@ def test_same_as_transformers(model, family, setting, request, shared_data, tmp_
 
 
 @pytest.mark.parity
-def test_debertas_file_is_not_followed_in_how_it_splits(shared_data, tmp_path):
+def test_debertas_file_is_not_followed_in_how_it_splits(shared_data, tmp_path, auto_tokenizer):
     """It gives other ids than the sentencepiece library; but a file that lower-cases is refused."""
-    transformers = pytest.importorskip("transformers")
     published = shared_data / "modern" / "deberta-v3-base"
-    transformers.AutoTokenizer.from_pretrained(published).save_pretrained(tmp_path)
+    auto_tokenizer(published).save_pretrained(tmp_path)
     (tmp_path / "spm.model").write_bytes((published / "spm.model").read_bytes())
     assert load_tokenizer(tmp_path).get_config() == load_tokenizer(published).get_config()
     content = json.loads((tmp_path / "tokenizer.json").read_text())

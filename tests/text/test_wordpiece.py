@@ -174,19 +174,17 @@ def test_preset_round_trip(tmp_path):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("setting", [{}, {"lowercase": False}, {"strip_accents": False}, {"split_on_cjk": False}])
-def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path, untraced):
-    transformers = pytest.importorskip("transformers")
+def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path, untraced, auto_tokenizer):
     tokenizer = WordPieceTokenizer(vocabulary, max_chars_per_word=100, **setting)
     tokenizer.save_preset(tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs = auto_tokenizer(tmp_path)
     # They lower-case character by character, and so give no Greek word in capitals its small final sigma.
     texts = [text for text in SENTENCES if "Σ" not in text]
     assert tokenizer.tokenize(texts).to_list() == theirs(texts, add_special_tokens=False)["input_ids"]
 
 
 @pytest.mark.parity
-def test_same_ids_and_spans_as_hugging_face_tokenizers(shared_data, vocabulary):
-    tokenizers = pytest.importorskip("tokenizers")
+def test_same_ids_and_spans_as_hugging_face_tokenizers(shared_data, vocabulary, tokenizers):
     theirs = tokenizers.Tokenizer.from_file(str(presets.resolve("all-MiniLM-L6-v2") / "tokenizer.json"))
     theirs.no_padding()
     theirs.no_truncation()

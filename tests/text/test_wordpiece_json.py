@@ -65,15 +65,14 @@ def write_mpnet(directory, post_processor):
         (template(("<s>", 0), ("</s>", 2), 1, 1), "BertTokenizer"),
     ],
 )
-def test_mpnet(post_processor, class_name, tmp_path, untraced):
+def test_mpnet(post_processor, class_name, tmp_path, untraced, tokenizers):
     """Pairs are packed as the file asks for, and as it says again when it is saved."""
-    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
     if post_processor["type"] == "RobertaProcessing":
         post_processor = post_processor | {"trim_offsets": True, "add_prefix_space": False}
     write_mpnet(tmp_path, post_processor)
     tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.special_tokens == OF_MPNET
-    theirs = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(*PAIR)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(*PAIR)
     packed = BertPreprocessor(tokenizer, sequence_length=None)(PAIR)
     assert packed["input_word_ids"].numpy().tolist() == theirs.ids
     assert packed["input_type_ids"].numpy().tolist() == theirs.type_ids
@@ -95,9 +94,8 @@ def test_mpnet_without_tokenizer_json(tmp_path, untraced):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("name", ["all-mpnet-base-v2", "all-mpnet-base-v2-st5.5"])
-def test_the_published_mpnet(shared_data, name, tmp_path):
+def test_the_published_mpnet(shared_data, name, tmp_path, auto_tokenizer):
     """The published files, and what we save of them, read by transformers."""
-    transformers = pytest.importorskip("transformers")
     ours = load_tokenizer(shared_data / "modern" / name)
     ours.save_preset(tmp_path)
     probe = "Hello, world!  It's 2026: naïve café 日本語 \n\n    indented"
@@ -108,21 +106,20 @@ def test_the_published_mpnet(shared_data, name, tmp_path):
     want = ours.tokenize(texts).to_list()
     packed = BertPreprocessor(ours, sequence_length=None)(("Hello", "it is"))["input_word_ids"].numpy().tolist()
     for directory in (shared_data / "modern" / name, tmp_path):
-        theirs = transformers.AutoTokenizer.from_pretrained(directory)
+        theirs = auto_tokenizer(directory)
         assert theirs(texts, add_special_tokens=False, padding=False, truncation=False)["input_ids"] == want
         assert theirs("Hello", "it is")["input_ids"] == packed
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_added_tokens(lowercase, tmp_path, untraced):
+def test_added_tokens(lowercase, tmp_path, untraced, tokenizers):
     """They are found anywhere in normalized text, as in Hugging Face's tokenizers."""
-    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
     vocabulary = [*dict.fromkeys((*VOCABULARY, *ADDED))]
     added = sorted(ADDED, key=vocabulary.index)
     tokenizer = WordPieceTokenizer(vocabulary, lowercase, max_chars_per_word=5, added_tokens=added)
     tokenizer.save_preset(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
-    theirs = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     theirs.encode_special_tokens = True
     parts = [*ADDED, "<user>", "Don", "NE\u0301", "n\u0301e", "x", "xxxxxx", " ", "\u200b", "[x", "[MASK]", "京", "."]
     texts = [*TEXTS[:4], *random_texts(parts, 300, 9)]
@@ -170,9 +167,8 @@ def test_added_tokens_of_older_versions(is_special, tmp_path):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("changes", [{}, {"lowercase": False, "strip_accents": True}])
-def test_same_ids_as_hugging_face(changes, tmp_path, untraced):
+def test_same_ids_as_hugging_face(changes, tmp_path, untraced, tokenizers):
     """Whole sequences, single and in pairs."""
-    tokenizers = pytest.importorskip("tokenizers")
     write(tmp_path, "normalizer", **changes)
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     ours = BertPreprocessor(load_tokenizer(tmp_path), sequence_length=None)
