@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..support.commands import columns, invoke
+from ..support.commands import columns, contents, invoke
 from ..support.disks import files_of_at_most
 
 pytestmark = pytest.mark.slow
@@ -26,10 +26,6 @@ def failing_moves(patch: pytest.MonkeyPatch) -> Iterator[None]:
         for name in ("replace", "rename"):
             patch.setattr(os, name, fail)
         yield
-
-
-def contents(directory):
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 # A command; whether `--overwrite` replaces what it writes; and a file that a new run after a failure must write again,
