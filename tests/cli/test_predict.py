@@ -219,12 +219,12 @@ def test_measures_for_a_pipeline(run, fails, classifier, table, tmp_path):
         assert (files / "model.safetensors").exists() == ("model.safetensors" in found[part]["sha256"])
         for name, digest in found[part]["sha256"].items():
             assert digest == hashlib.sha256((files / name).read_bytes()).hexdigest()
-    result = run(*command, "--output", path, "--overwrite", "--require", "accuracy > 1", exit_code=1)
     value = found["measures"]["accuracy"]
-    assert result.stderr.splitlines()[-1] == f"Error: not met: accuracy > 1, but it is {value:.4f}"
+    result = run(*command, "--output", path, "--overwrite", "--require", f"accuracy > {value}", exit_code=1)
+    assert result.stderr.splitlines()[-1] == f"Error: not met: accuracy > {value}, but it is {value:.4f}"
     assert result.stdout == printed
     assert json.loads(path.read_text())["requirements"] == [
-        {"measure": "accuracy", "sign": ">", "bound": 1, "is_met": False}
+        {"measure": "accuracy", "sign": ">", "bound": value, "is_met": False}
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BertClassifier, "answers", lambda *_: pytest.fail("the model has run"))

@@ -19,6 +19,8 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.runtimes import RUNTIMES, export_litert, export_onnx, export_openvino
+from keras_bert.runtimes.comparison import check_differences, compare, sample
+from keras_bert.runtimes.export import PackedModel
 from keras_bert.tasks import BertSparseEncoder
 
 from ..support import small
@@ -209,6 +211,16 @@ def test_an_export_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
     (tmp_path / "out/mine.txt").write_text("mine")
     with error_names(FileExistsError, tmp_path / "out", "something else"):
         export_onnx(model, tmp_path / "out", overwrite=True)
+
+
+def test_zeros_are_not_what_keras_computes():
+    model = vectors()
+    packed = PackedModel(model, RUNTIMES["onnx"], model.preprocessor)
+    inputs = sample(packed)
+    zeros = {name: np.zeros(each.shape) for name, each in packed.compute_outputs(dict(inputs)).items()}
+    differences = compare(packed, lambda _: zeros, inputs)
+    with error_names(ValueError, "int8", "cosine 0.000000", "0.95"):
+        check_differences(differences, "int8")
 
 
 def test_litert_has_no_operations_of_tensorflow(tmp_path):

@@ -283,7 +283,8 @@ def test_lambda_loss_by_its_formula():
                     count += 1
         return total, count
 
-    for k, logits in [(None, LOGITS), (1, LOGITS), (2, LOGITS), (2, np.zeros_like(LOGITS))]:  # equal ones keep their order
+    equal = np.zeros_like(LOGITS)  # they keep their order
+    for k, logits in [(None, LOGITS), (1, LOGITS), (2, LOGITS), (2, equal)]:
         found = [of_query(*row, k or 3) for row in zip(LABELS, logits, strict=True)]
         expected = sum(total for total, _ in found) / sum(count for _, count in found)
         assert float(losses.LambdaLoss(k)(LABELS, logits)) == pytest.approx(expected, rel=1e-5)
