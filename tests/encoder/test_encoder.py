@@ -1,8 +1,6 @@
 """BertEncoder against the papers (in numpy), and as a citizen of Keras."""
 
 import dataclasses
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -15,6 +13,7 @@ from keras_bert import BertEncoder
 
 from ..support.encoders import MODERN, SMALL, random_encoder, random_inputs
 from ..support.messages import assert_names, error_names
+from ..support.processes import run_python
 from ..support.reference import encoder as reference
 
 
@@ -81,9 +80,9 @@ def test_nothing_but_padding_gives_finite_numbers(encoder):
     assert all(np.isfinite(output).all() for output in tf.nest.flatten(encoder(inputs)))
 
 
-@pytest.mark.parametrize(
-    ("policy", "tolerance"), [("mixed_float16", 0.02), ("mixed_bfloat16", 0.15), ("float64", 1e-5)]
-)
+@pytest.mark.parametrize(("policy", "tolerance"), [
+    ("mixed_float16", 0.02), ("mixed_bfloat16", 0.15), ("float64", 1e-5),
+])  # fmt: skip
 def test_dtype_policies(encoder, tmp_path, policy, tolerance):
     inputs = random_inputs()
     inputs["input_mask"][1, 5:] = 0
@@ -114,7 +113,7 @@ assert warnings.filters == filters, warnings.filters[:2]
 
 @pytest.mark.slow
 def test_an_import_changes_no_filter_of_warnings():
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+    run_python(SCRIPT)
 
 
 @pytest.mark.slow
@@ -174,14 +173,10 @@ def test_the_gradient_of_an_embedding_table(encoder):
 RELATIVE, DISENTANGLED = {"relative_buckets": 8}, {"disentangled_buckets": 4, "num_key_value_heads": 2}
 
 
-@pytest.mark.parametrize(
-    ("suffix", "changes"),
-    [
-        ("weights.h5", {}),
-        ("keras", MODERN),
-        *(pytest.param("keras", each, marks=pytest.mark.slow) for each in (RELATIVE, DISENTANGLED)),
-    ],
-)
+@pytest.mark.parametrize(("suffix", "changes"), [
+    ("weights.h5", {}), ("keras", MODERN),
+    *(pytest.param("keras", each, marks=pytest.mark.slow) for each in (RELATIVE, DISENTANGLED)),
+])  # fmt: skip
 def test_keras_own_files(tmp_path, suffix, changes):
     encoder, inputs, path = random_encoder(**changes), random_inputs(), tmp_path / f"encoder.{suffix}"
     if suffix == "keras":
@@ -201,30 +196,27 @@ def _with(**changes):
     return {**random_inputs(), **changes}
 
 
-@pytest.mark.parametrize(
-    ("inputs", "words"),
-    [
-        (_with(input_word_ids=np.full((3, 12), 50)), ["input_word_ids", 50, "0 to 49"]),
-        (_with(input_word_ids=np.full((3, 12), -1)), ["input_word_ids", -1, "0 to 49"]),
-        (_with(input_type_ids=np.full((3, 12), 2)), ["input_type_ids", 2, "0 to 1"]),
-        (random_inputs(seq_length=33), ["33 tokens", "32 positions", "truncate"]),
-        (_with(input_mask=np.ones((3, 11), int)), ["input_mask", (3, 11), "input_word_ids", (3, 12)]),
-        (_with(input_mask=np.ones((3, 12))), ["input_mask", "float32", "integer"]),
-        ({"input_word_ids": np.ones(4, int)}, ["input_word_ids", (4,), "[batch, seq_length]"]),
-        ({"input_ids": np.ones((1, 4), int)}, ["dict", "input_word_ids", "keys input_ids"]),
-        (_with(input_masks=np.ones((3, 12), int)), ["input_masks", "input_word_ids, input_mask"]),
-        (np.ones((1, 4), int), ["dict", "input_word_ids", "ndarray"]),
-        (None, ["dict", "input_word_ids", "NoneType"]),
-        (["good"], ["dict", "input_word_ids", "a list"]),
-        (_with(input_mask=np.full((3, 12), 2)), ["input_mask", 2, "0 to 1"]),
-        (_with(input_mask=np.full((3, 12), -1)), ["input_mask", -1, "0 to 1"]),
-        (_with(input_mask=None), ["input_mask", "NoneType", "integer"]),
-        (_with(input_mask=np.ones((3, 12), bool)), ["input_mask", "bool", "integer"]),
-        ({"input_word_ids": [[2, 3]]}, ["input_word_ids", "a list", "integer"]),
-        ({"input_word_ids": tf.ragged.constant([[2, 3], [4]])}, ["input_word_ids", "RaggedTensor", "integer"]),
-        ({"input_word_ids": np.zeros((2, 0), int)}, ["input_word_ids", (2, 0), "no tokens"]),
-    ],
-)
+@pytest.mark.parametrize(("inputs", "words"), [
+    (_with(input_word_ids=np.full((3, 12), 50)), ["input_word_ids", 50, "0 to 49"]),
+    (_with(input_word_ids=np.full((3, 12), -1)), ["input_word_ids", -1, "0 to 49"]),
+    (_with(input_type_ids=np.full((3, 12), 2)), ["input_type_ids", 2, "0 to 1"]),
+    (random_inputs(seq_length=33), ["33 tokens", "32 positions", "truncate"]),
+    (_with(input_mask=np.ones((3, 11), int)), ["input_mask", (3, 11), "input_word_ids", (3, 12)]),
+    (_with(input_mask=np.ones((3, 12))), ["input_mask", "float32", "integer"]),
+    ({"input_word_ids": np.ones(4, int)}, ["input_word_ids", (4,), "[batch, seq_length]"]),
+    ({"input_ids": np.ones((1, 4), int)}, ["dict", "input_word_ids", "keys input_ids"]),
+    (_with(input_masks=np.ones((3, 12), int)), ["input_masks", "input_word_ids, input_mask"]),
+    (np.ones((1, 4), int), ["dict", "input_word_ids", "ndarray"]),
+    (None, ["dict", "input_word_ids", "NoneType"]),
+    (["good"], ["dict", "input_word_ids", "a list"]),
+    (_with(input_mask=np.full((3, 12), 2)), ["input_mask", 2, "0 to 1"]),
+    (_with(input_mask=np.full((3, 12), -1)), ["input_mask", -1, "0 to 1"]),
+    (_with(input_mask=None), ["input_mask", "NoneType", "integer"]),
+    (_with(input_mask=np.ones((3, 12), bool)), ["input_mask", "bool", "integer"]),
+    ({"input_word_ids": [[2, 3]]}, ["input_word_ids", "a list", "integer"]),
+    ({"input_word_ids": tf.ragged.constant([[2, 3], [4]])}, ["input_word_ids", "RaggedTensor", "integer"]),
+    ({"input_word_ids": np.zeros((2, 0), int)}, ["input_word_ids", (2, 0), "no tokens"]),
+])  # fmt: skip
 def test_bad_inputs_are_named(encoder, inputs, words):
     with pytest.raises(ValueError) as raised:  # noqa: PT011
         encoder(inputs)

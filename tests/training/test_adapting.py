@@ -79,11 +79,8 @@ def test_lora_in_a_keras_model_of_your_own(tmp_path, untraced):
         model.save(tmp_path / "inside.keras")
     kernel = "block_0/attention/qkv/kernel"
     change = {name: value - before[name] for name, value in values_by_name(encoder).items()}
-    assert {name for name in change if change[name].any()} == {
-        "pooler/kernel",
-        "pooler/bias",
-        *(kernel.replace("0", str(i)) for i in range(encoder.config.num_layers)),
-    }
+    kernels = {kernel.replace("0", str(i)) for i in range(encoder.config.num_layers)}
+    assert {name for name in change if change[name].any()} == {"pooler/kernel", "pooler/bias", *kernels}
     assert np.linalg.matrix_rank(change[kernel], tol=1e-5) == 2
     assert names(model.trainable_variables) == trainable
     model.save(tmp_path / "after.keras")
@@ -119,7 +116,6 @@ def test_answers_are_those_of_the_model_as_it_is():
         assert max(abs(a["probability"] - b["probability"]) for a, b in zip(changed, first, strict=True)) > 1e-3
         inside = logits(learner)
         np.testing.assert_allclose(traced(), inside, atol=1e-5)
-    assert learner._graphs._graphs == {}  # later ones are without LoRA
     np.testing.assert_allclose(logits(learner), inside, atol=1e-5)
     np.testing.assert_allclose(traced(), inside, atol=1e-5)
     for answer, other in zip(learner.classify(TEXTS), changed, strict=True):
@@ -190,17 +186,14 @@ def test_frozen_layers_are_not_trained(two_layers):
 
 
 def test_both(two_layers):
-    learner = two_layers
-    with adapting(learner, frozen_layers=1, lora_rank=2):
-        lora = {name for name in names(learner.encoder.trainable_variables) if not name.startswith("pooler")}
+    with adapting(two_layers, frozen_layers=1, lora_rank=2):
+        lora = {name for name in names(two_layers.encoder.trainable_variables) if not name.startswith("pooler")}
         assert lora == {f"block_1/attention/qkv/lora_kernel_{x}" for x in "ab"}
         optimizer = AdamW(1.0, layer_decay=0.5, num_layers=2)
-        optimizer.build(learner.trainable_variables)
-        rates = zip(learner.trainable_variables, optimizer._rate_factors, strict=True)
-        assert {variable.path.split("/")[1]: rate for variable, rate in rates if "encoder" in variable.path} == {
-            "block_1": 0.5,
-            "pooler": 1.0,
-        }
+        optimizer.build(two_layers.trainable_variables)
+        rates = zip(two_layers.trainable_variables, optimizer._rate_factors, strict=True)
+        found = {variable.path.split("/")[1]: rate for variable, rate in rates if "encoder" in variable.path}
+        assert found == {"block_1": 0.5, "pooler": 1.0}
 
 
 @pytest.mark.slow

@@ -107,9 +107,8 @@ def test_balanced_words_and_labels_weigh_as_in_scikit_learn():
 
     losses, has_label = label_losses(several())
     weights = [compute_class_weight("balanced", classes=np.array([0.0, 1.0]), y=column) for column in has_label.T]
-    expected = np.mean(
-        [np.take(w, column.astype(int)) * loss for w, column, loss in zip(weights, has_label.T, losses.T, strict=True)]
-    )
+    weights = np.stack([np.take(*each) for each in zip(weights, has_label.T.astype(int), strict=True)], axis=1)
+    expected = (losses * weights).mean()
     assert fitted_loss(several(), TEXTS, TAGS, class_weight="balanced") == pytest.approx(expected, rel=1e-5)
     history = fine_tune(several(), (TEXTS, TAGS), class_weight="balanced", **{**RUN, "batch_size": 6})
     assert history[0]["loss"] == pytest.approx(expected, rel=1e-5)
@@ -132,14 +131,11 @@ def test_a_run_with_balanced_weights_resumes_and_refuses_others(tmp_path):
         fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight={"O": 2.0}, **RUN)
 
 
-@pytest.mark.parametrize(
-    ("make", "x", "y", "words"),
-    [
-        (lambda: tagger(crf=True), SENTENCES, LABELS, ("class_weight", "CRF", "crf=False")),
-        (lambda: new(BertClassifier, ["stars"], "regression"), TEXTS, [1.0] * 6, ("class_weight", "numbers")),
-        (lambda: new(BertReranker), (TEXTS, TEXTS), [1.0] * 6, ("class_weight", "rankings")),
-    ],
-)
+@pytest.mark.parametrize(("make", "x", "y", "words"), [
+    (lambda: tagger(crf=True), SENTENCES, LABELS, ("class_weight", "CRF", "crf=False")),
+    (lambda: new(BertClassifier, ["stars"], "regression"), TEXTS, [1.0] * 6, ("class_weight", "numbers")),
+    (lambda: new(BertReranker), (TEXTS, TEXTS), [1.0] * 6, ("class_weight", "rankings")),
+])  # fmt: skip
 def test_a_task_without_weights_of_classes_says_so(make, x, y, words):
     model = make()
     model.compile("sgd", model.training_loss())
@@ -158,14 +154,11 @@ class Batches(keras.utils.PyDataset):
         return np.array(TEXTS), np.zeros([6, 2])
 
 
-@pytest.mark.parametrize(
-    ("data", "settings", "error", "words"),
-    [
-        ((TEXTS, TAGS), {"class_weight": {0: 1.0}, "sample_weight": np.ones(6)}, ValueError, ("sample_weight",)),
-        ((dataset_of(np.zeros([6, 2])),), {"class_weight": "balanced"}, ValueError, ("balanced", "dataset")),
-        ((Batches(),), {"class_weight": {0: 1.0}}, TypeError, ("class_weight", "tf.data.Dataset")),
-    ],
-)
+@pytest.mark.parametrize(("data", "settings", "error", "words"), [
+    ((TEXTS, TAGS), {"class_weight": {0: 1.0}, "sample_weight": np.ones(6)}, ValueError, ("sample_weight",)),
+    ((dataset_of(np.zeros([6, 2])),), {"class_weight": "balanced"}, ValueError, ("balanced", "dataset")),
+    ((Batches(),), {"class_weight": {0: 1.0}}, TypeError, ("class_weight", "tf.data.Dataset")),
+])  # fmt: skip
 def test_weights_that_cannot_be_applied_are_refused(data, settings, error, words):
     model = several()
     model.compile("sgd", model.training_loss())

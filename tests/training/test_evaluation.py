@@ -30,32 +30,28 @@ def of_words():
 
 
 def test_parts_of_speech_are_counted_word_by_word(of_words):
-    learner = of_words
     sentences = [WORDS[:3], WORDS[3:], ["red"]]
-    given = [[answer["label"] for answer in answers] for answers in learner.tag(sentences)]
+    given = [[answer["label"] for answer in answers] for answers in of_words.tag(sentences)]
     assert {label for labels in given for label in labels} == {"number", "colour"}
     wanted = [list(labels) for labels in given]
     wanted[1][0] = "colour" if wanted[1][0] == "number" else "number"
-    assert evaluate(learner, sentences, wanted) == {"accuracy": pytest.approx(7 / 8)}
+    assert evaluate(of_words, sentences, wanted) == {"accuracy": pytest.approx(7 / 8)}
 
 
 def test_entities_are_counted_whole():
     learner = tagger(["O", "B-x", "I-x"])
     sentences = [WORDS, WORDS[::-1]]
     given = [[answer["label"] for answer in answers] for answers in learner.tag(sentences)]
-    assert evaluate(learner, sentences, given)["f1"] == 1.0
-    nothing = [["O"] * 7, ["O"] * 7]
-    assert evaluate(learner, sentences, nothing)["f1"] == 0.0
-    assert next(iter(evaluate(learner, sentences, given))) == "f1"
+    assert next(iter(evaluate(learner, sentences, given).items())) == ("f1", 1.0)
+    assert evaluate(learner, sentences, [["O"] * 7] * 2)["f1"] == 0.0
 
 
 def test_words_that_are_cut_off_count_as_wrong(of_words):
-    learner = of_words
     sentence = ["good"] * 30  # of which 22 fit
     with warning_names("words", 8, "long_text='windows'"):
-        label = learner.tag([sentence])[0][0]["label"]
+        label = of_words.tag([sentence])[0][0]["label"]
     with warning_names("words", 8, "long_text='windows'"):
-        assert evaluate(learner, [sentence], [[label] * 30])["accuracy"] <= 22 / 30
+        assert evaluate(of_words, [sentence], [[label] * 30])["accuracy"] <= 22 / 30
 
 
 def test_classifiers():

@@ -53,8 +53,7 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
     assert [epoch["val_accuracy"] for epoch in history] == accuracies[:4]
     assert set(tuned) == {False}
     assert all(np.any(a != b) for a, b in zip(after[1], after[3], strict=True) if a.shape == (2,))
-    for kept, expected in zip(learner.get_weights(), after[1], strict=True):
-        np.testing.assert_array_equal(kept, expected)
+    np.testing.assert_equal(learner.get_weights(), after[1])
     assert {LABELS[i] for i in np.argmax(learner(x), axis=-1)} == {"good"}
     assert fine_tune(learner, numbered, (x, y), **run) == history
 
@@ -219,7 +218,6 @@ def test_a_log_that_cannot_be_written_says_so_in_one_line(tmp_path):
 
 
 def of_numbers(*bias):
-    """A model of two numbers, and examples for it."""
     model = classifier(labels=["size", "price"], problem_type="regression", dropout=0.3)
     model.head.logits.bias.assign(bias)
     x, _ = examples()
@@ -248,9 +246,8 @@ def test_numbers_are_learned_alike_in_any_unit(from_teacher):
         settings = {**SETTINGS, "accumulate": 2, "teacher": teacher if from_teacher else None}
         history = fine_tune(model, (x, numbers * scale + shift), **settings)
         answers = np.array([list(answer.values()) for answer in model.classify(x)])
-        learned.append(
-            ((answers - shift) / scale / numbers.std(axis=0), history[-1]["loss"], model.encoder.get_weights())
-        )
+        answers = (answers - shift) / scale / numbers.std(axis=0)
+        learned.append((answers, history[-1]["loss"], model.encoder.get_weights()))
     for answers, loss, weights in learned[1:]:
         np.testing.assert_allclose(answers, learned[0][0], atol=0.01)
         assert loss == pytest.approx(learned[0][1], rel=0.01)
@@ -272,8 +269,7 @@ def test_regression_goes_on_where_it_was(tmp_path):
 def test_texts_that_are_truncated_are_counted(untrained, tmp_path):
     longest = small.preprocessor().max_sequence_length
     x = ["the " * count for count in (1, longest - 2, longest - 1, 2 * longest)]
-    messages = warned(untrained, (x, ["good", "bad"] * 2), tmp_path)
-    (message,) = [each for each in messages if "truncated" in each]
+    (message,) = [each for each in warned(untrained, (x, LABELS * 2), tmp_path) if "truncated" in each]
     assert_names(message, "2 of 4 examples", f"{longest} tokens", "truncated", "long_text='windows'")
 
 
@@ -324,23 +320,17 @@ def test_classes_that_are_all_numbers_may_be_meant_as_numbers(untrained, tmp_pat
 DEFAULT = {"epochs": None, "batch_size": None}
 
 
-@pytest.mark.parametrize(
-    ("count", "settings", "words"),
-    [
-        (200, {}, None),
-        (199, {}, (199, "epochs, now 1", "batch_size, now 1")),
-        (400, {"accumulate": 3}, (134, "epochs, now 1", "batch_size, now 1")),
-        (
-            24,
-            {"batch_size": None, "batch_tokens": 4000, "epochs": 2},
-            ("only 2 updates", "epochs, now 2", "batch_tokens, now 4,000"),
-        ),
-        (8, {"batch_size": 8}, ("only 1 update;", "epochs, now 1")),
-        (800, DEFAULT, None),
-        (72, DEFAULT, (60, "epochs, now 20", "batch_size, now 32")),
-        (72, DEFAULT | {"validation_split": 0.5}, (40, "epochs, now 20", "batch_size, now 32")),
-    ],
-)
+@pytest.mark.parametrize(("count", "settings", "words"), [
+    (200, {}, None),
+    (199, {}, (199, "epochs, now 1", "batch_size, now 1")),
+    (400, {"accumulate": 3}, (134, "epochs, now 1", "batch_size, now 1")),
+    (24, {"batch_size": None, "batch_tokens": 4000, "epochs": 2},
+     ("only 2 updates", "epochs, now 2", "batch_tokens, now 4,000")),
+    (8, {"batch_size": 8}, ("only 1 update;", "epochs, now 1")),
+    (800, DEFAULT, None),
+    (72, DEFAULT, (60, "epochs, now 20", "batch_size, now 32")),
+    (72, DEFAULT | {"validation_split": 0.5}, (40, "epochs, now 20", "batch_size, now 32")),
+])  # fmt: skip
 def test_fewer_than_200_updates_are_warned_of(untrained, tmp_path, count, settings, words):
     messages = warned(untrained, examples(count), tmp_path, **settings)
     assert len(messages) == (words is not None)

@@ -30,29 +30,23 @@ def test_one_device(kind, capsys):
     assert capsys.readouterr().err == "training on one device\n"
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("gpu", ["'gpu'", "auto, one, mirrored, multi_worker, tpu"]),
-        ("parameter_server", ["'parameter_server'", "parameter servers", '"multi_worker"']),
-        ("central_storage", ["'central_storage'", "parameter servers", '"multi_worker"']),
-        ("multi_worker", ["process", "keras-bert launch", "TF_CONFIG"]),  # there is one process
-    ],
-)
+@pytest.mark.parametrize(("kind", "words"), [
+    ("gpu", ["'gpu'", "auto, one, mirrored, multi_worker, tpu"]),
+    ("parameter_server", ["'parameter_server'", "parameter servers", '"multi_worker"']),
+    ("central_storage", ["'central_storage'", "parameter servers", '"multi_worker"']),
+    ("multi_worker", ["process", "keras-bert launch", "TF_CONFIG"]),  # there is one process
+])  # fmt: skip
 def test_a_strategy_that_this_process_cannot_have_is_refused(kind, words):
     with error_names(ValueError, *words):
         strategy(kind)
 
 
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        ("{", "cannot be read"),
-        ("[]", "cannot be read"),
-        (cluster(cluster={"worker": ["a:1"], "ps": ["b:1"]}), "parameter servers"),
-        (cluster(task={}), "not the task"),
-    ],
-)
+@pytest.mark.parametrize(("config", "words"), [
+    ("{", "cannot be read"),
+    ("[]", "cannot be read"),
+    (cluster(cluster={"worker": ["a:1"], "ps": ["b:1"]}), "parameter servers"),
+    (cluster(task={}), "not the task"),
+])  # fmt: skip
 @pytest.mark.parametrize("kind", ["auto", "multi_worker"])
 def test_a_bad_cluster_is_refused(kind, config, words, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", config)
@@ -61,7 +55,6 @@ def test_a_bad_cluster_is_refused(kind, config, words, monkeypatch):
 
 
 def test_a_strategy_is_refused_once_tensorflow_was_used(monkeypatch):
-    """Tests before this one have computed something."""
     tf.zeros(1)
     monkeypatch.setenv("TF_CONFIG", cluster())
     with error_names(RuntimeError, "TensorFlow was used", "strategy"):
@@ -77,13 +70,9 @@ SLURM = {"SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2", "SLURM
 def test_slurm():
     code = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '-1'; from keras_bert.training import strategy\n"
     code += "print(strategy().num_replicas_in_sync)"
+    settings = {"stdout": subprocess.PIPE, "text": True}
     started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**os.environ, **SLURM, "SLURM_PROCID": str(i)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **SLURM, "SLURM_PROCID": str(i)}, **settings)
         for i in range(2)
     ]
     assert [process.communicate()[0] for process in started] == ["2\n", "2\n"]
