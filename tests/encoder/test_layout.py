@@ -51,27 +51,12 @@ def test_loss_and_gradients_are_those_of_each_text_alone(changes):
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.slow
-def test_loss_and_gradients_are_those_with_padding():
-    """Which XLA, whose shapes are fixed, does not take out."""
-    encoder, inputs = random_encoder(hidden_dropout=0.0, attention_dropout=0.0), padded_inputs()
-    step = tf.function(lambda inputs: loss_and_gradients(encoder, inputs))
-    with_padding = tf.function(lambda inputs: loss_and_gradients(encoder, inputs), jit_compile=True)
-    for expected, found in zip(tf.nest.flatten(with_padding(inputs)), tf.nest.flatten(step(inputs)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
-
-
 @pytest.mark.parametrize(("jit_compile", "rows"), [(False, sum(LENGTHS)), (True, 4 * 12)])
 def test_only_tokens_are_computed_unless_xla_needs_fixed_shapes(jit_compile, rows):
     encoder, inputs = random_encoder(num_layers=1), padded_inputs()
     dense, seen = encoder.blocks[0].intermediate, []
     call = dense.call
-
-    def counted(hidden, **kwargs):
-        seen.append(tf.shape(hidden)[0])
-        return call(hidden, **kwargs)
-
-    dense.call = counted
+    dense.call = lambda hidden, **settings: seen.append(tf.shape(hidden)[0]) or call(hidden, **settings)
 
     @tf.function(jit_compile=jit_compile)
     def count(inputs):
@@ -96,14 +81,9 @@ def test_shapes_are_known_as_before():
     assert outputs["pooled_output"].shape == (None, 24)
 
 
-@pytest.mark.parametrize(
-    ("changes", "jit_compile"),
-    [
-        ({**ROBERTA, "num_layers": 1}, False),
-        (MODERN, False),
-        pytest.param(ROBERTA, True, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("changes", "jit_compile"), [
+    ({**ROBERTA, "num_layers": 1}, False), (MODERN, False), pytest.param(ROBERTA, True, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_several_texts_in_a_row_are_computed_as_if_each_were_alone(changes, jit_compile):
     encoder = random_encoder(**changes)
     padding = encoder.config.pad_token_id
