@@ -51,13 +51,11 @@ def test_a_student_has_every_other_layer_of_its_teacher(teacher):
     assert student.encoder.config.num_layers == 6
     # DistilBERT's, of a teacher with twelve: scripts/extract_distilbert.py of its authors.
     for block, number in zip(student.encoder.blocks, [0, 2, 4, 7, 9, 11], strict=True):
-        for ours, theirs in zip(block.get_weights(), teacher.encoder.blocks[number].get_weights(), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
-    for name in ("embeddings", "pooler"):
-        ours, theirs = (getattr(model.encoder, name).get_weights() for model in (student, teacher))
-        assert ours
-        assert all(map(np.array_equal, ours, theirs))
-    assert all(map(np.array_equal, student.head.get_weights(), teacher.head.get_weights()))
+        np.testing.assert_equal(block.get_weights(), teacher.encoder.blocks[number].get_weights())
+    parts = [(model.encoder.embeddings, model.encoder.pooler, model.head) for model in (student, teacher)]
+    for ours, theirs in zip(*parts, strict=True):
+        assert ours.get_weights()
+        np.testing.assert_equal(ours.get_weights(), theirs.get_weights())
     student.encoder.pooler.kernel.assign(0 * student.encoder.pooler.kernel)
     assert np.any(teacher.encoder.pooler.kernel)  # the two share nothing
 
@@ -112,9 +110,8 @@ def test_the_loss_of_a_classifier(preprocessor, problem_type, batch):
         BertClassifier(encoder(seed, initializer_range=0.5), preprocessor, LABELS, problem_type) for seed in (1, 2)
     )
     inputs = {name: batch[name] for name in INPUTS}
-    targets = (
-        np.arange(16) % 3 if problem_type.startswith("single") else np.random.default_rng(0).integers(0, 2, (16, 3))
-    )
+    targets = np.random.default_rng(0).integers(0, 2, (16, 3))
+    targets = np.arange(16) % 3 if problem_type.startswith("single") else targets
     weights = np.linspace(0.0, 2.0, 16, dtype=np.float32)
     ours, theirs = (np.float64(model(inputs)) for model in (student, teacher))
     if problem_type == "regression":
@@ -134,7 +131,6 @@ CRFS = {"none": (False, False), "both": (True, True), "the student": (False, Tru
 
 
 def taggers(crfs, preprocessor):
-    """A teacher and a student of words with random weights."""
     return [
         small.shaken(BertTokenClassifier(encoder(seed), preprocessor, ["O", "B-x", "I-x"], 0.0, crf), seed)
         for seed, crf in enumerate(crfs)

@@ -81,10 +81,8 @@ def test_eighty_ten_ten(inputs):
     before, after = before[found], after[found]
     count, ordinary = len(before), TOKENIZER.vocabulary_size - len(SPECIAL)
     by_chance = 0.1 / ordinary  # a random token that happens to be the same
-    for share, expected in [
-        (np.mean(after == TOKENIZER.mask_token_id), 0.8),
-        (np.mean(after == before), 0.1 + by_chance),
-    ]:
+    shares = {0.8: np.mean(after == TOKENIZER.mask_token_id), 0.1 + by_chance: np.mean(after == before)}
+    for expected, share in shares.items():
         assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / count)
     others = after[(after != before) & (after != TOKENIZER.mask_token_id)]
     assert others.min() >= len(SPECIAL)
@@ -117,17 +115,16 @@ def test_words_are_whole(inputs):
 
 
 def test_spans_are_as_long_as_spanbert_draws_them():
-    ids = np.tile(np.arange(5, 25, dtype=np.int32), (1500, 25))  # 500 words of one token
-    found = chosen(
-        MaskedLMMasking(TOKENIZER, 75, masked_unit="span")({"input_word_ids": tf.constant(ids)}, seed=[0, 1])
-    )
-    edges = np.diff(np.pad(found, ((0, 0), (1, 1))).astype(int), axis=1)
-    runs = (edges == -1).sum()
+    ids = tf.constant(np.tile(np.arange(5, 25, dtype=np.int32), (1500, 25)))  # 500 words of one token
+
+    def length(unit):
+        found = chosen(MaskedLMMasking(TOKENIZER, 75, masked_unit=unit)({"input_word_ids": ids}, seed=[0, 1]))
+        runs = (np.diff(np.pad(found, ((0, 0), (1, 1))).astype(int), axis=1) == -1).sum()
+        return found.sum() / runs
+
     # Two spans that touch look like one, and the last one is cut where the budget ends: 3.8 all the same, about.
-    assert 3.6 < found.sum() / runs < 4.6
-    alone = chosen(MaskedLMMasking(TOKENIZER, 75)({"input_word_ids": tf.constant(ids)}, seed=[0, 1]))
-    runs = (np.diff(np.pad(alone, ((0, 0), (1, 1))).astype(int), axis=1) == -1).sum()
-    assert 1.1 < alone.sum() / runs < 1.25  # 1 / (1 - 0.15)
+    assert 3.6 < length("span") < 4.6
+    assert 1.1 < length("token") < 1.25  # 1 / (1 - 0.15)
 
 
 @pytest.mark.parametrize("unit", ["token", "word", "span"])

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from keras_bert.pretraining import Records, unmasked, write_records
 
 from ..support.corpus import WRITTEN
 from ..support.messages import error_names
+from ..support.processes import run_python
 
 GOOGLE = {
     "input_ids": 24, "input_mask": 24, "segment_ids": 24, "masked_lm_positions": 4, "masked_lm_ids": 4,
@@ -93,12 +92,9 @@ def test_those_of_model_garden_are_read(tmp_path, records):
     "objective", ["next_sentence", pytest.param("sentence_order", marks=pytest.mark.slow), "sentences"]
 )
 def test_objectives(tmp_path, corpus, preprocessor, objective):
-    counts = write_records(
-        corpus, tmp_path, preprocessor, objective=objective, masked_unit="span", progress=False, **WRITTEN
-    )
-    assert counts["documents"] == 80
-    assert counts["sentences"] == 80 * 12
-    assert counts["tokens"] == 80 * 12 * 7
+    settings = {"objective": objective, "masked_unit": "span", "progress": False, **WRITTEN}
+    counts = write_records(corpus, tmp_path, preprocessor, **settings)
+    assert [counts[name] for name in ("documents", "sentences", "tokens")] == [80, 80 * 12, 80 * 12 * 7]
     (batch,) = Records(tmp_path).in_order(2000)
     assert ("next_sentence_labels" in batch) == (objective != "sentences")
     steps = np.diff(batch["masked_lm_positions"])[batch["masked_lm_weights"][:, 1:] > 0]
@@ -168,11 +164,9 @@ def test_it_goes_on_where_it_was(tmp_path, corpus, preprocessor, written):
 
 
 def test_parts_in_which_no_document_begins(tmp_path, corpus, preprocessor):
-    """A long line fills several parts."""
     (tmp_path / "long.txt").write_text("\n\n".join(["a0 a1.", "b0 b1. " * 3000, "c0 c1."]))
-    counts = write_records(
-        [tmp_path / "long.txt"], tmp_path / "records", preprocessor, "sentences", part_bytes=5000, progress=False
-    )
+    settings = {"objective": "sentences", "part_bytes": 5000, "progress": False}
+    counts = write_records([tmp_path / "long.txt"], tmp_path / "records", preprocessor, **settings)
     assert counts["cut"] == 0
     assert counts["tokens"] == 3 * 3002
     records = Records(tmp_path / "records")
@@ -228,7 +222,6 @@ def test_a_damaged_file(copied, damage):
 
 
 def test_damaged_notes(copied, corpus, preprocessor):
-    """Of a bit that was flipped, or more."""
     notes = copied / "records.json"
     written = notes.read_bytes()
     for old, new, *words in [
@@ -264,8 +257,7 @@ except OSError as error:
 @pytest.mark.slow
 def test_a_disk_that_is_full(tmp_path, corpus):
     """As a limit on the size of files has it; the error comes from another process."""
-    command = [sys.executable, "-c", _FULL, corpus[0], tmp_path / "records"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    output = run_python(_FULL, corpus[0], tmp_path / "records")
     file = re.escape(str(tmp_path / "records" / "examples-0000")) + r"\d-of-00002\.tfrecord"
-    assert re.fullmatch(rf"OSError \[Errno 5\] File too large: '{file}'\n", run.stdout), run.stderr
+    assert re.fullmatch(rf"OSError \[Errno 5\] File too large: '{file}'\n", output)
     assert [path.name for path in (tmp_path / "records").iterdir()] == ["records.json"]

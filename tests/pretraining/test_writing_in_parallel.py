@@ -2,15 +2,14 @@
 
 import json
 import os
-import pickle
 import signal
 import sys
 import time
 
 import pytest
 
-from keras_bert.pretraining import Records, documents, parts_of, records, write_records
-from keras_bert.pretraining.records import SETTINGS, ShardWriter
+from keras_bert.pretraining import Records, documents, records, write_records
+from keras_bert.pretraining.records import SETTINGS
 from keras_bert.processes import in_processes
 
 from ..support import corpus as small_corpus
@@ -22,15 +21,6 @@ WRITTEN = {**small_corpus.WRITTEN, "copies": 2}
 
 def files_of(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
-def test_what_writes_can_be_sent(tmp_path, corpus, preprocessor, written):
-    """To another process, where it writes the same file."""
-    writer = pickle.loads(pickle.dumps(ShardWriter(preprocessor, "next_sentence", "sentences", 4, "token", False)))
-    name = sorted(written[0].glob("*.tfrecord"))[1].name
-    counts = writer(parts_of(corpus, WRITTEN["part_bytes"])[1], [0, 0, 1], tmp_path / name)
-    assert (tmp_path / name).read_bytes() == (written[0] / name).read_bytes()
-    assert json.loads((written[0] / SETTINGS).read_text())["files"][name] == counts
 
 
 @pytest.mark.slow
@@ -99,9 +89,8 @@ def test_an_interruption(tmp_path, corpus, by):
     """All processes end, and what they were writing disappears; what is noted is there."""
     (tmp_path / "script.py").write_text(_SCRIPT)
     records = tmp_path / "records"
-    process = start_process(
-        [sys.executable, tmp_path / "script.py", corpus[0], records], start_new_session=True, stdout=-1, stderr=-1
-    )
+    command = [sys.executable, tmp_path / "script.py", corpus[0], records]
+    process = start_process(command, start_new_session=True, stdout=-1, stderr=-1)
     while not list(records.glob("*.tfrecord")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
@@ -137,7 +126,6 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path, corpus, preproc
 
 
 def test_a_pipeline(tmp_path, corpus, preprocessor, written):
-    """In this process."""
     options = pytest.importorskip(
         "apache_beam.options.pipeline_options", reason="needs Apache Beam, which holds back numpy and protobuf"
     )
