@@ -6,12 +6,6 @@ from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPiece
 
 
 @pytest.fixture
-def bert_tiny_mlm(shared_data):
-    """The directory of a small pre-trained BERT from Hugging Face."""
-    return shared_data / "bert-tiny-mlm"
-
-
-@pytest.fixture
 def real_tokenizer(shared_data):
     """Loads the published tokenizer of a family: real_tokenizer("roberta")."""
     vocabs = shared_data / "vocabs"

@@ -51,6 +51,12 @@ def all_paths(emissions, weights, may=lambda path: True):
     return paths, log_softmax(scores)
 
 
+def may_by(scheme):
+    """Says of a path whether the scheme allows it."""
+    start, between, end = allowed_transitions(LABELS, scheme)
+    return lambda path: bool(start[path[0]] and end[path[-1]] and between[[*path[:-1]], [*path[1:]]].all())
+
+
 def all_three(crf, emissions, labels, mask):
     return crf.log_likelihood(emissions, labels, mask), crf.decode(emissions, mask), crf.marginals(emissions, mask)
 
@@ -92,37 +98,26 @@ def test_a_negative_label_masks_its_position():
 
 @pytest.mark.parametrize("scheme", ["BIO", "IOB1"])
 def test_what_a_scheme_forbids_has_no_probability(scheme):
-    start, between, end = allowed_transitions(LABELS, scheme)
-
-    def may(path):
-        return start[path[0]] and end[path[-1]] and between[path[:-1], path[1:]].all()
-
     crf = layer(scheme=scheme, labels=LABELS)
     emissions, labels, mask = sentences()
     labels[0] = [0, 1, 2, 2, 3, 0] if scheme == "BIO" else [0, 2, 2, 1, 4, 0]
-    check_against_all_paths(crf, emissions, labels, mask, may=lambda path: bool(may(np.array(path))))
+    check_against_all_paths(crf, emissions, labels, mask, may_by(scheme))
 
 
 @pytest.mark.parametrize("size", [1, 1e8, 4e9, 1e20])
 def test_emissions_of_any_size_and_minus_infinity_have_the_path_of_the_sum_over_all_paths(size):
-    start, between, end = allowed_transitions(LABELS, "BIO")
-
-    def may(path):
-        return start[path[0]] and end[path[-1]] and between[path[:-1], path[1:]].all()
-
     emissions, labels, mask = sentences()
     emissions, labels[0], labels[1] = emissions * np.float32(size), 0, 1
     emissions[0, :, 3:] = emissions[1, :, 1] = -np.inf  # labels that are ruled out, the second one nevertheless given
     arguments = (layer(scheme="BIO", labels=LABELS), emissions, labels, mask)
-    check_against_all_paths(*arguments, may=lambda path: bool(may(np.array(path))), atol=1e-5 * size)
+    check_against_all_paths(*arguments, may_by("BIO"), atol=1e-5 * size)
 
 
 def test_no_path_breaks_the_scheme_for_what_is_not_a_number():
-    start, between, end = allowed_transitions(LABELS, "BIO")
     random = np.random.default_rng(0)
     values = np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 0, 1])
-    paths = np.asarray(layer(scheme="BIO", labels=LABELS).decode(random.choice(values, [200, 6, 5])))
-    assert (start[paths[:, 0]] & end[paths[:, -1]] & between[paths[:, :-1], paths[:, 1:]].all(1)).all()
+    paths = layer(scheme="BIO", labels=LABELS).decode(random.choice(values, [200, 6, 5]))
+    assert all(map(may_by("BIO"), np.asarray(paths)))
 
 
 ALLOWED = {  # scheme -> sentences that it allows, and sentences that it forbids
@@ -275,7 +270,6 @@ TAGS = [["B-PER", "I-PER", "O"], ["O", "B-LOC", "I-LOC"], ["O", "O"]]
 
 
 def tagger_of(preset, **settings):
-    """A tagger whose emissions and transitions are random."""
     keras.utils.set_random_seed(1)
     model = BertTokenClassifier.from_preset(preset, labels=LABELS, crf=True, **settings)
     model.crf.set_weights(layer().get_weights())
@@ -375,15 +369,9 @@ def test_lora_trains_the_crf_and_its_answers_stay_when_it_is_merged(small_preset
     fine_tune(model, (WORDS, TAGS), lora_rank=2, epochs=1, learning_rate=0.1, progress=False, callbacks=[tag])
     assert not any(map(np.array_equal, model.crf.get_weights(), before))
     assert np.linalg.matrix_rank(kernel - kernel_before, tol=1e-5) == 2  # merged
-    assert_alike(model.tag(WORDS), seen[-1])
-
-
-def assert_alike(answers, expected, atol=1e-5):
-    """Answers of `tag` with the same words and labels, and nearly the same probabilities."""
-    rows, others = ([word for sentence in each for word in sentence] for each in (answers, expected))
-    assert [len(each) for each in answers] == [len(each) for each in expected]
-    for row, other in zip(rows, others, strict=True):
-        assert row == {**other, "probability": pytest.approx(other["probability"], abs=atol)}
+    near = functools.partial(pytest.approx, abs=1e-5)
+    expected = [[{**word, "probability": near(word["probability"])} for word in each] for each in seen[-1]]
+    assert model.tag(WORDS) == expected
 
 
 def test_empty_strings_and_batches_are_served(small_preset, untraced):
@@ -413,10 +401,9 @@ def test_transformers_reads_a_preset_and_gives_the_emissions(small_preset, tmp_p
     model.save_preset(tmp_path)
     logger = logging.getLogger("transformers")
     logger.addHandler(caplog.handler)
+    kind = transformers.AutoModelForTokenClassification
     try:
-        theirs, report = transformers.AutoModelForTokenClassification.from_pretrained(
-            tmp_path, output_loading_info=True
-        )
+        theirs, report = kind.from_pretrained(tmp_path, output_loading_info=True)
     finally:
         logger.removeHandler(caplog.handler)
     unused = {"unexpected_keys": {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}} if pooler else {}
@@ -457,9 +444,8 @@ def test_pytorch_crf_has_the_same_likelihood_gradient_and_path():
         inputs = torch.tensor(emissions, dtype=torch.float64, requires_grad=True)
         likelihoods = peer(inputs, torch.tensor(labels), torch.tensor(mask), reduction="none")
         likelihoods.sum().backward()
-        np.testing.assert_allclose(
-            crf.log_likelihood(emissions, labels, mask), likelihoods.detach(), atol=1e-5, rtol=1e-5
-        )
+        found = crf.log_likelihood(emissions, labels, mask)
+        np.testing.assert_allclose(found, likelihoods.detach(), atol=1e-5, rtol=1e-5)
         for ours, theirs in zip(gradients(crf, emissions, labels, mask), (inputs, *weights), strict=True):
             expected = 0 if theirs.grad is None else theirs.grad  # of transitions, if there is one word
             np.testing.assert_allclose(ours, expected, atol=1e-5)

@@ -13,6 +13,7 @@ from keras_bert.tasks import BertMaskedLM, BertNextSentence
 from ..support import small
 
 pytestmark = pytest.mark.parity
+torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
 FAMILIES = ["bert", "roberta", "albert"]  # of each kind of tokenizer; tests/contract has the heads of all
 LABELS = ["O", "B-X", "I-X"]
 PAIRS = (["The film was good.", "", "She loved it", "the bank"], ["It was very good!", "plot", "", "He hated it."])
@@ -28,15 +29,11 @@ SQUAD_CONTEXT = (
 @pytest.fixture
 def theirs(real_tokenizer, tmp_path):
     """A function that makes one of their models, with random weights, saved in `tmp_path` beside its tokenizer."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
 
     def make(family, model, std=0.3, **settings):
         tokenizer = real_tokenizer(family)
         tokenizer.save_preset(tmp_path)
         sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "num_hidden_layers": 2}
-        if family == "distilbert":
-            sizes = {"dim": 32, "n_heads": 4, "hidden_dim": 64, "n_layers": 2}
         special = {"pad_token_id": tokenizer.pad_token_id, "vocab_size": tokenizer.vocabulary_size}
         config = transformers.AutoConfig.for_model(family, **sizes, **special)
         for name, value in settings.items():
@@ -53,14 +50,11 @@ def theirs(real_tokenizer, tmp_path):
 
 
 def as_theirs(packed):
-    torch = pytest.importorskip("torch")
     names = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
     return {name: torch.tensor(packed[ours].numpy()) for name, ours in names.items()}
 
 
 def test_a_roberta_with_a_pooler(tmp_path):
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
     model = small.task(BertClassifier, LABELS, config={"family": "roberta", "positions_after_padding": True})
     model.save_preset(tmp_path)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
@@ -73,11 +67,11 @@ def test_a_roberta_with_a_pooler(tmp_path):
 # -- Masks
 
 
-def test_fill(bert_tiny_mlm):
-    transformers = pytest.importorskip("transformers")
+def test_fill(shared_data):
+    directory = shared_data / "bert-tiny-mlm"
     texts = ["The capital of France is [MASK].", "[MASK] was Born in Paris", "He [MASK]ed, naïvely: 😀", "[MASK]"]
-    theirs = transformers.pipeline("fill-mask", model=str(bert_tiny_mlm), top_k=7)
-    ours = BertMaskedLM.from_preset(bert_tiny_mlm)
+    theirs = transformers.pipeline("fill-mask", model=str(directory), top_k=7)
+    ours = BertMaskedLM.from_preset(directory)
     for text, answer in zip(texts, ours.fill(texts, top_k=7), strict=True):
         want = theirs(text)
         assert [each["token"] for each in answer["masks"][0]] == [each["token_str"] for each in want]
@@ -88,7 +82,6 @@ def test_fill(bert_tiny_mlm):
 @pytest.mark.parametrize("family", ["roberta", "albert"])
 def test_fill_of_other_families(family, theirs, real_tokenizer, tmp_path):
     model = theirs(family, "AutoModelForMaskedLM", std=0.2)
-    transformers = pytest.importorskip("transformers")
     mask = real_tokenizer(family).special_tokens["mask_token"]
     texts = [f"The capital of France is {mask}.", f"{mask} was Born in Paris", f"He {mask}ed, naïvely: 😀"]
     auto = transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -111,8 +104,6 @@ def test_fill_of_other_families(family, theirs, real_tokenizer, tmp_path):
 ])  # fmt: skip
 def test_next_sentence(family, head, output, theirs, real_tokenizer, tmp_path):
     model = theirs(family, head, std=0.2)
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
     encoded = as_theirs(BertPreprocessor(real_tokenizer(family), None)(PAIRS))
     with torch.no_grad():
         # next_sentence_label and sentence_order_label, in the documentation of these classes: 0 is "follows".
@@ -138,29 +129,22 @@ def test_next_sentence(family, head, output, theirs, real_tokenizer, tmp_path):
 def test_token_classifier(family, theirs, tmp_path):
     names = {"id2label": dict(enumerate(LABELS)), "label2id": {label: i for i, label in enumerate(LABELS)}}
     model = theirs(family, "AutoModelForTokenClassification", **names)
-    transformers = pytest.importorskip("transformers")
     ours = BertTokenClassifier.from_preset(tmp_path)
     words = ["Barack", "Obama", "saw", "unaffable", "naïveté", "in", "Paris", "."]
     ours.save_preset(tmp_path / "ours")
     again = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "ours").eval()
     assert again.config.id2label == dict(enumerate(LABELS))
+    (answers,) = ours.tag([words])
     for each, directory in ((model, tmp_path), (again, tmp_path / "ours")):
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory, add_prefix_space=True)
-        _tags_alike(each, tokenizer, ours, words)
-
-
-def _tags_alike(theirs, tokenizer, ours, words):
-    torch = pytest.importorskip("torch")
-    encoded = tokenizer(words, is_split_into_words=True, return_tensors="pt")
-    with torch.no_grad():
-        logits = theirs(**encoded).logits[0].numpy()
-    numbers = encoded.word_ids(0)
-    first = [numbers.index(i) for i in range(len(words))]
-    (answers,) = ours.tag([words])
-    want = tf.nn.softmax(logits[first]).numpy()
-    assert [answer["label"] for answer in answers] == [theirs.config.id2label[i] for i in want.argmax(-1)]
-    np.testing.assert_allclose([answer["probability"] for answer in answers], want.max(-1), atol=2e-5)
-    np.testing.assert_allclose(ours.predict([words], verbose=0)[0], logits, atol=2e-4, rtol=1e-5)
+        encoded = tokenizer(words, is_split_into_words=True, return_tensors="pt")
+        with torch.no_grad():
+            logits = each(**encoded).logits[0].numpy()
+        numbers = encoded.word_ids(0)
+        want = tf.nn.softmax(logits[[numbers.index(i) for i in range(len(words))]]).numpy()
+        assert [answer["label"] for answer in answers] == [each.config.id2label[i] for i in want.argmax(-1)]
+        np.testing.assert_allclose([answer["probability"] for answer in answers], want.max(-1), atol=2e-5)
+        np.testing.assert_allclose(ours.predict([words], verbose=0)[0], logits, atol=2e-4, rtol=1e-5)
 
 
 # -- Answers
@@ -169,7 +153,6 @@ def _tags_alike(theirs, tokenizer, ours, words):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_question_answerer(family, theirs, tmp_path):
     model = theirs(family, "AutoModelForQuestionAnswering")
-    transformers = pytest.importorskip("transformers")
     ours = BertQuestionAnswerer.from_preset(tmp_path, sequence_length=64, stride=20)
     ours.save_preset(tmp_path / "ours")
     again = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "ours").eval()
@@ -178,7 +161,6 @@ def test_question_answerer(family, theirs, tmp_path):
 
 
 def _answers_alike(theirs, tokenizer, ours):
-    torch = pytest.importorskip("torch")
     question = "In what country is Normandy located?"
     asked = tokenizer(question, add_special_tokens=False)["input_ids"]
     room = 64 - len(asked) - ours.preprocessor.tokenizer.pair_format.special_tokens(2)
