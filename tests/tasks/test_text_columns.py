@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
 from keras_bert.tasks import sentence_losses as losses
-from keras_bert.tasks.columns import Pair, label_index, one_or_many, rare_label_warnings
 from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
 from keras_bert.training.batches import hold_out
 
@@ -63,6 +62,7 @@ def test_examples(model):
     scored = model.examples((ANCHORS, POSITIVES), [5, 3, 0, 1])
     assert (scored.targets.dtype, scored.targets.numpy().tolist()) == (tf.float32, [5, 3, 0, 1])
     assert isinstance(loss_for(model, scored), losses.CoSENTLoss)
+    assert model.examples((["a", "b"], ["b", "c"], ["c", "c"]), None).targets.numpy().tolist() == [[0, 1, 2], [1, 2, 2]]
     lengths = model.examples((["good", "a b c d"], ["good film film", "film"]), None).lengths
     assert lengths.tolist() == [3 + 2, 4 + 2]  # of the longest text of each row, with its two special tokens
 
@@ -74,10 +74,6 @@ def test_numbers_of_a_batch_are_small(model):
     packed, numbers = model.batch(segments, large)
     assert len(packed) == 2
     assert numbers.numpy().tolist() == [[0, 1], [2, 3], [0, 4], [5, 3]]
-
-
-def test_text_numbers():
-    assert losses.text_numbers([["a", "b"], ["b", "c"], ["c", "c"]]).tolist() == [[0, 1, 2], [1, 2, 2]]
 
 
 @pytest.mark.parametrize(("x", "y", "words"), [
@@ -137,19 +133,14 @@ def test_scores():
 def test_measures_take_the_similarity_of_the_model(model):
     """By cosine, "a" finds "p"; by dot product, the long "n"."""
     vectors = {"a": [1, 0.5], "p": [1, 0.4], "n": [9, 0], "b": [0, 1], "r": [0, 1]}
-    texts = [("a", "p", "n"), ("b", "r", "n")]
-    model.similarity = "dot"
-    by_dot = model.kind.score(rows(*texts, vectors=vectors), None).measures
-    corpus = model.kind.score(rows(*texts, vectors=vectors), None).details
-    assert (by_dot["accuracy@1"], by_dot["triplet_accuracy"], corpus["accuracy@1"]) == (0.5, 0.5, 0.5)
-    model.similarity = "cosine"
-    by_cosine = model.kind.score(rows(*texts, vectors=vectors), None).measures
-    assert (by_cosine["accuracy@1"], by_cosine["triplet_accuracy"]) == (1, 1)
-    pairs = [("a", "p"), ("a", "n")]
-    model.similarity = "dot"
-    assert model.kind.score(rows(*pairs, vectors=vectors), [0, 1]).measures["accuracy"] == 1
-    model.similarity = "cosine"
-    assert model.kind.score(rows(*pairs, vectors=vectors), [1, 0]).measures["accuracy"] == 1
+    texts, pairs = [("a", "p", "n"), ("b", "r", "n")], [("a", "p"), ("a", "n")]
+    for similarity, right, labels in (("dot", 0.5, [0, 1]), ("cosine", 1, [1, 0])):
+        model.similarity = similarity
+        found = model.kind.score(rows(*texts, vectors=vectors), None)
+        numbers = found.measures["accuracy@1"], found.measures["triplet_accuracy"], found.details["accuracy@1"]
+        assert numbers == (right, right, right), similarity
+        found = model.kind.score(rows(*pairs, vectors=vectors), labels)
+        assert found.measures["accuracy"] == 1, similarity
 
 
 def test_scores_of_triplets_and_vectors(model):
@@ -158,9 +149,8 @@ def test_scores_of_triplets_and_vectors(model):
     answers = model.answers(columns)
     products = np.stack([each.vectors[1:] @ each.vectors[0] for each in answers])  # [rows, 2]
     assert model.kind.score(answers, products + 3).measures == pytest.approx({"spearman": 1, "pearson": 1})
-    assert model.kind.score(answers, products[:, 1] - products[:, 0]).measures == pytest.approx(
-        {"spearman": -1, "pearson": -1}
-    )
+    margins = products[:, 1] - products[:, 0]
+    assert model.kind.score(answers, margins).measures == pytest.approx({"spearman": -1, "pearson": -1})
     vectors = np.stack([each.vectors for each in answers])
     assert model.kind.score(answers, 2 * vectors).measures == pytest.approx({"cosine": 1})
     assert model.kind.score(model.answers(ANCHORS), vectors[:, 0]).measures == pytest.approx({"cosine": 1})
@@ -185,17 +175,3 @@ def test_a_share_is_held_out():
     found = sorted([*zip(*train[0], strict=True), *zip(*held[0], strict=True)])
     assert found == [("a", "A", "1"), ("b", "B", "2"), ("c", "C", "3"), ("d", "D", "4")]
     assert len(held[0][0]) == 1
-
-
-def test_one_text_or_many_and_pairs():
-    assert one_or_many("a cat") == (True, ["a cat"])
-    assert one_or_many(["a cat"], ["a dog"]) == (False, [Pair("a cat", "a dog")])
-
-
-def test_labels_by_name_or_index():
-    assert (label_index("2", ["1", "2"]), label_index(1, ["good", "bad"]), label_index(1, ["0", "1"])) == (1, 1, 1)
-    with error_names(ValueError, 1, "name", "index"):
-        label_index(1, ["1", "2"])
-    rare = "labels with fewer than 3 texts to train on, too few to learn: 'odd' (1)"
-    assert rare_label_warnings(["bad", "good", "odd"], [40, 50, 1], "texts") == [rare]
-    assert rare_label_warnings(["bad"], [40], "texts") == []
