@@ -48,7 +48,6 @@ BAD = {
     "columns": ((["good", "bad"], ["film", "plot"]), NESTED),
     "a dataset of batches": (tf.data.Dataset.from_tensors(["good", "bad"]), r"use its unbatch\(\) or map"),
 }
-WORDS = ("pairs", "columns")  # two sentences for `tag`
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +101,7 @@ def test_what_is_no_text_is_refused_by_every_verb(models, verb, case, untraced):
         return  # Keras reads it
     if case == "columns" and verb in ("predict", "fine_tune", "evaluate"):
         message = "takes single texts"
-    if verb == "tag" and case in WORDS:
+    if verb == "tag" and case in ("pairs", "columns"):  # two sentences
         assert len(models["words"].tag(given)) == 2
         return
     with pytest.raises((TypeError, ValueError), match=message) as raised:

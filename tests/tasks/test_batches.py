@@ -35,7 +35,7 @@ def batches(*parts, size=4):
 
 
 def for_keras(value):
-    """The same argument for Keras's own methods: tensors of texts, and numbers of labels."""
+    """The same argument for Keras's own methods: tensors of texts and weights, and numbers of labels."""
     if isinstance(value, dict):
         return {LABELS.index(label): weight for label, weight in value.items()}
     if isinstance(value, tuple):
@@ -76,6 +76,7 @@ SAME = {
         {"sample_weight": WEIGHTS.astype("float32")},
         {"sample_weight": WEIGHTS[:, None]},
         {"sample_weight": tf.constant(WEIGHTS)},
+        {"sample_weight": WEIGHTS.tolist()},
         {"sample_weight": np.zeros(N)},
         {"class_weight": {"good": 3.0}},
         {"class_weight": {"good": 3.0, "bad": 0.0}},
@@ -129,14 +130,11 @@ def called(method, settings, keras_itself):
     return getattr(found, "history", found), made.get_weights()
 
 
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        pytest.param(method, settings, marks=pytest.mark.slow if number > 1 else (), id=f"{method} {number}")
-        for method, calls in SAME.items()
-        for number, settings in enumerate(calls)
-    ],
-)
+@pytest.mark.parametrize(("method", "settings"), [
+    pytest.param(method, settings, marks=pytest.mark.slow if number > 1 else (), id=f"{method} {number}")
+    for method, calls in SAME.items()
+    for number, settings in enumerate(calls)
+])  # fmt: skip
 def test_a_call_gives_what_keras_gives(method, settings, untraced):
     (found, weights), (expected, keras_weights) = (called(method, settings, itself) for itself in (False, True))
     found, expected = ({"": each} if not isinstance(each, dict) else each for each in (found, expected))
@@ -156,27 +154,16 @@ def test_a_call_is_refused_as_keras_refuses_it(method, settings, words):
     assert_names(str(refused.value), *words)
 
 
-def test_weights_may_be_a_list():
-    found = [called("fit", {"sample_weight": each}, False)[0] for each in (WEIGHTS, WEIGHTS.tolist())]
-    assert found[0] == found[1]
-
-
-@pytest.fixture
-def given(monkeypatch):
-    """The arguments that Keras's own methods get, which then do nothing."""
-    calls = []
+def test_no_thread_tunes_the_datasets(monkeypatch):
+    """Those that Keras's own methods get, which do nothing here."""
+    made, given = model(), []
     for method in ("fit", "evaluate", "predict"):
 
         @functools.wraps(getattr(keras.Model, method))
         def record(self, **arguments):
-            calls.append(arguments)
+            given.append(arguments)
 
         monkeypatch.setattr(keras.Model, method, record)
-    return calls
-
-
-def test_no_thread_tunes_the_datasets(given):
-    made = model()
     made.fit(TEXTS, Y, validation_data=(TEXTS, Y))
     made.fit(TEXTS, Y, validation_split=0.3)
     made.evaluate(TEXTS, Y)
@@ -184,15 +171,6 @@ def test_no_thread_tunes_the_datasets(given):
     datasets = [each[name] for each in given for name in ("x", "validation_data") if name in each]
     assert len(datasets) == 6
     assert [each.options().autotune.enabled for each in datasets] == [False] * 6
-
-
-def test_datasets_and_arrays_with_steps_stay_as_they_are(given):
-    made = model()
-    dataset = tf.data.Dataset.from_tensor_slices((tf.constant(TEXTS), made.targets(Y))).batch(2)
-    made.fit(dataset)
-    made.fit(TEXTS, Y, steps_per_epoch=2)
-    assert given[0]["x"] is dataset
-    assert given[1]["x"].shape == (len(TEXTS),)
 
 
 @pytest.mark.parametrize(("batch_size", "size"), [(5, 5), (20, 20), (8, None), (32, None)])

@@ -87,9 +87,8 @@ SCHEMES = {
 def test_each_scheme_marks_the_same_entities(scheme):
     generator = random.Random(0)
     by_length = {len(letters): letters for letters in SCHEMES[scheme]}
-    known = LabelScheme.detect(
-        ["O", *(f"{letter}-{kind}" for letter in set("".join(by_length.values())) for kind in "XY")]
-    )
+    letters = set("".join(by_length.values()))
+    known = LabelScheme.detect(["O", *(f"{letter}-{kind}" for letter in letters for kind in "XY")])
     for _ in range(200):
         labels, entities = [], []
         while len(labels) < 12:

@@ -23,9 +23,8 @@ NEGATIVES = [" ".join(WORDS[20 - i : 24 + i]) for i in range(7)]
 
 
 def made(hidden_dropout=0.0, attention_dropout=0.0, **text):
-    config = dataclasses.replace(
-        small.CONFIG, num_layers=1, hidden_dropout=hidden_dropout, attention_dropout=attention_dropout
-    )
+    dropout = {"hidden_dropout": hidden_dropout, "attention_dropout": attention_dropout}
+    config = dataclasses.replace(small.CONFIG, num_layers=1, **dropout)
     keras.utils.set_random_seed(0)
     encoder = small.shaken(BertEncoder(config), scale=0.1)
     prompts = {"query": "you ask: "}
@@ -50,30 +49,24 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("example", "mini_batch_size"),
-    [("pairs", 3), *(pytest.param(*each, marks=pytest.mark.slow) for each in (("cut", 3), ("scores", 1)))],
-)
-def test_the_step_of_the_whole_batch(example, mini_batch_size):
-    before = [each.numpy() for each in made().trainable_variables]
-    whole, expected = trained(made(), None, *EXAMPLES[example])
-    cached, found = trained(made(), mini_batch_size, *EXAMPLES[example], eager=False)
+@pytest.mark.parametrize(("example", "mini_batch_size", "text"), [
+    ("pairs", 3, {}),
+    pytest.param("cut", 3, {}, marks=pytest.mark.slow),
+    pytest.param("scores", 1, {}, marks=pytest.mark.slow),
+    pytest.param("pairs", 3, {"sequence_length": 6, "stride": 3}, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_the_step_of_the_whole_batch(example, mini_batch_size, text):
+    before = [each.numpy() for each in made(**text).trainable_variables]
+    whole, expected = trained(made(**text), None, *EXAMPLES[example])
+    cached, found = trained(made(**text), mini_batch_size, *EXAMPLES[example], eager=False)
     assert cached == pytest.approx(whole, rel=1e-6)
     steps = []
     for got, want, first in zip(found, expected, before, strict=True):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
         steps.append(np.abs(want - first).max())
     assert max(steps) > 0.01
-
-
-@pytest.mark.slow
-def test_the_step_of_the_whole_batch_of_windows():
-    text = {"sequence_length": 6, "stride": 3}
-    whole, expected = trained(made(**text), None, *EXAMPLES["pairs"])
-    cached, found = trained(made(**text), 3, *EXAMPLES["pairs"], eager=False)
-    assert cached == pytest.approx(whole, rel=1e-6) != trained(made(), None, *EXAMPLES["pairs"])[0]
-    for got, want in zip(found, expected, strict=True):
-        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+    if text:  # windows matter
+        assert whole != pytest.approx(trained(made(), None, *EXAMPLES[example])[0], rel=1e-6)
 
 
 @pytest.mark.slow
@@ -83,8 +76,7 @@ def test_a_step_with_dropout_can_be_repeated():
     again, same = trained(made(hidden_dropout=0.3), *settings)
     without, _ = trained(made(), *settings)
     assert first == again != without
-    for got, want in zip(weights, same, strict=True):
-        np.testing.assert_array_equal(got, want)
+    np.testing.assert_equal(weights, same)
 
 
 def test_both_passes_draw_the_same_dropout():

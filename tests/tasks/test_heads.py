@@ -50,10 +50,9 @@ def test_dropout_only_in_training():
     assert np.abs(head(HIDDEN, training=True) - head(HIDDEN, training=True)).max() > 1e-4
 
 
-@pytest.mark.parametrize(
-    ("family", "task"),
-    [("roberta", "next_sentence"), ("bert", "masked_lm"), ("bert", "poetry"), ("lexbert", "poetry")],
-)
+@pytest.mark.parametrize(("family", "task"), [
+    ("roberta", "next_sentence"), ("bert", "masked_lm"), ("bert", "poetry"), ("lexbert", "poetry"),
+])  # fmt: skip
 def test_a_head_that_the_family_has_not_is_refused(family, task):
     with error_names(ValueError, family, f"'{task}'", "sequence"):
         ClassifierHead(BertConfig(**SMALL, family=family), task, units=2)

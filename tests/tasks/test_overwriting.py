@@ -1,6 +1,7 @@
 """A model saved where another one was: files that only the other one has do not stay; the user's own files do."""
 
 import dataclasses
+import functools
 import json
 
 import pytest
@@ -35,6 +36,7 @@ TOKENIZERS = {
 }  # fmt: skip
 OWN = {"README.md", "notes.txt", "logs/1.log", "1_Pooling/why.txt", "data.json", "model.weights.h5", "best.keras"}
 BARE = {"config.json", "model.safetensors"}
+CHECKPOINT = {"bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001"}
 PLAIN_TOKENIZER = {"vocab.txt", "tokenizer_config.json"}
 OF_SENTENCES = {
     "modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json",
@@ -71,13 +73,7 @@ WRITERS = {
     "reranker": (lambda: task(BertReranker).save_preset, BARE | PLAIN_TOKENIZER, set()),
     "sentences": (lambda: sentences().save_preset, BARE | PLAIN_TOKENIZER | OF_SENTENCES, set()),
     **{
-        form: (
-            lambda form=form: (
-                lambda directory, **settings: BertEncoder(CONFIGS["bert"]).save_checkpoint(directory, form, **settings)
-            ),
-            {"bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001"},
-            TOKENIZERS,
-        )
+        form: (lambda form=form: functools.partial(encoder().save_checkpoint, format=form), CHECKPOINT, TOKENIZERS)
         for form in ("tf1", "garden")
     },
 }

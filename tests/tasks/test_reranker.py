@@ -87,6 +87,9 @@ def test_rank(model):
     (lambda model: new(activation="tanh"), ValueError, ("activation", "'tanh'", "sigmoid", "identity")),
     (lambda model: new(text={"stride": 4}), ValueError, ("stride", "4")),
     (lambda model: new(labels=["a", "b", "c"]), ValueError, ("labels", "a, b, c", "two")),
+    (lambda _: losses.ListNetLoss()(LABELS[:, :1], LOGITS[:, :1]), ValueError, ("pairs",)),
+    (lambda _: losses.LambdaLoss()(LABELS[:, :2], LOGITS), ValueError, ("3 passages",)),
+    (lambda _: losses.LambdaLoss(0), ValueError, ("k", "0")),
 ])  # fmt: skip
 def test_what_cannot_be_scored_or_learned_is_refused(model, call, error, words):
     with error_names(error, *words):
@@ -220,7 +223,6 @@ def test_long_pairs_get_the_scores_of_a_cross_encoder(saved, untraced):
 
 
 def test_real_directories(shared_data):
-    """Of rerankers, and of others."""
     folders = "ms-marco-MiniLM-L-6-v2-st5.4", "ms-marco-MiniLM-L-12-v2", "mmarco-mMiniLMv2-L12-H384-v1"
     for folder, activation in {**dict.fromkeys(folders, "identity"), "bge-reranker-base-st5.5": "sigmoid"}.items():
         read = cross_encoder.read(Preset(shared_data / "modern" / folder))
@@ -329,8 +331,7 @@ def test_lists_are_learned(labels, untraced):
     queries = ["was the film good?"] * len(passages[0])
     y = {"scores": [[1.5, -0.5, -0.5]], "grades": [[2, 0, 0]], None: None}[labels]
     y = y and y * len(queries)
-    model = new(scale=0.1)
-    x = (queries, *passages)
+    model, x = new(scale=0.1), (queries, *passages)
     before = evaluate(model, x, None)
     history = fine_tune(model, (x, y), (x, y), epochs=4, batch_size=8, learning_rate=1e-2, progress=False)
     assert history[-1]["loss"] < history[0]["loss"]
@@ -361,16 +362,6 @@ def test_lists_that_cannot_be_learned_are_refused(model, columns, labels, words)
     for work in (model.examples, lambda x, y: model.kind.check(model.columns(x), y)):
         with error_names(ValueError, *words):
             work(columns, labels)
-
-
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: losses.ListNetLoss()(LABELS[:, :1], LOGITS[:, :1]), ("pairs",)),
-    (lambda: losses.LambdaLoss()(LABELS[:, :2], LOGITS), ("3 passages",)),
-    (lambda: losses.LambdaLoss(0), ("k", "0")),
-])  # fmt: skip
-def test_losses_that_cannot_be_are_refused(call, words):
-    with error_names(ValueError, *words):
-        call()
 
 
 # -- Others beside it

@@ -1,7 +1,5 @@
 """BertTokenClassifier: words keep their labels on every way in and out."""
 
-import warnings
-
 import keras
 import numpy as np
 import pytest
@@ -94,13 +92,12 @@ def test_what_is_cut_is_warned_of(untraced):
         assert all(each["end"] <= 17 for each in model.entities(["the film plot the film film film"])[0])
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_windows_cut_nothing(untraced):
     """In windows of 8 tokens, a token has the most around it where it is closest to the middle."""
     long = [["film", "xylo", "the", "movie", "."] * 5, ["the"], []]
     model = new(text={"sequence_length": 10, "stride": 3})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        answers = model.tag(long)
+    answers = model.tag(long)
     assert [len(sentence) for sentence in answers] == [25, 1, 0]
     assert None not in labels_of(answers)[0]
     assert labels_of(model.tag(long[1:])) == labels_of(answers)[1:]
@@ -237,13 +234,12 @@ def test_the_loss_is_the_mean_over_words(model):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("text", [{}, {"sequence_length": 8, "stride": 3}])
 def test_it_learns(text):
     model = new(text=text, scale=0.1)
     model.compile(keras.optimizers.Adam(1e-2), model.training_loss())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        history = model.fit(SENTENCES, TAGS, epochs=30, verbose=0, validation_data=(SENTENCES[:2], TAGS[:2])).history
+    history = model.fit(SENTENCES, TAGS, epochs=30, verbose=0, validation_data=(SENTENCES[:2], TAGS[:2])).history
     assert history["loss"][0] > 0.8
     assert history["val_loss"][-1] < 0.05
     assert labels_of(model.tag(SENTENCES)) == TAGS
