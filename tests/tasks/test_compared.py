@@ -1,16 +1,12 @@
 """Answers for people: which are the worst, and what stands beside a label."""
 
-from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
+from keras_bert import BertQuestionAnswerer
 from keras_bert.data import Answer
+from keras_bert.tasks.kinds.classes import Classes, Numbers, Several
+from keras_bert.tasks.kinds.words import WordLabels
 from keras_bert.tasks.multiple_choice import Choices
 
 from ..support import small
-
-MANY, NUMBERS = "multi_label_classification", "regression"
-
-
-def classifier(labels, problem_type="single_label_classification"):
-    return small.task(BertClassifier, labels, problem_type=problem_type)
 
 
 def said(label, probability):
@@ -18,28 +14,25 @@ def said(label, probability):
 
 
 def test_classes():
-    model, answers = classifier(["a", "b"]), [said("a", 0.6), said("a", 0.9), said("b", 0.7), said("b", 0.8)]
-    assert model.kind.score(answers, ["b", "b", "b", "a"]).worst == [1, 3, 0]
-    assert model.kind.compared(answers[0], "b") == [{"label": "b", "answer": "a", "probability": 0.6}]
+    kind, answers = Classes(["a", "b"]), [said("a", 0.6), said("a", 0.9), said("b", 0.7), said("b", 0.8)]
+    assert kind.score(answers, ["b", "b", "b", "a"]).worst == [1, 3, 0]
+    assert kind.compared(answers[0], "b") == [{"label": "b", "answer": "a", "probability": 0.6}]
 
 
 def test_several_labels():
-    model = classifier(["a", "b"], MANY)
-    answers = [[said("a", 0.6), said("b", 0.5)], [said("a", 0.6)], [said("a", 0.6)]]
-    assert model.kind.score(answers, [("b", "a"), (), ("b",)]).worst == [2, 1]
-    assert model.kind.compared(answers[0], ("b",)) == [{"label": "b", "answer": "a (0.6000), b (0.5000)"}]
+    kind, answers = Several(["a", "b"]), [[said("a", 0.6), said("b", 0.5)], [said("a", 0.6)], [said("a", 0.6)]]
+    assert kind.score(answers, [("b", "a"), (), ("b",)]).worst == [2, 1]
+    assert kind.compared(answers[0], ("b",)) == [{"label": "b", "answer": "a (0.6000), b (0.5000)"}]
 
 
 def test_numbers():
-    model, answers = classifier(["size"], NUMBERS), [{"size": 1.0}, {"size": 5.0}, {"size": 2.5}]
-    assert model.kind.score(answers, [1.0, 2.0, 3.0]).worst == [1, 2, 0]
-    assert model.kind.compared(answers[1], 2.0) == [{"number": "size", "label": 2.0, "answer": 5.0}]
+    kind, answers = Numbers(["size"]), [{"size": 1.0}, {"size": 5.0}, {"size": 2.5}]
+    assert kind.score(answers, [1.0, 2.0, 3.0]).worst == [1, 2, 0]
+    assert kind.compared(answers[1], 2.0) == [{"number": "size", "label": 2.0, "answer": 5.0}]
     answers = [{"size": 1.0}, {"size": 5.5}, {"size": 9.1}]
-    assert model.kind.score(answers, [1.0, 5.0, 9.0]).mistakes == [1]  # the rmse is 0.29, the labels' deviation 3.27
-    two = classifier(["size", "price"], NUMBERS)
-    assert two.kind.score(
-        [{"size": 1.0, "price": 9.0}, {"size": 3.0, "price": 8.0}], [[1.0, 2.0], [1.0, 8.0]]
-    ).worst == [0, 1]
+    assert kind.score(answers, [1.0, 5.0, 9.0]).mistakes == [1]  # the rmse is 0.29, the labels' deviation 3.27
+    two, answers = Numbers(["size", "price"]), [{"size": 1.0, "price": 9.0}, {"size": 3.0, "price": 8.0}]
+    assert two.score(answers, [[1.0, 2.0], [1.0, 8.0]]).worst == [0, 1]
 
 
 def test_choices():
@@ -49,10 +42,10 @@ def test_choices():
 
 
 def test_words():
-    model = small.task(BertTokenClassifier, ["O", "B-x"])
+    kind = WordLabels(["O", "B-x"])
     answer = [{"word": "warm", **said("O", 0.9)}, {"word": "day", **said("O", 0.8)}, {"word": "!", **said(None, None)}]
-    assert model.kind.score([answer[:2]] * 3, [["O", "O"], ["O", "B-x"], ["B-x", "B-x"]]).worst == [2, 1]
-    assert model.kind.compared(answer, ["O", "B-x", 0]) == [
+    assert kind.score([answer[:2]] * 3, [["O", "O"], ["O", "B-x"], ["B-x", "B-x"]]).worst == [2, 1]
+    assert kind.compared(answer, ["O", "B-x", 0]) == [
         {"word": "day", "label": "B-x", "answer": "O", "probability": 0.8},
         {"word": "!", "label": "O", "answer": None, "probability": None},
     ]

@@ -150,8 +150,9 @@ def test_a_run_with_classes_by_index_goes_on_with_their_names(tmp_path):
         fine_tune(classifier(), examples(8), class_weight={1: 0.5}, **run)
 
 
+@pytest.mark.filterwarnings("error:.*truncated")
 def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
-    """Of a model with windows, whose steps are too small to change it."""
+    """Of a model with windows, which truncate nothing, whose steps are too small to change it."""
     x, y = examples(20)
     x[3] = "bad film " * 20
     learner, teacher = (classifier(text={"stride": 8}, seed=seed, scale=0.3) for seed in (0, 1))
@@ -159,9 +160,7 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: batches.append(batch))
     recipe = {"frozen_layers": 0, "batch_tokens": 30, "accumulate": 2, "learning_rate": 1e-9, "warmup": 0.0, "seed": 3}
     settings = {**SETTINGS, "batch_size": None, "epochs": 1, "callbacks": [count], **recipe}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*truncated")  # nothing is
-        (epoch,) = fine_tune(learner, (x, y), teacher=teacher, temperature=3.0, **settings)
+    (epoch,) = fine_tune(learner, (x, y), teacher=teacher, temperature=3.0, **settings)
     plan = batches_of_epoch(learner.examples(x, y).lengths, 3, 0, batch_tokens=30)
     assert len(batches) == len(plan) > 3
     assert int(learner.optimizer.iterations) == -(-len(plan) // 2)
@@ -324,8 +323,7 @@ DEFAULT = {"epochs": None, "batch_size": None}
     (200, {}, None),
     (199, {}, (199, "epochs, now 1", "batch_size, now 1")),
     (400, {"accumulate": 3}, (134, "epochs, now 1", "batch_size, now 1")),
-    (24, {"batch_size": None, "batch_tokens": 4000, "epochs": 2},
-     ("only 2 updates", "epochs, now 2", "batch_tokens, now 4,000")),
+    (24, DEFAULT | {"epochs": 2, "batch_tokens": 4000}, ("only 2 updates", "epochs, now 2", "batch_tokens, now 4,000")),
     (8, {"batch_size": 8}, ("only 1 update;", "epochs, now 1")),
     (800, DEFAULT, None),
     (72, DEFAULT, (60, "epochs, now 20", "batch_size, now 32")),
