@@ -35,9 +35,8 @@ def folder(tmp_path_factory):
     sentences = [" ".join(generator.choice(WORDS, generator.integers(2, 8))) for _ in range(160)]
     (directory / "text.txt").write_text("\n\n".join("\n".join(sentences[i : i + 4]) for i in range(0, 160, 4)))
     _, preprocessor = on_replicas.encoder_and_preprocessor(sequence_length=16)
-    counts = write_records(
-        [directory / "text.txt"], directory / "records", preprocessor, layout="sentences", predictions=3, progress=False
-    )
+    settings = {"layout": "sentences", "predictions": 3, "progress": False}
+    counts = write_records([directory / "text.txt"], directory / "records", preprocessor, **settings)
     assert counts["examples"] % 16 % 3  # the last batch is uneven too
     return directory
 
