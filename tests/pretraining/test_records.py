@@ -159,8 +159,10 @@ def test_it_goes_on_where_it_was(tmp_path, corpus, preprocessor, written):
     assert write_records(corpus, again, preprocessor, copies=2, progress=False, **WRITTEN) == written[1]
     assert (again / done).read_bytes() == b"left alone"
     assert (again / lost).read_bytes() == (written[0] / lost).read_bytes()
-    with error_names(ValueError, again, "records", "other copies, seed", "another directory"):
-        write_records(corpus, again, preprocessor, seed=1, progress=False, **WRITTEN)
+    others = {"copies": 1, "masked_unit": "span", "seed": 1, "predictions": 3, "objective": "sentences"}
+    for name, value in others.items():
+        with error_names(ValueError, again, "records", f"other {name}", "another directory"):
+            write_records(corpus, again, preprocessor, progress=False, **{**WRITTEN, "copies": 2, name: value})
 
 
 def test_parts_in_which_no_document_begins(tmp_path, corpus, preprocessor):

@@ -156,6 +156,8 @@ def test_a_head_without_names_is_used_for_as_many_labels(saved, tmp_path, names)
     model = task.from_preset(directory, labels=["x", "y", "z"])
     np.testing.assert_array_equal(model.head.logits.kernel, kernel)
     assert model.labels == ["x", "y", "z"]
+    sorted_as_texts = changed(directory, tmp_path / "sorted", id2label={"2": "C", "0": "A", "1": "B"})
+    assert task.from_preset(sorted_as_texts).labels == ["A", "B", "C"]
     if names is None:
         with error_names(ValueError, "no names", "3 labels", "labels="):
             task.from_preset(directory)

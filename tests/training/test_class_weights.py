@@ -99,7 +99,7 @@ def test_words_in_windows_are_weighted_once():
 
 
 def test_balanced_classes_weigh_as_in_scikit_learn():
-    model = new(BertClassifier, ["good", "bad"])
+    model = new(BertClassifier, ["good", "bad", "never"])
     x, y = TEXTS[:4] * 2, ["good"] * 7 + ["bad"]
     losses = -log_softmax(np.float64(model(x)), axis=-1)[range(8), [0] * 7 + [1]]
     weights = compute_class_weight("balanced", classes=np.array(["good", "bad"]), y=y)
