@@ -101,10 +101,13 @@ def test_without_names_of_weights_the_outputs_are_compared(tmp_path):
     encoder = small.encoder()
     encoder.save_preset(tmp_path / "new")
     inputs = {name: keras.Input([None], dtype="int32", name=name) for name in NAMES}
-    keras.Model(inputs, encoder(inputs)["pooled_output"]).export(tmp_path / "old", verbose=False)
+    outputs = encoder(inputs)
+    longer = keras.ops.pad(outputs["sequence_output"], [[0, 0], [0, 3], [0, 0]])  # rows of a fixed length, say
+    keras.Model(inputs, [outputs["pooled_output"], longer]).export(tmp_path / "old", verbose=False)
     done = invoke("convert", tmp_path / "old", tmp_path / "new", "--check")
     assert "Warning: no weight was compared: " in done.stderr
     assert "output_0 -> pooled_output: largest difference" in done.stdout
+    assert "output_1 -> sequence_output: largest difference" in done.stdout
 
 
 def save(directory, compute, names=("input_ids", "attention_mask")):
