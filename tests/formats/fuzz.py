@@ -138,15 +138,21 @@ def read_or_refuse(kind, directory):
 
 
 def reader(kind, directory):
-    """The file of a valid model to damage, and a function that reads the model with another content of that file."""
+    """The content of a file of a valid model, and a function that reads the model with another content of it.
+
+    Of safetensors, the content may be the header alone, whose length is then always right.
+    """
     valid(kind, directory)
     path = directory / FILES[kind][0]
+    whole = path.read_bytes()
+    end = 8 + int.from_bytes(whole[:8], "little")
+    has_length = kind == "safetensors-header"
 
     def read_content(content):
-        path.write_bytes(content)
+        path.write_bytes(len(content).to_bytes(8, "little") + content + whole[end:] if has_length else content)
         read_or_refuse(kind, directory)
 
-    return path, read_content
+    return whole[8:end] if has_length else whole, read_content
 
 
 def outcome(kind, directory, expected):

@@ -26,7 +26,7 @@ def test_many_damaged_files_of_tensorflow(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["safetensors", "h5-tensorflow", "int8-ranges"])
+@pytest.mark.parametrize("kind", ["safetensors-header", "h5-tensorflow", "int8-ranges"])
 def test_what_guided_fuzzing_found(kind, tmp_path):
     """The corpora in tests/corpora; see tests/guided.py."""
     _, read_content = fuzz.reader(kind, tmp_path / "model")

@@ -74,7 +74,7 @@ def outcome(directory):
 
 
 def reader(kind, directory):
-    """The file of a valid tokenizer to damage, and a function that loads the tokenizer with another content of it."""
+    """The content of a file of a valid tokenizer, and a function that loads the tokenizer with another content."""
     directory.mkdir()
     valid(kind, directory)
     path = directory / FILES[kind]
@@ -83,19 +83,19 @@ def reader(kind, directory):
         path.write_bytes(content)
         return outcome(directory)
 
-    return path, read_content
+    return path.read_bytes(), read_content
 
 
 def main(kind, rounds, seed):
     tf.config.run_functions_eagerly(True)  # tracing takes longer than running
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) / "model"
-        path, read_content = reader(kind, directory)
-        content = path.read_bytes()
+        content, read_content = reader(kind, directory)
+        is_json = FILES[kind].endswith(".json")
         assert outcome(directory) == "read"
 
         def attempt(chance):
-            return read_content(fuzzing.damaged(content, path.suffix == ".json", chance))
+            return read_content(fuzzing.damaged(content, is_json, chance))
 
         fuzzing.run(kind, rounds, seed, attempt)
     tf.config.run_functions_eagerly(False)
