@@ -67,6 +67,7 @@ def test_what_is_exported(run, fails, exports, small_preset, untrained, classifi
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_int8
 def test_an_encoder_in_int8(run, traced, exports, small_preset, untrained, tmp_path, monkeypatch):
     for kind in (BertMaskedLM, BertSentenceEncoder):  # a precision stays with its model, which the other tests share

@@ -86,6 +86,7 @@ def test_a_dense_layer_on_pooled_output(layers, problem, labels, read, ours, tmp
     np.testing.assert_allclose(read(model(TEXTS, training=False)), answers(tmp_path / "old"), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_dense_layer_on_each_token(ours, tmp_path):
     save_classifier(tmp_path / "old", ours, dense(3, "softmax", "sequence_output"))
     model = load_task(tmp_path / "old")

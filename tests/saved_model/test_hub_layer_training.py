@@ -116,6 +116,7 @@ def test_the_gradient_of_a_token_that_occurs_twice_is_one_row(tmp_path):
     assert gradient.numpy().tolist() == [[2.0], [0.0], [12.0]]
 
 
+@pytest.mark.slow
 def test_a_trained_layer_does_not_stay_in_memory(toy):
     def train():
         model = keras.Sequential([keras.Input((3,)), HubLayer(toy, trainable=True)])

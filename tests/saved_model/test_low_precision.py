@@ -70,6 +70,7 @@ def lower(request, tmp_path_factory):
     return model, directory
 
 
+@pytest.mark.slow
 def test_an_encoder_with_its_masked_language_head(lower):
     model, directory = lower
     loaded, expected = tf.saved_model.load(directory), model.encoder(PACKED)

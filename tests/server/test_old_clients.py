@@ -14,7 +14,7 @@ from ..support import small, transformers4
 from ..support.messages import error_names
 from .servers import HANGS, output
 
-pytestmark = pytest.mark.timing
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 
 @pytest.fixture(scope="module")

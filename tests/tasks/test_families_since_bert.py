@@ -66,6 +66,7 @@ def test_a_classifier_learns_is_saved_and_served(family, tmp_path):
     np.testing.assert_allclose(served.max(axis=-1), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_encoder_in_xla_in_a_saved_model_and_on_a_page(family, tmp_path):
     model = classifier(family)
@@ -84,6 +85,7 @@ def test_the_encoder_in_xla_in_a_saved_model_and_on_a_page(family, tmp_path):
     np.testing.assert_allclose(both[:, 1].numpy()[mask], expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("family", [each for each in FAMILIES if "deberta-v2" not in getattr(each, "values", ())])
 def test_low_precision(family, precision, tmp_path):

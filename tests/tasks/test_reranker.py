@@ -321,9 +321,8 @@ def test_measures():
         assert found == {"spearman": pytest.approx(1), "pearson": pytest.approx(1)}
 
 
-@pytest.mark.parametrize(
-    "labels", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in ("scores", "grades"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [None, "scores", "grades"])
 def test_lists_are_learned(labels, untraced):
     """That passages of some words are answers."""
     good, bad = WORDS[:8], WORDS[8:16]

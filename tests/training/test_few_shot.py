@@ -221,6 +221,7 @@ def test_what_few_shot_cannot_do_is_refused(make, train, settings, words):
         fine_tune(make(), train, **{**RUN, **settings})
 
 
+@pytest.mark.slow
 def test_the_command_learns_by_pairs_and_says_so(tmp_path):
     """With the pooling of a model of vectors."""
     BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor()).save_preset(tmp_path / "preset")

@@ -233,7 +233,8 @@ def test_regression_begins_at_the_mean():
         np.testing.assert_array_equal(model.head.logits.bias, first)
 
 
-@pytest.mark.parametrize("from_teacher", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("from_teacher", [False, True])
 def test_numbers_are_learned_alike_in_any_unit(from_teacher):
     """Both columns, though one is tiny and the other huge in its own unit: loss, encoder and answers are the same."""
     learned = []
