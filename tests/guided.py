@@ -23,11 +23,13 @@ def main() -> None:
     with atheris.instrument_imports(include=["keras_bert"]):
         import tensorflow as tf
 
+        from keras_bert.formats import weight_files
         from tests.formats import fuzz as formats
         from tests.support import fuzzing
         from tests.text import fuzz as text
 
     kind, corpus = sys.argv.pop(1), Path(sys.argv[1])
+    weight_files._checksum = lambda *_: "right"  # who writes a hostile file can compute it
     warnings.simplefilter("ignore")
     tf.config.run_functions_eagerly(True)  # tracing takes longer than running
     with tempfile.TemporaryDirectory() as temporary:

@@ -140,13 +140,13 @@ def read_or_refuse(kind, directory):
 def reader(kind, directory):
     """The content of a file of a valid model, and a function that reads the model with another content of it.
 
-    Of safetensors, the content may be the header alone, whose length is then always right.
+    Of some kinds, the content is the header alone, whose length is then always right.
     """
     valid(kind, directory)
     path = directory / FILES[kind][0]
     whole = path.read_bytes()
     end = 8 + int.from_bytes(whole[:8], "little")
-    has_length = kind == "safetensors-header"
+    has_length = kind in ("safetensors-header", "int8-ranges")
 
     def read_content(content):
         path.write_bytes(len(content).to_bytes(8, "little") + content + whole[end:] if has_length else content)

@@ -27,8 +27,9 @@ def test_many_damaged_files_of_tensorflow(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["safetensors-header", "h5-tensorflow", "int8-ranges"])
-def test_what_guided_fuzzing_found(kind, tmp_path):
+def test_what_guided_fuzzing_found(kind, tmp_path, monkeypatch):
     """The corpora in tests/corpora; see tests/guided.py."""
+    monkeypatch.setattr("keras_bert.formats.weight_files._checksum", lambda *_: "right")
     _, read_content = fuzz.reader(kind, tmp_path / "model")
     for content in fuzzing.corpus(kind).values():
         read_content(content)
