@@ -45,7 +45,7 @@ def main() -> None:
         # The strings of JSON, also of a header: bytes that change one by one seldom make another of them.
         words = sorted(set(re.findall(r'"[\w.]{1,60}"', valid.decode("ascii", "ignore"))))
         dictionary = Path(temporary) / "dictionary"
-        dictionary.write_text("".join(f'"\\"{word[1:-1]}\\""\n' for word in words[:500]))
+        dictionary.write_text("#\n" + "".join(f'"\\"{word[1:-1]}\\""\n' for word in words[:500]))
         # libFuzzer takes the length of the longest file of the corpus as its limit only if it is below 4 KiB.
         options = [f"-max_len={2 * len(valid)}", f"-dict={dictionary}"]
         atheris.Setup([*sys.argv, *options], read)
