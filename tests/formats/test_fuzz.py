@@ -25,7 +25,6 @@ def test_many_damaged_files_of_tensorflow(kind):
     fuzzing.check_program("tests.formats.fuzz", 250, [kind])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["safetensors-header", "h5-tensorflow", "int8-ranges"])
 def test_what_guided_fuzzing_found(kind, tmp_path, monkeypatch):
     """The corpora in tests/corpora; see tests/guided.py."""

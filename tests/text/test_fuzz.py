@@ -18,7 +18,6 @@ def test_much_damage():
     fuzzing.check_program("tests.text.fuzz", 60, [*fuzz.FILES])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wordpiece-json", "unigram-json", "spiece-model"])
 def test_what_guided_fuzzing_found(kind, tmp_path, untraced):
     """The corpora in tests/corpora; see tests/guided.py."""
