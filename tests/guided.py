@@ -6,8 +6,8 @@
 
 KIND is one of `tests/formats/fuzz.py` or `tests/text/fuzz.py`, such as safetensors-header, int8-ranges (our own
 state), h5-tensorflow, wordpiece-json, unigram-json or spiece-model. CORPUS, a directory, gets the files of
-tests/corpora, whose replay is a slow test, and those that are found. A file that ends in another error than one of
-ours, that hangs, or that takes too much memory is written where libFuzzer says. What is mended then becomes a test.
+tests/corpora, which the tests read again, and those that are found. A file that ends in another error than one of ours,
+that hangs, or that takes too much memory is written where libFuzzer says. What is mended then becomes a test.
 """
 
 import re
