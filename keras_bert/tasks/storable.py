@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -319,7 +320,7 @@ def _load_preprocessor(
             return None
         arguments = {"tokenizer": tokenizer, "max_sequence_length": positions}
     if task.LIBRARY is not None:
-        longer = rows.sequence_length if isinstance(rows.sequence_length, int) else 0  # the user's, above the file's
+        longer = int(rows.sequence_length) if isinstance(rows.sequence_length, Integral) else 0  # than the file says
         arguments["max_sequence_length"] = min(max(saved.max_length or positions, longer), positions)
     settings = {"sequence_length": None, **settings, **arguments}
     if rows.sequence_length is not None:
