@@ -18,7 +18,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -386,11 +386,12 @@ def remove_temporary() -> None:
     _remove_if_empty(_new_folders)
 
 
-def remove_leftovers(directory: Path) -> None:
-    """Removes the temporary files of killed processes in and below `directory`."""
+def remove_leftovers(directory: Path, names: Collection[str] = ()) -> None:
+    """Removes what ended processes left of files in and below `directory` that are there now, or among `names`."""
     for temporary in directory.rglob(".*.tmp"):
         path = temporary.with_name(temporary.name[1:].removesuffix(".tmp").rpartition(".")[0])
-        if path.is_file() and temporary in _find_leftovers(path, "tmp"):  # the file itself has been written whole since
+        is_known = path.is_file() or str(path.relative_to(directory)) in names
+        if is_known and temporary in _find_leftovers(path, "tmp"):
             _remove(temporary)
 
 

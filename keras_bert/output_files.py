@@ -57,7 +57,10 @@ class OutputFiles:
             return
         with files.only_writer(self.directory):
             self.notes = self._read_notes()  # another process may have just ended
-            yield self._incomplete()
+            try:
+                yield self._incomplete()
+            finally:  # what a process opened at its very end
+                files.remove_leftovers(self.directory, set(self.names))
 
     def write(self, numbers: Sequence[int], processes: int, on_counts: Callable[[Counts], object]) -> None:
         """Writes files by number, and calls `on_counts` with the counts of the work since its last call."""
