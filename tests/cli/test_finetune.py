@@ -72,6 +72,7 @@ def test_the_directory_of_a_finished_run_is_the_model(finished):
     assert load_state(model / "training/state.safetensors")[1]["measures"].keys() == {"accuracy"}
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_path):
     other, less = tmp_path / "preset", tmp_path / "less.tsv"
     encoder = BertEncoder.from_preset(untrained)
@@ -323,6 +324,7 @@ ROWS = [("the film", "good", "river", "money", 0), ("he was cold", "warm", "a fi
 CHOICES = ("--choice-column", "a", "--choice-column", "b", "--choice-column", "c")
 
 
+@pytest.mark.slow
 def test_choose(run, fails, untrained, tmp_path):
     path, model = tmp_path / "train.csv", tmp_path / "model"
     path.write_text("question,a,b,c,label\n" + "".join(f"{','.join(map(str, row))}\n" for row in ROWS))

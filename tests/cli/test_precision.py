@@ -19,6 +19,7 @@ def _a_model_for_each_command(monkeypatch, traced):
     monkeypatch.setattr(BertSentenceEncoder, "from_preset", BertSentenceEncoder.from_preset.__wrapped__)
 
 
+@pytest.mark.slow
 def test_encode_and_embed(run, tmp_path):
     for precision in ("float32", "int8"):
         result = run("encode", *TEXTS, "--precision", precision, "--output", tmp_path / f"{precision}.npy")
@@ -43,6 +44,7 @@ def test_own_texts(run, tmp_path):
     assert run("encode", *TEXTS, "--precision", "int8").stdout != result.stdout
 
 
+@pytest.mark.slow
 def test_ranges_that_a_preset_keeps(run, untrained, tmp_path):
     model = BertSentenceEncoder.from_preset(untrained)
     model.set_precision("int8", TEXTS)
@@ -56,6 +58,7 @@ def test_ranges_that_a_preset_keeps(run, untrained, tmp_path):
     assert "a few built-in sentences" in result.stderr
 
 
+@pytest.mark.slow
 def test_layers_that_are_left_out_are_told(run, untrained, monkeypatch):
     monkeypatch.setattr("keras_bert.inference.precision._MIN_CALIBRATION_COSINE", 1.1)  # never reached
     result = run("summary", untrained, "--precision", "int8")

@@ -332,6 +332,7 @@ def test_errors_of_numbers_are_the_largest_the_largest_first(run, tmp_path):
     assert page.index("<td>money</td>") < page.index("<td>the river</td>") < page.index("<td>bad</td>")
 
 
+@pytest.mark.slow
 def test_errors_of_questions_and_of_words(run, untrained, tmp_path):
     """A question keeps its id; rows of a table keep their columns; a sentence has the line of its first word."""
     answerer = BertQuestionAnswerer.from_preset(untrained)
@@ -404,6 +405,7 @@ def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_
         assert fails("predict", model, "--format", "jsonl", input=bad) == f"standard input, line 1: {name} is empty"
 
 
+@pytest.mark.slow
 def test_evaluate_vectors(run, fails, small_preset, tmp_path):
     """The measures of Python, of a search with and without a corpus, and of scores."""
     rows = [("good film", "great movie", 4), ("bad film", "dull movie", 3), ("the bank", "river money", 0)]

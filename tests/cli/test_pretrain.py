@@ -35,6 +35,7 @@ def tiny(**changes):
     return BertConfig.tiny(vocab_size=len(TOKENS), **learning, **changes)
 
 
+@pytest.mark.slow
 def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     folder, options = corpus
     options |= {"--copies": "2", "--masked-unit": "word", "--objective": "sentence_order", "--steps": "4"}

@@ -53,6 +53,7 @@ def test_a_command_that_runs_batches_side_by_side_gives_an_operation_one_thread(
     monkeypatch.setenv(name, "")  # put back at the end
 
 
+@pytest.mark.slow
 def test_keras_imports_no_library_that_no_command_needs(tmp_path, start, small_preset):
     for name in ("jax", "matplotlib", "pandas", "sklearn"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError(__name__)")

@@ -52,6 +52,7 @@ def test_index_and_search(run, folder, small_preset):
     assert first["hits"][0] == best
 
 
+@pytest.mark.slow
 def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
     (folder / "films.jsonl").write_text(
         '{"id": 1, "text": "good film", "lang": "en"}\n{"id": 2, "text": "good film !", "lang": "de"}\n'

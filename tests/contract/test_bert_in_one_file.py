@@ -80,6 +80,7 @@ def test_outputs_of_a_real_model_whose_heads_are_new(one_file):
     assert one_file.predict_next_sentence(weights, ours["pooled_output"]).shape == (2, 2)
 
 
+@pytest.mark.slow
 def test_losses_and_a_step_of_training(one_file, directory, batch):
     weights, config, _ = one_file.load(directory)
     model = BertPretrainer.from_preset(directory, sequence_length=16)

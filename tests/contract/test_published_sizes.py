@@ -41,6 +41,7 @@ def model_of(tmp_path_factory):
     return lambda family, head=None: write(family, head)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family", [pytest.param(each, marks=[] if each in QUICK_FAMILIES else [pytest.mark.slow]) for each in PUBLISHED]
 )

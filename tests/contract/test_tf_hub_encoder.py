@@ -123,6 +123,7 @@ def test_regularization_losses(encoder):
         assert (loss().dtype.is_floating, loss().shape) == (True, ())
 
 
+@pytest.mark.slow
 def test_every_trainable_variable_gets_a_gradient(encoder, inputs):
     with tf.GradientTape() as tape:
         outputs = encoder(inputs(), training=True)

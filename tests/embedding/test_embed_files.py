@@ -148,6 +148,7 @@ def test_other_settings_are_refused(done, small_preset, tmp_path):
     assert files_of(directory) == before
 
 
+@pytest.mark.slow
 @needs_int8
 def test_another_precision_is_another_model(done, small_preset):
     source, directory = done

@@ -34,6 +34,7 @@ def test_a_copy_has_the_format_of_its_file(tmp_path, small_preset, model, name, 
     np.testing.assert_allclose([json.loads(row[3]) for row in rows[1:]], expected(model), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_parquet_from_any_table(tmp_path, small_preset, model):
     pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow, the extra parquet")
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra xlsx")

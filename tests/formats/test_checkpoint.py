@@ -21,6 +21,7 @@ FAMILY_AND_HEAD = [(family, head) for family in CONFIGS for head in (None, *FAMI
 
 
 # Three families have the layers of others.
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [each for each in CONFIGS if each not in ("ernie", "xlm-roberta", "camembert")])
 def test_shapes_are_those_of_the_layers(family):
     config = with_head(family, "sequence")

@@ -96,6 +96,7 @@ def test_a_dense_layer_on_each_token(ours, tmp_path):
     assert difference.max() < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layers", "said"),
     [
@@ -116,6 +117,7 @@ def test_what_is_not_one_dense_layer_stays_listed(layers, said, ours, tmp_path):
     assert said in " ".join(done.remarks)
 
 
+@pytest.mark.slow
 def test_without_a_preprocessor_in_the_graph_there_is_no_vocabulary(ours, tmp_path):
     save_classifier(tmp_path / "old", {"encoder": ours["encoder"]}, dense(3))
     done = convert(tmp_path / "old", tmp_path / "new")

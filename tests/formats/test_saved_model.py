@@ -34,6 +34,7 @@ def exported(request, tmp_path_factory):
     return directory / "model", config, weights
 
 
+@pytest.mark.slow
 def test_our_own_need_a_configuration(exported, tmp_path):
     directory, config, weights = exported
     shutil.copytree(directory, tmp_path / "model")

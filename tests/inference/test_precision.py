@@ -29,6 +29,7 @@ ENCODERS = {
     **{name: SWITCHES[name] for name in ("llama", "relative", "scaled")},
 }
 IN_BFLOAT16 = ("bert", "albert", "silu", "modern", "llama", "relative")  # int8 tests all
+QUICK = ("bert", "modern")  # for `make test`
 LEAST_MEAN = {"bfloat16": 0.9995, "int8": 0.97}
 LEAST = {"bfloat16": 0.997, "int8": 0.9}
 TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and the money in it", "good", "bad film!"]
@@ -74,7 +75,8 @@ def test_no_sum_of_the_largest_int8_values_saturates(rows, inputs, units):
     ("precision", "name"),
     [
         *(pytest.param("bfloat16", name, marks=needs_bfloat16) for name in IN_BFLOAT16),
-        *(pytest.param("int8", name, marks=needs_int8) for name in ENCODERS),
+        *(pytest.param("int8", name, marks=needs_int8) for name in QUICK),
+        *(pytest.param("int8", name, marks=[needs_int8, pytest.mark.slow]) for name in ENCODERS if name not in QUICK),
     ],
 )
 def test_an_encoder_gives_nearly_the_same(precision, name):
@@ -99,6 +101,7 @@ def test_an_encoder_gives_nearly_the_same(precision, name):
     np.testing.assert_array_equal(encoder(inputs)["sequence_output"], exact["sequence_output"])
 
 
+@pytest.mark.slow
 @needs_bfloat16
 def test_long_texts_are_computed_in_chunks(monkeypatch):
     encoder, inputs = random_encoder(**MODERN, max_positions=64), random_inputs(seq_length=33)

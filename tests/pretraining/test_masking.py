@@ -160,6 +160,7 @@ def test_each_draw_has_a_seed_of_its_own(inputs, monkeypatch):
     assert len(set(seeds)) == len(seeds) == 4
 
 
+@pytest.mark.slow
 def test_in_a_dataset(inputs):
     masking = MaskedLMMasking(TOKENIZER, PREDICTIONS, masked_unit="span")
     few = {name: value[:8] for name, value in inputs.items()}

@@ -92,6 +92,7 @@ def test_variables_on_disk_twice_are_named(replayed_here, tmp_path):
     assert "answered" in answers
 
 
+@pytest.mark.slow
 def test_without_warm_up_requests_there_is_a_note(replayed_here, copy):
     shutil.rmtree(copy / "assets.extra")
     operations, _, note = check_serving(copy)

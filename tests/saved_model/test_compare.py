@@ -72,6 +72,7 @@ def transformers_models(tmp_path_factory):
     return transformers4.unpack(tmp_path_factory.mktemp("transformers4"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert-choices", "bert-spans", "distilbert-sequence", "albert-pretraining"])
 def test_a_saved_model_beside_weights_is_run(name, transformers_models, tmp_path):
     new, old = transformers_models / name, tmp_path / "old"
@@ -83,6 +84,7 @@ def test_a_saved_model_beside_weights_is_run(name, transformers_models, tmp_path
     assert (len(found.weights) > 1, found.missing, found.unread) == (True, [], "")
 
 
+@pytest.mark.slow
 def test_the_newest_saved_model_is_run_or_the_one_that_is_named(transformers_models, tmp_path):
     old, new = tmp_path / "old", transformers_models / "bert-encoder"
     shutil.copytree(transformers_models / "bert-encoder-saved-model", old)
@@ -97,6 +99,7 @@ def test_the_newest_saved_model_is_run_or_the_one_that_is_named(transformers_mod
     assert "2 outputs compared, for 8 inputs\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_without_names_of_weights_the_outputs_are_compared(tmp_path):
     encoder = small.encoder()
     encoder.save_preset(tmp_path / "new")
@@ -119,6 +122,7 @@ def save(directory, compute, names=("input_ids", "attention_mask")):
     tf.saved_model.save(module, directory, signatures=module.serve.get_concrete_function(**specs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compute", "names", "said"),
     [

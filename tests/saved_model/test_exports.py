@@ -153,6 +153,7 @@ def test_each_weight_is_on_disk_once(exported):
 # What can be chosen
 
 
+@pytest.mark.slow
 def test_an_encoder_alone_without_pooler_frozen_in_half_the_size(tmp_path):
     encoder = small.encoder(num_layers=1, pooler=False)
     encoder.trainable = False

@@ -37,6 +37,7 @@ def test_it_answers_in_a_fresh_process_without_its_float_weights(tmp_path):
     assert "answered" in answers
 
 
+@pytest.mark.slow
 @needs_int8
 def test_after_a_call_in_this_process(tmp_path):
     """A call traces graphs with the model's own variables, which the SavedModel must not use."""
@@ -111,6 +112,7 @@ REFUSING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSING)
 def test_without_bfloat16_an_export_in_it_is_refused(name, in_bfloat16, monkeypatch):
     """Before its first product, which would end the process."""
@@ -119,6 +121,7 @@ def test_without_bfloat16_an_export_in_it_is_refused(name, in_bfloat16, monkeypa
         REFUSING[name](*in_bfloat16)
 
 
+@pytest.mark.slow
 @needs_int8
 @pytest.mark.parametrize("least_cosine", [0.0, 1.1], ids=["all blocks", "no block"])
 def test_int8_needs_no_bfloat16(least_cosine, monkeypatch, tmp_path):

@@ -79,6 +79,7 @@ def test_both_signatures_answer_as_the_model_does(model, signatures):
     )
 
 
+@pytest.mark.slow
 def test_tokens_are_counted_and_vectors_are_shortened(tmp_path):
     settings = {"prompts": {"query": "you ask: "}, "default_prompt": "query", "include_prompt": False}
     parts = small_encoder(), small.preprocessor()
@@ -95,6 +96,7 @@ def test_tokens_are_counted_and_vectors_are_shortened(tmp_path):
     assert list(signatures["serving_default"].structured_outputs) == ["embedding"]
 
 
+@pytest.mark.slow
 def test_the_sizes_that_vectors_were_trained_for_are_in_the_files_and_in_the_export(untraced, tmp_path):
     model = BertSentenceEncoder(small_encoder(), small.preprocessor(), matryoshka_dimensions=[32, 16])
     model.save_preset(tmp_path / "model")
@@ -108,6 +110,7 @@ def test_the_sizes_that_vectors_were_trained_for_are_in_the_files_and_in_the_exp
         BertSentenceEncoder(small_encoder(), small.preprocessor(), matryoshka_dimensions=[33])
 
 
+@pytest.mark.slow
 def test_tokens_of_windows_and_of_pairs_are_counted(untraced):
     windows = small.preprocessor(stride=8)
     counts = BertSentenceEncoder(small_encoder(), windows).serve(tf.constant(TEXTS))["token_count"].numpy()
@@ -150,6 +153,7 @@ def test_an_example_without_the_text_is_refused(signatures):
         signatures["serialized_examples"](examples=tf.constant([example(title="no text")]))
 
 
+@pytest.mark.slow
 def test_a_functional_model_of_a_pair_that_was_trained(pair_model, tmp_path):
     pair = [tf.constant(["The film was good!", "a"]), tf.constant(["Very bad.", "b"])]
     before = pair_model(pair)["scores"]
@@ -188,6 +192,7 @@ def test_a_model_with_graphs_and_tables_of_its_own(ours, tmp_path):
         np.testing.assert_allclose(served, model(WORDS), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_served_floats_are_float32(tmp_path):
     text = keras.Input(shape=(), dtype="string", name="text")
     pooled = small_encoder(dtype="mixed_bfloat16")(small.preprocessor()(text))["pooled_output"]
@@ -195,6 +200,7 @@ def test_served_floats_are_float32(tmp_path):
     assert [output.dtype for output in signature.structured_outputs.values()] == [tf.float32]
 
 
+@pytest.mark.slow
 def test_half_the_size_as_the_next_version(model, exported, tmp_path):
     assert exported.name == "1"
     assert not (exported / "README.md").exists()  # it needs no special processor

@@ -56,6 +56,7 @@ def test_a_search_finds_the_nearest(
     assert len(index.search("film", top_k=10**6)) == count
 
 
+@pytest.mark.slow
 def test_a_model_that_compares_by_dot_product(untraced, corpus, tmp_path, dot_preset, sentences, read_once):
     model = read_once(dot_preset)
     vectors, query = model.encode(sentences, progress=False), model.encode("film", progress=False)
@@ -71,6 +72,7 @@ def test_a_model_that_compares_by_dot_product(untraced, corpus, tmp_path, dot_pr
     assert build_index(more, tmp_path / "index", dot_preset)["encoded"] == 1
 
 
+@pytest.mark.slow
 def test_prompts_of_queries_and_documents(untraced, corpus, tmp_path, sentences):
     """A model without Normalize, too: similarities are cosines."""
     prompts = {"query": "good ", "passage": "the bad "}
@@ -84,6 +86,7 @@ def test_prompts_of_queries_and_documents(untraced, corpus, tmp_path, sentences)
     assert hit["similarity"] == pytest.approx(cosines.max(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_reranker_puts_the_hits_in_order(untraced, corpus, tmp_path, small_preset, sentences):
     reranker = small.task(BertReranker, config={"num_layers": 1})
     build_index(corpus, tmp_path / "index", small_preset)

@@ -101,6 +101,7 @@ def test_neither_a_positive_nor_the_query(pairs, sentences, small_preset):
         assert each.positive in answers[each.query]
 
 
+@pytest.mark.slow
 def test_scores_of_a_reranker(untraced, pairs, sentences, small_preset):
     reranker = small.task(BertReranker, config={"num_layers": 1})
     rules = NegativeRules(negatives=2, range_max=8)

@@ -47,6 +47,7 @@ def test_pairs_of_a_model_that_compares_by_dot_product(untraced, corpus, dot_pre
         next(near_duplicates(corpus, preset=dot_preset))
 
 
+@pytest.mark.slow
 def test_vectors_that_embed_wrote_need_no_model(tmp_path, small_preset, monkeypatch):
     """The pairs are those of the texts; other vectors, of any length, count as they are."""
     texts = ["good film", "cold river", "good film", "the good film"]

@@ -10,6 +10,7 @@ from keras_bert.embedding import embed_files
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "search.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["duckdb", "lancedb", "qdrant_client"])
 def test_vectors_go_to_other_databases(library, small_preset, read_once, tmp_path, monkeypatch):
     pytest.importorskip(library)

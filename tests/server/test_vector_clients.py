@@ -68,6 +68,7 @@ def openai_client(server):
     return openai.OpenAI(base_url=f"{server.root}/v1", api_key="none is needed", max_retries=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}, {"encoding_format": "base64"}])
 def test_openai_gets_the_vectors_and_the_number_of_tokens(openai_client, models, vectors, form):
     answer = openai_client.embeddings.create(model="vectors", input=TEXTS, **form)

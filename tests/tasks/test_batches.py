@@ -131,7 +131,7 @@ def called(method, settings, keras_itself):
 
 
 @pytest.mark.parametrize(("method", "settings"), [
-    pytest.param(method, settings, marks=pytest.mark.slow if number > 1 else (), id=f"{method} {number}")
+    pytest.param(method, settings, marks=pytest.mark.slow if number else (), id=f"{method} {number}")
     for method, calls in SAME.items()
     for number, settings in enumerate(calls)
 ])  # fmt: skip

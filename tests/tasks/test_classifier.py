@@ -80,6 +80,7 @@ def test_a_head_with_a_dense_layer_takes_the_poolers_place(stride):
     assert None not in tape.gradient(logits, [each.value for each in model.trainable_variables])
 
 
+@pytest.mark.slow
 def test_windows_are_pooled():
     long = "the film plot was very good and not dull music"
     model = new(text={"sequence_length": 6, "stride": 3}, window_pooling="max")
@@ -343,6 +344,7 @@ def test_a_call_is_one_graph_and_follows_the_weights(monkeypatch):
     np.testing.assert_allclose(model(TEXTS), before + tf.constant([1.0, 0.0, 0.0]), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dropout_gradients_and_changed_layers_follow_too():
     model = new(dropout=0.9)
     assert np.ptp([model(TEXTS, training=True)[0, 0].numpy() for _ in range(4)]) > 1e-3

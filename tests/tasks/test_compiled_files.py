@@ -78,12 +78,8 @@ def loaded(model, path):
         return keras.models.load_model(path)
 
 
-QUICK = ("classes", "pre-training")  # for `make test`
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in TASKS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
 def test_each_task_and_loss(tmp_path, name):
     make, loss, _ = TASKS[name]
     model = make()

@@ -37,12 +37,19 @@ FREE = {
 }  # fmt: skip
 
 
+QUICK = ("classes", "words of a CRF", "questions", "vectors")  # for `make test`
+
+
+def marked(names):
+    return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
+
+
 SERVING = [name for name in CASES if CASES[name].served]
-of_each_network = pytest.mark.parametrize("case", NETWORKS, indirect=True, scope="module")
-of_each_that_serves_answers = pytest.mark.parametrize("case", SERVING, indirect=True, scope="module")
+of_each_network = pytest.mark.parametrize("case", marked(NETWORKS), indirect=True, scope="module")
+of_each_that_serves_answers = pytest.mark.parametrize("case", marked(SERVING), indirect=True, scope="module")
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=marked(CASES))
 def case(request):
     return CASES[request.param]
 

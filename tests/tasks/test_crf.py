@@ -211,6 +211,7 @@ def test_a_keras_file_keeps_the_layer_and_the_loss_that_trains_it(tmp_path):
     np.testing.assert_array_equal(loaded.predict(words, verbose=0), tagger.predict(words, verbose=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [None, False, True], ids=["eager", "graph", "XLA"])
 def test_any_batch_and_length_take_one_graph_also_without_sentences_or_words(compiled):
     crf = layer()
@@ -230,6 +231,7 @@ def test_any_batch_and_length_take_one_graph_also_without_sentences_or_words(com
         assert np.shape(crf.loss(labels, emissions)) == ()
 
 
+@pytest.mark.slow
 def test_long_sentences_lose_no_precision():
     emissions, labels, _ = sentences(length=512, batch=2)
     measures = []
@@ -361,6 +363,7 @@ def test_a_new_crf_starts_from_the_labels_of_its_examples(small_preset):
     np.testing.assert_array_equal(model.crf.transitions, transitions)
 
 
+@pytest.mark.slow
 def test_lora_trains_the_crf_and_its_answers_stay_when_it_is_merged(small_preset, untraced):
     model = tagger_of(small_preset, dropout=0.0)
     before, kernel = model.crf.get_weights(), model.encoder.blocks[0].attention.qkv.kernel
@@ -374,6 +377,7 @@ def test_lora_trains_the_crf_and_its_answers_stay_when_it_is_merged(small_preset
     assert model.tag(WORDS) == expected
 
 
+@pytest.mark.slow
 def test_empty_strings_and_batches_are_served(small_preset, untraced):
     model, texts = tagger_of(small_preset), ["Ada Lovelace sang", "", "in New York", " \t"]
     assert model.tag([[]]) == [[]]

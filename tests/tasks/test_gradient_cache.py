@@ -49,6 +49,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("example", "mini_batch_size", "text"), [
     ("pairs", 3, {}),
     pytest.param("cut", 3, {}, marks=pytest.mark.slow),

@@ -118,6 +118,7 @@ def assert_same_update(found, expected, atol=2e-6):
 UNEQUAL, WHOLE = [[0], [1, 2], [3]], [[0, 1, 2, 3]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_accumulated_batches_make_the_update_of_the_large_batch(name):
     make, loss, *data = TASKS[name]
@@ -129,6 +130,7 @@ def test_accumulated_batches_make_the_update_of_the_large_batch(name):
         assert_same_update(update(make, loss, scaled, UNEQUAL, data, 3), large)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [AdamW, LAMB])
 def test_any_optimizer_accumulates_so_and_begins_a_new_window_after_each(kind):
     make, loss, *data = TASKS["words"]

@@ -100,6 +100,7 @@ def by_hand(model, text):
     return found
 
 
+@pytest.mark.slow
 def test_the_surest_is_filled_first(filler):
     assert {len(mask) for answer in filler.fill(TEXTS, top_k=1) for mask in answer["masks"]} == {1}
     for text, answer in zip(TEXTS, filler.fill(TEXTS), strict=True):

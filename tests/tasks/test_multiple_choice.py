@@ -40,6 +40,7 @@ def test_the_best_choice_has_the_highest_logit(model):
     assert [len(answer["probabilities"]) for answer in longer] == [3, 2]
 
 
+@pytest.mark.slow
 def test_columns_have_the_logits_of_their_choices(model):
     expected = [pair_logits(model, *each) for each in zip(QUESTIONS, CHOICES, strict=True)]
     np.testing.assert_allclose(model(COLUMNS), expected, atol=1e-5)
@@ -81,6 +82,7 @@ def test_it_learns_which_choice_is_right():
     assert model.evaluate(COLUMNS, labels, verbose=0) == pytest.approx(expected.mean(), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_serving(model, tmp_path):
     expected = model(COLUMNS).numpy()
     version = export_serving(model, tmp_path)

@@ -68,6 +68,7 @@ def test_with_other_settings_as_well(text, settings):
     test_answers_are_those_of_run_squad(new(text, **settings))
 
 
+@pytest.mark.slow
 def test_only_the_window_with_most_context_counts():
     model = lookup()
     generator = np.random.default_rng(0)
@@ -81,6 +82,7 @@ def test_only_the_window_with_most_context_counts():
     assert answer["score"] == pytest.approx(want[0], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_byte_pairs(untraced):
     """There are two separators in a row; and a token may be one byte of four: the answer is the whole character."""
     model = lookup(make_tokenizer=byte_pairs)
@@ -137,6 +139,7 @@ def test_a_fixed_length_and_a_long_question_change_nothing():
         assert served["answer"].numpy().tolist() == [b"green giraffe"] * 2
 
 
+@pytest.mark.slow
 def test_many_are_the_same_as_one(model, monkeypatch):
     one_by_one = [model.answer(*each) for each in zip(QUESTIONS, CONTEXTS, strict=True)]
     monkeypatch.setattr(question_answerer, "_QUESTIONS_AT_A_TIME", 2)
@@ -185,6 +188,7 @@ def test_questions_and_settings_without_an_answer_are_refused(model, call, error
         call(model)
 
 
+@pytest.mark.slow
 def test_a_context_of_which_nothing_is_left_has_no_answer(model):
     nothing = model.serve(tf.constant(["", "Who?"]), tf.constant(["", ""]))
     assert nothing["answer"].numpy().tolist() == [b"", b""]

@@ -116,6 +116,7 @@ def test_texts_and_settings_that_cannot_be_are_refused(prompted, call, error, wo
         call(prompted)
 
 
+@pytest.mark.slow
 def test_keras_inputs_get_the_prompt(prompted):
     text = keras.Input(shape=(), dtype="string")
     functional = keras.Model(text, prompted(text))
@@ -201,6 +202,7 @@ def test_an_iterator_is_read_as_it_is_needed(monkeypatch):
     assert seen == {7, 14, 21}
 
 
+@pytest.mark.slow
 def test_tensorflow_has_nothing_to_say(model, caplog):
     """Though many batches begin while the graph is traced."""
     made(model).encode(TEXTS * 4, batch_tokens=24)

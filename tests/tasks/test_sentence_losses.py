@@ -128,6 +128,7 @@ ALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "columns", "targets"), ALL, ids=[loss.name for loss, *_ in ALL])
 def test_each_can_be_compiled_saved_and_learned_from(loss, columns, targets):
     assert_saved_compiled_and_learned_from(loss, targets, drawn(columns))

@@ -133,6 +133,7 @@ def routed(tmp_path):
     return tmp_path / "routed", made
 
 
+@pytest.mark.slow
 def test_queries_by_a_table(routed, tmp_path):
     directory, made = routed
     vocabulary, table = made.preprocessor.tokenizer.vocabulary, made.query_weights.numpy()

@@ -24,6 +24,7 @@ def model():
     return BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
 
 
+@pytest.mark.slow
 def test_each_column_is_embedded_alone(model, untraced):
     columns = (ANCHORS, POSITIVES, NEGATIVES)
     expected = np.stack([model.encode(column) for column in columns], axis=1)
@@ -143,6 +144,7 @@ def test_measures_take_the_similarity_of_the_model(model):
         assert found.measures["accuracy"] == 1, similarity
 
 
+@pytest.mark.slow
 def test_scores_of_triplets_and_vectors(model):
     """A better model's margins, and its vectors."""
     columns = (ANCHORS, POSITIVES, NEGATIVES)

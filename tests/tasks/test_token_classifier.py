@@ -56,6 +56,7 @@ def test_tags_are_those_of_first_tokens(model):
     assert len({label for sentence in labels_of(answers) for label in sentence}) > 1  # else it would prove little
 
 
+@pytest.mark.slow
 def test_nothing_to_tag(model):
     assert model.tag([[], ["film"], []])[::2] == [[], []]
     assert model.entities([]) == []

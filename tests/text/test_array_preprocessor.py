@@ -87,6 +87,7 @@ def byte_pair_preset(small_preset, byte_pairs, tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_the_same_inputs_of_byte_pairs(byte_pair_preset, untraced):
     check_the_same_inputs(byte_pair_preset)
 

@@ -49,6 +49,7 @@ def test_pairs(any_tokenizer, untraced):
             strict.pack(([a], [b]))
 
 
+@pytest.mark.slow
 def test_graphs_have_no_operation_that_reads_outside_its_memory(any_tokenizer):
     """Those that TensorFlow Text checks only since 2.21.1; see SECURITY.md."""
     detokenize = tf.function(any_tokenizer.detokenize, input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)])

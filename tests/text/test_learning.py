@@ -38,6 +38,7 @@ def learned():
     return {kind: learn_vocabulary(SENTENCES * 3, SIZES[kind], kind) for kind in KINDS}
 
 
+@pytest.mark.slow
 def test_other_libraries_find_what_the_tokenizers_find(learned):
     texts = [*SENTENCES, *OTHER]
     # They lower-case character by character, and so give no Greek word in capitals its small final sigma.

@@ -37,6 +37,7 @@ def learned():
     return merges, *rules_of(merges)
 
 
+@pytest.mark.slow
 def test_long_words(learned):
     """Windows begin wherever they may."""
     assert _STRETCH == 64

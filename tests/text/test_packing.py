@@ -171,6 +171,7 @@ def test_a_preprocessor_with_windows(tokenizer, untraced):
     assert outputs["input_mask"].numpy().sum(-1).tolist() == [[6, 6, 5], [3, 0, 0]]
 
 
+@pytest.mark.slow
 def test_windows_in_every_way_of_running(tokenizer):
     preprocessor = BertPreprocessor(tokenizer, sequence_length=None, stride=3, max_sequence_length=8)
     texts = ["the film was very good it was not dull", "film", ""]

@@ -123,6 +123,7 @@ def test_functional_models_saved_and_cloned(preprocessor, tmp_path, untraced):
         assert values(again(inputs)) == want
 
 
+@pytest.mark.slow
 def test_functional_models_predicting_and_exported(preprocessor, tmp_path):
     model, inputs = _model(preprocessor), [tf.constant(TEXTS)] * 2
     want = values(preprocessor(tuple(inputs)))

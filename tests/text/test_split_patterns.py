@@ -127,6 +127,7 @@ def tokenizer(directory):
     return load_tokenizer(directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["llama3", "digits"])
 def test_same_as_hugging_face(directory, split, tmp_path, tokenizers):
     """What others wrote, and what we write."""

@@ -65,6 +65,7 @@ def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_th
     assert names(learner.weights) == trainable
 
 
+@pytest.mark.slow
 def test_lora_in_a_keras_model_of_your_own(tmp_path, untraced):
     """Files that are written inside the block, and the model after it, answer as the model that was trained."""
     encoder = BertEncoder(BertConfig.tiny())

@@ -111,6 +111,7 @@ def test_the_head_is_the_regression_of_scikit_learn(make, labels, untraced):
     np.testing.assert_allclose([each["probability"] for each in answers], expected.max(1), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_each_of_several_labels_is_a_regression_of_its_own():
     model, (x, y) = several(), tagged()
     vectors, targets = vectors_of(model, x), np.asarray(model.targets(y))
@@ -120,6 +121,7 @@ def test_each_of_several_labels_is_a_regression_of_its_own():
     np.testing.assert_allclose(probabilities, reference.predict_proba(vectors), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_class_without_examples_is_never_the_answer():
     model, (x, y) = pooled(labels=["odd", *LABELS]), examples(12)
     model.fit_head(vectors_of(model, x), model.targets(y))
@@ -141,6 +143,7 @@ def learned():
     return model, vectors_of(model, examples()[0]), learn(model)
 
 
+@pytest.mark.slow
 def test_vectors_of_a_class_come_together_and_the_head_is_fitted_to_them(learned):
     """To those of all examples, with the weights of their classes."""
     (model, vectors_before, _), (x, y) = learned, examples()
@@ -173,6 +176,7 @@ def test_the_model_trains_on_with_all_its_weights(learned, untraced):
         variable.assign(state)
 
 
+@pytest.mark.slow
 def test_a_directory_keeps_the_pooling(learned, tmp_path):
     model, (x, _) = learned[0], examples()
     model.save_preset(tmp_path)

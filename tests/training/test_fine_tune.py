@@ -28,6 +28,7 @@ def untrained():
     return classifier()
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
     """Where measures get better once; and a run that ended early goes on with nothing.
 
@@ -100,6 +101,7 @@ def test_callbacks_see_one_fit_and_the_values_of_the_history(tmp_path):
         assert [float(row["loss"]) for row in csv.DictReader(file)] == [entry["loss"] for entry in history]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("callback", "epochs", "batches"),
     [(Watch(1), 1, 1), (Watch(3), 2, 3), (keras.callbacks.EarlyStopping("val_accuracy", patience=1), 2, 4)],
@@ -112,6 +114,7 @@ def test_a_callback_ends_a_run(tmp_path, callback, epochs, batches):
     assert tuned_with(directory=tmp_path) == history  # it is over
 
 
+@pytest.mark.slow
 def test_the_validation_loss_is_computed_for_a_callback_that_monitors_it():
     """It ends the run of a model that learns wrong labels."""
     model, (x, y), watch = classifier(), examples(8), Watch()
@@ -126,6 +129,7 @@ def test_the_validation_loss_is_computed_for_a_callback_that_monitors_it():
     assert float(compiled(model.targets(y), model(x))) == pytest.approx(losses[best], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_callback_that_sets_the_learning_rate_scales_the_rest_of_the_schedule(tmp_path):
     """Also that of a run that resumes."""
     plateau = keras.callbacks.ReduceLROnPlateau("val_accuracy", factor=0.5, patience=1, cooldown=9)
@@ -141,6 +145,7 @@ def test_a_callback_that_sets_the_learning_rate_scales_the_rest_of_the_schedule(
     assert scheduled.rates == pytest.approx([1e-3, 1e-3 / 2, 1e-3 / 3])
 
 
+@pytest.mark.slow
 def test_a_run_with_classes_by_index_goes_on_with_their_names(tmp_path):
     """As JSON, the keys of its settings are text."""
     run = {**SETTINGS, "epochs": 1, "directory": tmp_path}
@@ -150,6 +155,7 @@ def test_a_run_with_classes_by_index_goes_on_with_their_names(tmp_path):
         fine_tune(classifier(), examples(8), class_weight={1: 0.5}, **run)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error:.*truncated")
 def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     """Of a model with windows, which truncate nothing, whose steps are too small to change it."""
@@ -183,6 +189,7 @@ def tagged(**recipe):
     return model.get_weights(), [entry["loss"] for entry in history], int(model.optimizer.iterations)
 
 
+@pytest.mark.slow
 def test_accumulated_batches_train_as_the_large_batch_and_the_last_ones_count_too():
     """Of one or two sentences, which hold different numbers of words; no update is full at the end of an epoch."""
     weights, losses, updates = tagged()

@@ -35,6 +35,7 @@ def train(kind, optimizer):
     model.fit(np.ones((4, 3)), np.ones(4), batch_size=2, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer", [LAMB, lambda rate: keras.optimizers.LossScaleOptimizer(AdamW(rate, global_clipnorm=1.0))]
 )
@@ -46,6 +47,7 @@ def test_in_models_of_ours_no_optimizer_does():
     assert graphs_kept(lambda: train(OnReplicas, "adam")) == 0
 
 
+@pytest.mark.slow
 def test_keras_still_needs_this():
     """If this fails, TensorFlow or Keras has mended it, and what this package does about it can go."""
     assert graphs_kept(lambda: train(keras.Model, "adam")) > 0

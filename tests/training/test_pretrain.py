@@ -193,6 +193,7 @@ def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_an_update(t
     assert float(expected.optimizer.learning_rate) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 40])
 def test_measures_do_not_depend_on_the_size_of_batches(untrained, records, size, untraced):
     """Not on how many masked tokens a batch holds, either."""
@@ -227,6 +228,7 @@ def first_batches(tmp_path, untrained, records, monkeypatch):
     return first_batches
 
 
+@pytest.mark.slow
 def test_masks_are_those_of_the_records_unless_asked_for(first_batches, records):
     (written,) = Records(records / "train").in_order(2000)
     hidden = {ids.tobytes() for ids in written["input_word_ids"].numpy()}
@@ -259,6 +261,7 @@ def test_mixed_precision_learns_and_is_resumed(tmp_path, records):
     assert isinstance(expected.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
+@pytest.mark.slow
 def test_the_rate_follows_the_size(tmp_path, records, monkeypatch, untraced):
     """A run at the default rate is one with that rate: either resumes the other, at no other rate."""
     model = new(dropout=0.0)

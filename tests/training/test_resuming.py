@@ -101,6 +101,7 @@ def test_interrupted_by_an_error(unbroken, begun):
     assert measured(learner, *examples(6))["accuracy"] == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_best_epoch_may_lie_before_the_interruption(begun, monkeypatch):
     at_its_end, _ = trained(stop_at=STEPS // 2)
     monkeypatch.setattr(report, "evaluate", lambda *_: {"accuracy": -1e9})
@@ -115,6 +116,7 @@ def another():
     return classifier(dropout=0.3)
 
 
+@pytest.mark.slow
 def test_numbers_of_numpy_are_saved_and_are_those_of_python(unbroken, tmp_path):
     numbers = {"epochs": np.int64(2), "learning_rate": np.float64(1e-2), "batch_size": np.array(4), "seed": np.int32(0)}
     assert_same(trained(tmp_path, **numbers, few_shot=np.bool_(False), mini_batch_size=None), unbroken)
@@ -213,6 +215,7 @@ def test_any_damage_is_noticed(begun):
     assert all(re.match(rf"{state} is damaged", each) for each in refused)
 
 
+@pytest.mark.slow
 def test_a_finished_run_needs_its_weights_only(unbroken, tmp_path):
     learner, history = trained(tmp_path, checkpoint_seconds=1e9)
     assert_same((learner, history), unbroken)
@@ -249,6 +252,7 @@ def heeded():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 @pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def whole(preset, table, tmp_path_factory):
     return Whole(run, directory, run(directory, lines.append), lines)
 
 
+@pytest.mark.slow
 def test_a_run_of_files_is_resumed_by_the_same_call(whole, table, tmp_path):
     broken, resumed, again = tmp_path / "broken", [], []
 
@@ -202,6 +203,7 @@ def test_labels_are_counted_and_two_spellings_of_one_are_warned_of(preset, tmp_p
     assert "labels: Praise 4, blame 4, praise 4" in lines
 
 
+@pytest.mark.slow
 def test_numbers_are_measured_by_their_errors_too(preset, tmp_path):
     path, lines = tmp_path / "train.csv", []
     path.write_text("sentence,kind\ngood film,4\nbad film,1\ngood,5\nbad,2\n")

@@ -106,6 +106,7 @@ def trained(jit_compile, make, x, y, weights, frozen=False, taught=False, **sett
     return np.array(losses), after, rows[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "settings"), [
     ("tokens", {"frozen": True}),  # a smaller step is compiled
     pytest.param("CRF", {"frozen": True}, marks=pytest.mark.slow),
@@ -131,6 +132,7 @@ def test_same_training(task, settings):
     assert rows < compiled_rows == BATCH * windows * LENGTH  # padding is computed under XLA, and only there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["classifier", "several labels", "numbers", "CRF"])
 def test_same_loss(task):
     make, _, y, _ = TASKS[task]

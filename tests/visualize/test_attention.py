@@ -102,6 +102,7 @@ def test_nothing_is_cut(encoder, preprocessor):
         attention(encoder, preprocessor, "the film " * 4, "the film " * 4)
 
 
+@pytest.mark.slow
 def test_second_text_of_a_family_with_two_separators():
     tokenizer = small.byte_pairs([])
     encoder = small.encoder(vocab_size=tokenizer.vocabulary_size, num_layers=1)
