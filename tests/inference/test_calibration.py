@@ -20,7 +20,7 @@ from ..support.encoders import random_encoder, random_inputs
 from ..support.messages import error_names, warning_names
 from ..support.precisions import needs_int8
 
-pytestmark = needs_int8
+pytestmark = [pytest.mark.slow, needs_int8]
 TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and the money in it", "good", "bad film!"]
 OTHERS = ["great music, great story", "dull, not good, cold", "hate it", "love the plot"]
 
@@ -49,7 +49,6 @@ def copied(kept, tmp_path):
     return shutil.copytree(kept[0], tmp_path / "copied")
 
 
-@pytest.mark.slow
 def test_a_preset_keeps_the_ranges(kept):
     directory, expected = kept
     assert read_ranges(directory).is_built_in is False
@@ -60,7 +59,6 @@ def test_a_preset_keeps_the_ranges(kept):
     assert np.abs(vectors(loaded) - expected).max() > 1e-4
 
 
-@pytest.mark.slow
 def test_ranges_of_other_weights_are_not_used(copied):
     model, ranges = BertSentenceEncoder.from_preset(copied), read_ranges(copied)
     model.save_preset(copied, overwrite=True)
@@ -99,7 +97,6 @@ def test_a_damaged_file_is_refused(copied):
         read_ranges(copied)
 
 
-@pytest.mark.slow
 def test_a_block_that_loses_too_much_is_left_out(monkeypatch):
     """Large values in a few columns of one block's GELU leave no precision to the others."""
     encoder = random_encoder(num_layers=3, hidden_size=24, intermediate_size=40)
@@ -121,7 +118,6 @@ def test_a_block_that_loses_too_much_is_left_out(monkeypatch):
     assert np.square(chosen - exact).mean() < 0.5 * np.square(everything - exact).mean()
 
 
-@pytest.mark.slow
 def test_the_order_of_batches_is_of_no_account():
     encoder, batches = random_encoder(), [random_inputs(seed=seed) for seed in (2, 3)]
     set_precision(encoder, "int8", batches)
@@ -146,7 +142,6 @@ def test_the_choice_is_kept(monkeypatch, tmp_path):
     np.testing.assert_array_equal(vectors(loaded), vectors(model))
 
 
-@pytest.mark.slow
 def test_both_texts_of_a_pair_calibrate_in_windows_too():
     model = small.task(BertQuestionAnswerer, text={"stride": 8}, config={"num_layers": 1})
     limits = []
@@ -195,14 +190,12 @@ def test_inputs_without_a_mask_have_no_padding(untraced):
     assert found == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.slow
 def test_a_low_cosine_to_float32_is_warned_of(monkeypatch):
     monkeypatch.setattr(low_precision, "_MIN_UNSEEN_COSINE", 1.1)  # never reached
     with warning_names("too few", "cosine to float32", "without texts"):
         sentence_encoder().set_precision("int8", TEXTS)
 
 
-@pytest.mark.slow
 def test_texts_that_are_too_few_are_warned_of():
     """Of real weights: with the range of one word, hidden states of other texts are clipped."""
     model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")

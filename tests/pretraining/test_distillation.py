@@ -24,6 +24,8 @@ from ..support import small
 from ..support.corpus import encoder
 from ..support.messages import error_names
 
+pytestmark = pytest.mark.slow
+
 LABELS = ["x", "y", "z"]
 SETTINGS = {  # of each kind of model
     "classifier": (BertClassifier, {"labels": LABELS}),
@@ -46,7 +48,6 @@ def pretrained(preprocessor):
     return BertPretrainer(encoder(initializer_range=0.3), preprocessor)
 
 
-@pytest.mark.slow
 def test_a_student_has_every_other_layer_of_its_teacher(teacher):
     student = student_of(teacher, num_layers=6)
     assert student.encoder.config.num_layers == 6
@@ -138,7 +139,6 @@ def taggers(crfs, preprocessor):
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("crfs", "weighted"), [
     ("none", "sentences"), ("none", "words"), ("both", None), ("both", "sentences"), ("the student", "words"),
 ])  # fmt: skip
@@ -160,7 +160,6 @@ def test_the_loss_of_a_token_classifier(preprocessor, batch, crfs, weighted):
     np.testing.assert_allclose(together, 0.5 * alone + 0.5 * divergences[is_word].mean(), rtol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("crf", [False, True])
 def test_a_student_of_words_is_trained_on_the_first_tokens(preprocessor, crf, untraced):
     """By `fine_tune`, whose first loss is that of the student as it is."""
@@ -199,7 +198,6 @@ def test_the_loss_of_a_masked_language_model(preprocessor, pairs, batch):
     np.testing.assert_allclose(together, (2 * alone + 5 * apart + (1 - cosine).mean()) / 8, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_the_teacher_stays_as_it_is_and_apart(preprocessor, batch, untraced):
     teacher = BertClassifier(encoder(), preprocessor, LABELS)
     student = student_of(teacher, num_layers=1)
@@ -216,7 +214,6 @@ def test_the_teacher_stays_as_it_is_and_apart(preprocessor, batch, untraced):
     assert student.train_function is not traced_with_teacher
 
 
-@pytest.mark.slow
 def test_it_learns_what_the_teacher_says(tmp_path, preprocessor):
     """The labels say nothing: every text has each of the two once."""
     teacher, student = (BertClassifier(encoder(seed), preprocessor, ["a", "b"]) for seed in (0, 1))
@@ -238,7 +235,6 @@ def test_it_learns_what_the_teacher_says(tmp_path, preprocessor):
         fine_tune(student, nothing, directory=tmp_path, teacher=teacher, **settings)
 
 
-@pytest.mark.slow
 def test_a_teacher_of_another_kind_is_refused(teacher, pretrained, preprocessor):
     student = student_of(teacher, num_layers=1)
     windows = BertPreprocessor(preprocessor.tokenizer, sequence_length=24, stride=8)

@@ -14,7 +14,7 @@ from ..support import small
 from ..support.messages import assert_names
 from .servers import HANGS, Thread, at_once
 
-pytestmark = [pytest.mark.timing, pytest.mark.filterwarnings("ignore:texts truncated")]
+pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.filterwarnings("ignore:texts truncated")]
 
 TEXTS = [*small.TEXTS, "good " * 50]
 QUERY, PASSAGES = "was the film good?", ["She loved it.", "Dull music.", "A cold bank."]
@@ -68,7 +68,6 @@ def openai_client(server):
     return openai.OpenAI(base_url=f"{server.root}/v1", api_key="none is needed", max_retries=0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}, {"encoding_format": "base64"}])
 def test_openai_gets_the_vectors_and_the_number_of_tokens(openai_client, models, vectors, form):
     answer = openai_client.embeddings.create(model="vectors", input=TEXTS, **form)

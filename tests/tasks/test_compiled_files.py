@@ -16,6 +16,8 @@ from keras_bert.training import LAMB, AdamW, WarmupThenDecay, fine_tune
 from ..support import reviews, small
 from ..support.tasks import CASES, POSITIONS, TEXTS, TOKENS
 
+pytestmark = pytest.mark.slow
+
 PAIRS = (TEXTS, TEXTS[::-1])
 THREE = (*PAIRS, TEXTS[1:] + TEXTS[:1])
 
@@ -78,7 +80,6 @@ def loaded(model, path):
         return keras.models.load_model(path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_each_task_and_loss(tmp_path, name):
     make, loss, _ = TASKS[name]
@@ -99,7 +100,6 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_compiled_by_the_user(tmp_path, name):
     model = CASES["classes"].model_without_dropout()
@@ -125,7 +125,6 @@ def test_compiled_for_xla_or_not_or_not_at_all(tmp_path, jit_compile):
         assert again.get_compile_config() == model.get_compile_config()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("adapted", [{"frozen_layers": 1, "accumulate": 4}, {"lora_rank": 2}])
 def test_compiled_by_fine_tune(tmp_path, adapted, untraced):
     model = reviews.classifier()
@@ -140,7 +139,6 @@ def test_compiled_by_fine_tune(tmp_path, adapted, untraced):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.slow
 def test_checkpoints_of_keras_go_on(tmp_path):
     """`ModelCheckpoint` writes whole models; `BackupAndRestore` resumes a run that was interrupted."""
     (x, y), settings = reviews.examples(8), {"batch_size": 4, "shuffle": False, "verbose": 0}

@@ -13,6 +13,8 @@ from keras_bert.training.batches import hold_out
 from ..support import small
 from ..support.messages import error_names
 
+pytestmark = pytest.mark.slow
+
 ANCHORS = ["good film", "bad film", "good film", "the bank"]
 POSITIVES = ["great movie", "dull movie", "warm story", "river money"]
 NEGATIVES = ["dull movie", "great movie", "cold", "good film"]
@@ -24,7 +26,6 @@ def model():
     return BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
 
 
-@pytest.mark.slow
 def test_each_column_is_embedded_alone(model, untraced):
     columns = (ANCHORS, POSITIVES, NEGATIVES)
     expected = np.stack([model.encode(column) for column in columns], axis=1)
@@ -144,7 +145,6 @@ def test_measures_take_the_similarity_of_the_model(model):
         assert found.measures["accuracy"] == 1, similarity
 
 
-@pytest.mark.slow
 def test_scores_of_triplets_and_vectors(model):
     """A better model's margins, and its vectors."""
     columns = (ANCHORS, POSITIVES, NEGATIVES)

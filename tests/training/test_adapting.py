@@ -15,6 +15,8 @@ from ..support import reviews
 from ..support.messages import error_names
 from ..support.reviews import classifier, examples
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {**reviews.SETTINGS, "frozen_layers": 0}
 TEXTS = ["good plot", "bad", "dull warm cold"]
 
@@ -65,7 +67,6 @@ def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_th
     assert names(learner.weights) == trainable
 
 
-@pytest.mark.slow
 def test_lora_in_a_keras_model_of_your_own(tmp_path, untraced):
     """Files that are written inside the block, and the model after it, answer as the model that was trained."""
     encoder = BertEncoder(BertConfig.tiny())
@@ -91,7 +92,6 @@ def test_lora_in_a_keras_model_of_your_own(tmp_path, untraced):
         np.testing.assert_allclose(each(x), inside, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_lora_learns():
     learner = classifier(num_layers=2)
     x, y = examples()
@@ -104,7 +104,6 @@ def test_lora_learns():
     assert "block_0/attention/qkv/kernel" in changed(learner, before)
 
 
-@pytest.mark.slow
 def test_answers_are_those_of_the_model_as_it_is():
     """Also where they were traced before LoRA was there, and where they were traced with it."""
     learner = classifier()
@@ -141,7 +140,6 @@ def test_files_hold_the_merged_kernels(tmp_path):
             np.testing.assert_allclose(value, want[name], atol=1e-6)
 
 
-@pytest.mark.slow
 def test_a_saved_model_holds_the_merged_kernels(tmp_path):
     learner = classifier()
     with adapting(learner, lora_rank=2):
@@ -152,7 +150,6 @@ def test_a_saved_model_holds_the_merged_kernels(tmp_path):
     np.testing.assert_allclose(serve(text=tf.constant(TEXTS))["probabilities"], want, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_mixed_precision_rounds_no_kernel():
     learner = classifier()
     config = learner.encoder.config
@@ -197,7 +194,6 @@ def test_both(two_layers):
         assert found == {"block_1": 0.5, "pooler": 1.0}
 
 
-@pytest.mark.slow
 def test_what_was_frozen_before_stays_frozen():
     learner = classifier()
     learner.encoder.blocks[0].intermediate.trainable = False
@@ -210,7 +206,6 @@ def test_what_was_frozen_before_stays_frozen():
         assert not any("lora" in variable.path for variable in learner.variables)
 
 
-@pytest.mark.slow
 def test_shared_layers_are_frozen_together():
     """ALBERT's: four layers, two after two of the same weights."""
     learner = classifier(config={"family": "albert", "num_layers": 4, "num_groups": 2})

@@ -19,6 +19,7 @@ SENTENCES = [["the", "films"], ["dull"], ["a", "cold", "river"], ["she", "loved"
 LABELS = [["O", "B-X"], ["O"], ["B-X", "I-X", "O"], ["O", "O", "O"]]
 RUN = {"epochs": 1, "batch_size": 2, "progress": False}
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:.*shuffle=True:UserWarning", "ignore:labels with fewer than 3"),
     pytest.mark.usefixtures("untraced"),
 ]
@@ -61,7 +62,6 @@ def word_losses(model):
     return losses[targets >= 0], [label for row in LABELS for label in row]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("class_weight", [{"long": 3.0}, {1: 3}, {np.int64(1): np.float32(3)}])
 def test_the_weight_of_a_label_counts_for_the_texts_that_have_it(class_weight):
     losses, has_label = label_losses(several())
@@ -71,7 +71,6 @@ def test_the_weight_of_a_label_counts_for_the_texts_that_have_it(class_weight):
     assert fitted_loss(model, dataset_of(model.targets(TAGS)), class_weight=class_weight) == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("class_weight", [{"B-X": 4.0, "O": 0.5}, {1: 4.0, 0: 0.5}])
 def test_the_weight_of_a_label_counts_for_its_words(class_weight):
     losses, labels = word_losses(tagger())
@@ -100,7 +99,6 @@ def test_words_in_windows_are_weighted_once():
     assert twice == pytest.approx(2 * plain, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_balanced_classes_weigh_as_in_scikit_learn():
     model = new(BertClassifier, ["good", "bad", "never"])
     x, y = TEXTS[:4] * 2, ["good"] * 7 + ["bad"]
@@ -124,7 +122,6 @@ def test_balanced_classes_weigh_as_in_scikit_learn():
     assert history[0]["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_a_run_with_balanced_weights_resumes_and_refuses_others(tmp_path):
     history = fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight="balanced", **RUN)
     assert fine_tune(tagger(), (SENTENCES, LABELS), directory=tmp_path, class_weight="balanced", **RUN) == history

@@ -22,7 +22,7 @@ from ..support.reviews import LABELS, classifier, examples
 from ..support.stopping import Stop, StopAt
 
 RUN = {"few_shot": True, "learning_rate": 1e-3, "batch_size": 8, "progress": False}
-pytestmark = pytest.mark.filterwarnings("ignore:labels with fewer than")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:labels with fewer than")]
 MEAN = {"config": {"pooler": False, "pooling": "unit_mean"}}
 TAGS = ["fun", "long"]
 
@@ -111,7 +111,6 @@ def test_the_head_is_the_regression_of_scikit_learn(make, labels, untraced):
     np.testing.assert_allclose([each["probability"] for each in answers], expected.max(1), atol=1e-3)
 
 
-@pytest.mark.slow
 def test_each_of_several_labels_is_a_regression_of_its_own():
     model, (x, y) = several(), tagged()
     vectors, targets = vectors_of(model, x), np.asarray(model.targets(y))
@@ -121,7 +120,6 @@ def test_each_of_several_labels_is_a_regression_of_its_own():
     np.testing.assert_allclose(probabilities, reference.predict_proba(vectors), atol=1e-3)
 
 
-@pytest.mark.slow
 def test_a_class_without_examples_is_never_the_answer():
     model, (x, y) = pooled(labels=["odd", *LABELS]), examples(12)
     model.fit_head(vectors_of(model, x), model.targets(y))
@@ -143,7 +141,6 @@ def learned():
     return model, vectors_of(model, examples()[0]), learn(model)
 
 
-@pytest.mark.slow
 def test_vectors_of_a_class_come_together_and_the_head_is_fitted_to_them(learned):
     """To those of all examples, with the weights of their classes."""
     (model, vectors_before, _), (x, y) = learned, examples()
@@ -157,7 +154,6 @@ def test_vectors_of_a_class_come_together_and_the_head_is_fitted_to_them(learned
     assert np.mean(classes[expected.argmax(1)] == y) > 0.9
 
 
-@pytest.mark.slow
 def test_a_run_resumes_with_the_same_weights(learned, tmp_path):
     with pytest.raises(Stop):
         learn(pooled(dropout=0.3), tmp_path, StopAt(70))
@@ -176,7 +172,6 @@ def test_the_model_trains_on_with_all_its_weights(learned, untraced):
         variable.assign(state)
 
 
-@pytest.mark.slow
 def test_a_directory_keeps_the_pooling(learned, tmp_path):
     model, (x, _) = learned[0], examples()
     model.save_preset(tmp_path)
@@ -225,7 +220,6 @@ def test_what_few_shot_cannot_do_is_refused(make, train, settings, words):
         fine_tune(make(), train, **{**RUN, **settings})
 
 
-@pytest.mark.slow
 def test_the_command_learns_by_pairs_and_says_so(tmp_path):
     """With the pooling of a model of vectors."""
     BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor()).save_preset(tmp_path / "preset")

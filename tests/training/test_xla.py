@@ -15,6 +15,8 @@ from keras_bert.training import LAMB, AdamW, WarmupThenDecay, learning_from
 from ..support import small
 from ..support.small import preprocessor
 
+pytestmark = pytest.mark.slow
+
 BATCH, LENGTH, STEPS = 4, 12, 4
 ROWS = BATCH * STEPS
 GENERATOR = np.random.default_rng(0)
@@ -106,16 +108,15 @@ def trained(jit_compile, make, x, y, weights, frozen=False, taught=False, **sett
     return np.array(losses), after, rows[-1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("task", "settings"), [
     ("tokens", {"frozen": True}),  # a smaller step is compiled
-    pytest.param("CRF", {"frozen": True}, marks=pytest.mark.slow),
-    pytest.param("windows", {"steps": 2}, marks=pytest.mark.slow),
-    pytest.param("question answerer", {"kind": LAMB}, marks=pytest.mark.slow),
-    pytest.param("pretrainer", {"kind": LAMB, "steps": 2}, marks=pytest.mark.slow),
-    pytest.param("masked words", {}, marks=pytest.mark.slow),
-    pytest.param("classifier", {"taught": True}, marks=pytest.mark.slow),
-    pytest.param("CRF", {"taught": True}, marks=pytest.mark.slow),
+    ("CRF", {"frozen": True}),
+    ("windows", {"steps": 2}),
+    ("question answerer", {"kind": LAMB}),
+    ("pretrainer", {"kind": LAMB, "steps": 2}),
+    ("masked words", {}),
+    ("classifier", {"taught": True}),
+    ("CRF", {"taught": True}),
 ])  # fmt: skip
 def test_same_training(task, settings):
     tf.config.run_functions_eagerly(True)  # to trace them takes longer
@@ -132,7 +133,6 @@ def test_same_training(task, settings):
     assert rows < compiled_rows == BATCH * windows * LENGTH  # padding is computed under XLA, and only there
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["classifier", "several labels", "numbers", "CRF"])
 def test_same_loss(task):
     make, _, y, _ = TASKS[task]
