@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import csv
 import datetime
 import importlib.metadata
 import importlib.util
@@ -12,9 +13,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+MINILM = "all-MiniLM-L6-v2"
 DATA = Path(__file__).parents[2] / "shared/data"  # beside the checkout; each script that reads it has --data
 # A flag of the processor in /proc/cpuinfo -> its name in the heading.
 FLAGS = {"avx512f": "AVX512", "avx512_vnni": "AVX512_VNNI", "avx512_bf16": "AVX512_BF16", "amx_tile": "AMX"}
@@ -29,11 +34,46 @@ def run(main: Callable[[], None]) -> None:
     try:
         main()
     except (MissingError, ImportError) as error:
-        if str(getattr(error, "name", None)).startswith(("keras_bert", "_")):
-            raise  # a mistake in this repository
+        if is_ours(error):
+            raise
         if "--small" not in sys.argv:
             sys.exit(str(error))
         print(f"left out: {error}", flush=True)
+
+
+def options(text: str, **defaults: Any) -> argparse.ArgumentParser:
+    """Makes a parser of options of these names.
+
+    Args:
+        text: what the script does, and what its options are for.
+        defaults: have the type of what is given. A list means one or more; of strings, one or more of these. False
+            means a flag.
+    """
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in defaults.items():
+        several = isinstance(default, list)
+        kind = type(default[0] if several else default)
+        settings: dict[str, Any] = {"action": "store_true"} if kind is bool else {"type": kind, "default": default}
+        if several:
+            settings |= {"nargs": "+", "choices": default if kind is str else None}
+        parser.add_argument("--" + name.replace("_", "-"), **settings)
+    return parser
+
+
+def one_of(names: Iterable[str]) -> Callable[[str], str]:
+    """The type of an argument that may be given several times, or not at all."""
+
+    def check(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of: {', '.join(names)}")
+        return text
+
+    return check
+
+
+def is_ours(error: Exception) -> bool:
+    """Whether an import failed by a mistake in this repository."""
+    return str(getattr(error, "name", None)).startswith(("keras_bert", "_"))
 
 
 def parse(parser: argparse.ArgumentParser, **small: object) -> argparse.Namespace:
@@ -43,7 +83,7 @@ def parse(parser: argparse.ArgumentParser, **small: object) -> argparse.Namespac
         parser: with the script's own options.
         small: the defaults of options with `--small`.
     """
-    parser.add_argument("--small", action="store_true", help="a run of about a minute, which shows that all works")
+    parser.add_argument("--small", action="store_true", help="a short run, which shows that all works")
     if "--small" in sys.argv:
         parser.set_defaults(**small)
     return parser.parse_args()
@@ -60,6 +100,27 @@ def need_library(module: str) -> None:
     """Raises MissingError if a module, which another process is to import, is not there."""
     if importlib.util.find_spec(module) is None:
         raise MissingError(f"there is no {module}: install it, or the extras that CONTRIBUTING.md names")
+
+
+def text_files(folder: Path, is_small: bool) -> list[Path]:
+    """Returns the .txt files of a folder; if the run is small, the smallest alone."""
+    files = sorted(folder.glob("*.txt"))
+    if not files:
+        raise MissingError(f"there are no .txt files in {folder}: say where texts are, --data FOLDER")
+    return [min(files, key=os.path.getsize)] if is_small else files
+
+
+def stsb_rows(*parts: str) -> list[list[str]]:
+    """Returns the rows of parts of the STS benchmark: two sentences and a score."""
+    paths = [DATA / f"stsb/stsb-en-{part}.csv" for part in parts]
+    need(*paths)
+    return [row for path in paths for row in csv.reader(path.read_text("utf-8").splitlines())]
+
+
+def sentences(count: int, *parts: str) -> list[str]:
+    """Returns so many sentences of parts of the STS benchmark, at equal distances."""
+    found = [text for row in stsb_rows(*parts) for text in row[:2]]
+    return [found[i * len(found) // count] for i in range(min(count, len(found)))]
 
 
 def heading(libraries: Iterable[str]) -> None:
@@ -91,6 +152,19 @@ def table(columns: Iterable[object], rows: Iterable[Iterable[object]]) -> None:
 def _line(cells: Iterable[object]) -> str:
     texts = (str(cell).replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(texts)} |"
+
+
+def growth(work: Callable[[], object]) -> int:
+    """Bytes by which this process grows at its highest, while it works. Needs Linux."""
+
+    def size(field: str) -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+
+    Path("/proc/self/clear_refs").write_text("5")  # the highest so far becomes the present
+    before = size("VmRSS")
+    work()
+    return size("VmHWM") - before
 
 
 def commit(folder: Path = Path(__file__).parent) -> str:
@@ -130,24 +204,48 @@ def versions(names: Iterable[str]) -> str:
     return ", ".join(found)
 
 
-def interleave(jobs: dict[str, Callable[[], float]], rounds: int, pause: float = 0.2) -> dict[str, list[float]]:
+def interleave(
+    jobs: dict[str, Callable[[], float]], rounds: int, warm: bool = False, pause: float = 0.2
+) -> dict[str, list[float]]:
     """Runs every job once a round, so that a slow moment of the machine hits all of them alike.
 
     Args:
         jobs: each does its work and returns a rate, in whatever unit.
         rounds: how often.
+        warm: whether a round comes before that does not count, so that all graphs are there.
         pause: seconds before each job, in which the threads of the one before stop spinning.
 
     Returns:
         The rates of each job, one a round.
     """
     rates: dict[str, list[float]] = {name: [] for name in jobs}
-    for number in range(1, rounds + 1):
+    for number in range(1 - warm, rounds + 1):
         print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
         for name, job in jobs.items():
             time.sleep(pause)
             rates[name].append(job())
-    return rates
+    return {name: each[warm:] for name, each in rates.items()}
+
+
+def race(
+    jobs: dict[str, Callable[[], float]],
+    rounds: int,
+    base: str | Iterable[str] = (),
+    digits: int = 0,
+    warm: bool = True,
+) -> Iterator[list[str]]:
+    """Interleaves jobs, and yields a row for each: its name, its median rate, and its ratios to that of `base`.
+
+    Args:
+        jobs, rounds, warm: of `interleave`.
+        base: the name of a job; or names, of which the fastest counts; by default, the fastest of all.
+        digits: of rates, behind the point.
+    """
+    rates = interleave(jobs, rounds, warm)
+    if not base or not isinstance(base, str):
+        base = max(base or jobs, key=lambda name: statistics.median(rates[name]))
+    for name, each in rates.items():
+        yield [name, f"{statistics.median(each):,.{digits}f}", ratios(each, rates[base])]
 
 
 def rate(work: Callable[[], object], amount: float) -> float:
@@ -163,21 +261,44 @@ def ratios(rates: list[float], base: list[float]) -> str:
     return f"{statistics.median(values):.2f} ({min(values):.2f}..{max(values):.2f})"
 
 
+def in_new_process(code: str, *arguments: object, **environment: str) -> str:
+    """Runs Python code, which can import these scripts, and returns the last line that it prints."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment() | environment)
+    if done.returncode:
+        raise RuntimeError(f"this code failed: {code}\n{done.stderr.strip()}")
+    return done.stdout.strip().rpartition("\n")[2]
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
+
+
 class Elsewhere:
     """Work in a process of its own, perhaps of another Python: call it with what to do, and it returns a rate.
 
     So contestants do not have one another's threads and memory, and may need different versions of a library.
 
     Args:
-        command: of a process that does `answer_calls`.
+        module, function, arguments: the function of one of these scripts that gives what does the work, as
+            `answer_calls` takes it, and its arguments.
+        python: that runs it.
+        before: what comes before that in the command.
         wait: whether to wait until it is ready; else `wait()` does, when others have been started that it needs.
+        environment: further variables.
 
     Raises:
         MissingError: it has not got what it needs.
     """
 
-    def __init__(self, command: list[str], wait: bool = True) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(
+        self, module: str, function: str, *arguments: object, python: str = sys.executable, before: Iterable[str] = (),
+        wait: bool = True, **environment: str,
+    ) -> None:  # fmt: skip
+        code = f"import _measure, {module}; _measure.answer_calls({module}.{function}, *{arguments!r})"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": _environment() | environment}
+        self._process = subprocess.Popen([*before, python, "-c", code], text=True, **pipes)
         if wait:
             self.wait()
 
@@ -202,19 +323,28 @@ class Elsewhere:
         return line.strip()
 
 
-def answer_calls(make: Callable[[], Callable[[str], float]]) -> None:
-    """The other end of `Elsewhere`, until that one ends.
-
-    Args:
-        make: gives what does the work.
-    """
+def answer_calls(make: Callable[..., Callable[[str], float]], *arguments: object) -> None:
+    """The other end of `Elsewhere`, until that one ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed goes to standard error
     try:
-        work = make()
+        work = make(*arguments)
     except ImportError as error:
         print(error, file=answers, flush=True)
         return
     print(file=answers, flush=True)
     for line in sys.stdin:
         print(work(line.strip()), file=answers, flush=True)
+
+
+def present(starts: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """Returns what each start gives, and says which are left out, because something that they need is missing."""
+    found = {}
+    for name, start in starts.items():
+        try:
+            found[name] = start()
+        except (ImportError, MissingError) as error:
+            if is_ours(error):
+                raise
+            print(f"left out: {name} ({error})", file=sys.stderr, flush=True)
+    return found

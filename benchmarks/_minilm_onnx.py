@@ -1,12 +1,53 @@
 """all-MiniLM-L6-v2 as ONNX files, for the benchmarks that compare with ONNX Runtime and OpenVINO."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
+from _measure import MINILM
 
 from keras_bert import presets
 
-MINILM = "all-MiniLM-L6-v2"
+LONGEST = 256  # tokens; what the model is meant for
+Run = Callable[[dict[str, np.ndarray]], np.ndarray]  # ONNX inputs -> hidden states
 _FOLDER = tempfile.TemporaryDirectory()  # removed when the process ends
+
+
+def tokenizer():
+    """Hugging Face's, without padding."""
+    import tokenizers
+
+    found = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
+    found.no_padding()
+    found.enable_truncation(LONGEST)
+    return found
+
+
+def inputs(rows: list[list[int]]) -> dict[str, np.ndarray]:
+    """Ids of texts, padded, as ONNX inputs."""
+    lengths = np.array([len(row) for row in rows])
+    mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)  # [batch, seq_length]
+    ids = np.zeros_like(mask)
+    ids[mask.astype(bool)] = np.concatenate(rows)
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+
+
+def vectors(run: Run, rows: list[list[int]]) -> np.ndarray:
+    """Ids of texts -> float32 [texts, hidden], of length 1."""
+    given = inputs(rows)
+    sums = np.einsum("bsh,bs->bh", run(given), given["attention_mask"].astype(np.float32))
+    return sums / np.linalg.norm(sums, axis=1, keepdims=True)
+
+
+def session(path: Path | str, threads: int = 0) -> Run:
+    """A file in ONNX Runtime."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    run = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run
+    return lambda given: run(None, given)[0]
 
 
 def onnx_model() -> Path:

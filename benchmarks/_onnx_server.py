@@ -1,6 +1,6 @@
 """A server of Python's own http.server around ONNX Runtime, for benchmarks/serve.py: the simplest there is.
 
-python _onnx_server.py MODEL.onnx TOKENIZER.json
+python _onnx_server.py MODEL.onnx
 
 Prints its port. It answers {"instances": [text, ...]} with {"predictions": [vector, ...]}, a thread a connection.
 """
@@ -9,24 +9,11 @@ import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import numpy as np
-import onnxruntime
-import tokenizers
+from _minilm_onnx import session, tokenizer, vectors
 
 
-def main(model: str, vocabulary: str) -> None:
-    tokenizer = tokenizers.Tokenizer.from_file(vocabulary)
-    tokenizer.enable_truncation(256)
-    tokenizer.enable_padding()
-    run = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run
-
-    def vectors(texts: list[str]) -> np.ndarray:
-        encodings = tokenizer.encode_batch(texts)
-        ids = np.array([each.ids for each in encodings])
-        mask = np.array([each.attention_mask for each in encodings])
-        hidden = run(None, {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})[0]
-        sums = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32))
-        return sums / np.linalg.norm(sums, axis=1, keepdims=True)
+def main(model: str) -> None:
+    run, encode = session(model), tokenizer().encode_batch
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # connections stay open
@@ -34,7 +21,8 @@ def main(model: str, vocabulary: str) -> None:
 
         def do_POST(self) -> None:
             texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-            answer = json.dumps({"predictions": vectors(texts).tolist()}).encode()
+            found = vectors(run, [each.ids for each in encode(texts)])
+            answer = json.dumps({"predictions": found.tolist()}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(answer)))

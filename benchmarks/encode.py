@@ -1,42 +1,34 @@
 """Texts a second, from strings to unit vectors: all-MiniLM-L6-v2, beside other ways of running it.
 
-python benchmarks/encode.py [--texts 1500] [--rounds 5] [--text FILE] [--only keras_bert "ONNX Runtime"]
-python benchmarks/encode.py --low-precision
+python benchmarks/encode.py [--texts 1500] [--rounds 5] [--only keras_bert "ONNX Runtime"] [--low-precision]
 
 With --low-precision, the contestants are keras_bert in float32, bfloat16 and int8, ONNX Runtime in float32 and int8,
 and OpenVINO in bfloat16 and int8 (by NNCF). Beside the speed it prints the cosine to keras_bert's float32 vectors, and
-Spearman's correlation on the pairs of STS-B's development set.
+Spearman's correlation on the pairs of STS-B's development set. --only names contestants beside keras_bert. The texts
+are sentences of STS-B; slow contestants get a part.
 
 Every contestant that has settings (tokens or texts a batch, threads) first tries them all and competes with its best.
 Those that are not installed (pip install 'keras-bert-models[bench]') are left out.
 """
 
-import argparse
 import contextlib
-import csv
 import functools
 import itertools
-import os
-import re
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from _measure import DATA, cores, heading, interleave, parse, rate, ratios, run, table
-from _minilm_onnx import MINILM, onnx_fused, onnx_int8, onnx_model
+from _measure import MINILM, cores, heading, interleave, options, parse, rate, ratios, run, sentences, stsb_rows, table
+from _minilm_onnx import LONGEST, Run, inputs, onnx_fused, onnx_int8, onnx_model, session, tokenizer, vectors
 
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
 from keras_bert.formats import read_config
 from keras_bert.tasks.metrics import correlation
 
-STSB = DATA / "stsb"
-MAX_LENGTH = 256  # tokens; what the model is meant for
+PARTS = ("dev", "train")  # of STS-B
 PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "keras-hub"]
 
 Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [texts, hidden], of length 1
@@ -51,23 +43,12 @@ def keras_bert(precision: str = "float32") -> dict[str, Encode]:
 
 
 def onnx_runtime(lower: bool = False) -> dict[str, Encode]:
-    import onnxruntime
-
-    graphs = (
-        {"fused int8": onnx_int8(), "plain int8": onnx_int8(fused=False)}
-        if lower
-        else {"plain": onnx_model(), "fused": onnx_fused()}
-    )
-
-    def session(path, threads):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        run = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run
-        return lambda inputs: run(None, inputs)[0]
-
+    """One batch on all cores, or as many batches as there are cores; its own fused operators, or its plain ones."""
+    if lower:
+        graphs = {"fused int8": onnx_int8(), "plain int8": onnx_int8(fused=False)}
+    else:
+        graphs = {"plain": onnx_model(), "fused": onnx_fused()}
     encoders = {}
-    # One batch on all cores, or as many batches as there are cores; its own fused operators, or its plain ones.
     for (graph, path), in_flight in itertools.product(graphs.items(), {1, cores()}):
         run = session(path, cores() // in_flight)
         for tokens in (256, 512):
@@ -83,7 +64,12 @@ def openvino(precision: str = "f32") -> dict[str, Encode]:
     model = openvino.Core().read_model(onnx_model())
     others = [precision]
     if precision == "int8":
-        model, others = in_int8(model), ["f32", "bf16"]
+        import nncf
+
+        tokens = tokenizer().encode_batch(sentences(300, *PARTS))
+        calibration = nncf.Dataset([inputs([each.ids]) for each in tokens])
+        model = nncf.quantize(model, calibration, model_type=nncf.ModelType.TRANSFORMER, subset_size=300)
+        others = ["f32", "bf16"]
     encoders = {}
     for (hint, in_flight), other in itertools.product((("LATENCY", 1), ("THROUGHPUT", cores())), others):
         # On some processors it would otherwise compute in bfloat16.
@@ -101,23 +87,6 @@ def openvino(precision: str = "f32") -> dict[str, Encode]:
             name = f"{hint}, {tokens} tokens a batch" + (f", beside {other}" if len(others) > 1 else "")
             encoders[name] = length_sorted(run, tokens, in_flight)
     return encoders
-
-
-def in_int8(model):
-    """An OpenVINO model as NNCF quantizes it with 300 real sentences."""
-    import nncf
-    import tokenizers
-
-    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
-    tokenizer.no_padding()
-
-    def inputs(text):
-        ids = np.array([tokenizer.encode(text).ids])
-        return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-
-    texts = sentences(None)
-    dataset = nncf.Dataset([inputs(texts[i * len(texts) // 300]) for i in range(300)])
-    return nncf.quantize(model, dataset, model_type=nncf.ModelType.TRANSFORMER, subset_size=300)
 
 
 def sentence_transformers() -> dict[str, Encode]:
@@ -165,26 +134,16 @@ LOWER = {
 }
 
 
-def length_sorted(run, batch_tokens: int, in_flight: int) -> Encode:
-    """A text encoder around `run`, which takes ONNX inputs to hidden states: batches of similar length, as ours."""
-    import tokenizers
-
-    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_LENGTH)
+def length_sorted(run: Run, batch_tokens: int, in_flight: int) -> Encode:
+    """A text encoder around `run`: batches of similar length, as ours."""
+    encode_batch = tokenizer().encode_batch
 
     def encode(texts):
-        tokens = [np.array(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
-        vectors = np.empty((len(texts), 384), np.float32)
+        tokens = [encoding.ids for encoding in encode_batch(texts)]
+        found = np.empty((len(texts), 384), np.float32)
 
         def encode_rows(rows):
-            lengths = np.array([len(tokens[row]) for row in rows])
-            mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)  # [batch, seq_length]
-            ids = np.zeros_like(mask)
-            ids[mask.astype(bool)] = np.concatenate([tokens[row] for row in rows])
-            hidden = run({"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})
-            sums = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32))
-            vectors[rows] = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+            found[rows] = vectors(run, [tokens[row] for row in rows])
 
         batches = [[]]
         for row in sorted(range(len(texts)), key=lambda row: -len(tokens[row])):
@@ -193,7 +152,7 @@ def length_sorted(run, batch_tokens: int, in_flight: int) -> Encode:
             batches[-1].append(row)
         with ThreadPoolExecutor(in_flight) as pool:
             list(pool.map(encode_rows, batches))
-        return vectors
+        return found
 
     return encode
 
@@ -235,25 +194,9 @@ def sgemm() -> dict[str, Callable[[], float]]:
     return found | {"sgemm, torch": best(torch.matmul, torch.randn)}
 
 
-def sentences(path: Path | None) -> list[str]:
-    """Real sentences: of a file, of the STS benchmark, or else of the Python documentation that Python brings along."""
-    if path:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if STSB.is_dir():
-        rows = [row for file in sorted(STSB.glob("*.csv")) for row in csv.reader(file.open(encoding="utf-8"))]
-        return [text for row in rows for text in row[:2]]
-    from pydoc_data.topics import topics
-
-    text = " ".join(" ".join(topics[name].split()) for name in sorted(topics))
-    return [sentence for sentence in re.split(r"(?<=[a-z]\.) (?=[A-Z])", text) if 20 < len(sentence) < 400]
-
-
-def spearman(encode: Encode) -> float | None:
+def spearman(encode: Encode) -> float:
     """On the pairs of STS-B's development set, in percent."""
-    path = STSB / "stsb-en-dev.csv"
-    if not path.is_file():
-        return None
-    rows = list(csv.reader(path.open(encoding="utf-8")))
+    rows = stsb_rows("dev")
     first, second = (encode([row[column] for row in rows]) for column in (0, 1))
     return 100 * correlation([float(row[2]) for row in rows], (first * second).sum(axis=1).tolist())["spearman"]
 
@@ -274,32 +217,25 @@ def tune(encoders: dict[str, Encode], texts: list[str]) -> tuple[str, Encode]:
     for setting, encode in encoders.items():
         encode(texts)
         time.sleep(0.1)
-        seconds[setting] = min(1 / rate(lambda encode=encode: encode(texts), 1) for _ in range(2))
+        seconds[setting] = min(1 / rate(functools.partial(encode, texts), 1) for _ in range(2))
     best = min(seconds, key=seconds.get)
     return best, encoders[best]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=int, default=1500, help="for the fast contestants; the slow get a part")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--text", type=Path, help="a file of one sentence a line")
-    parser.add_argument("--only", nargs="+", choices={**CONTESTANTS, **LOWER}, help="these beside keras_bert")
-    parser.add_argument("--low-precision", action="store_true", help="bfloat16 and int8 beside keras_bert in float32")
-    arguments = parse(parser, texts=64, rounds=1, only=["sentence-transformers"])
+    parser = options(__doc__, texts=1500, rounds=5, only=list(CONTESTANTS | LOWER), low_precision=False)
+    arguments = parse(parser, texts=32, rounds=1, only=["sentence-transformers"])
+    texts = sentences(arguments.texts, *PARTS)
+    count = len(texts)
     heading(PEERS)
     contestants = LOWER if arguments.low_precision else CONTESTANTS
-
-    everything = sentences(arguments.text)
-    count = min(arguments.texts, len(everything))
-    texts = [everything[i * len(everything) // count] for i in range(count)]  # spread over all of them
-    tokenizer = BertPreprocessor.from_preset(MINILM).tokenizer
-    lengths = np.minimum(tokenizer.tokenize(texts).row_lengths().numpy() + 2, MAX_LENGTH)
+    tokens = BertPreprocessor.from_preset(MINILM).tokenizer.tokenize(texts)
+    lengths = np.minimum(tokens.row_lengths().numpy() + 2, LONGEST)
     gigaflops = flops(lengths) / 1e9 / count  # a text
 
-    jobs, settings, vectors, parts, scores, missing = {}, {}, {}, {}, {}, []
+    jobs, settings, found, parts, scores, missing = {}, {}, {}, {}, {}, []
     for name, (build, share) in contestants.items():
-        if arguments.only and name not in ("keras_bert", *arguments.only):
+        if name not in ("keras_bert", *arguments.only):
             continue
         try:
             with contextlib.redirect_stdout(sys.stderr):  # NNCF shows progress
@@ -310,39 +246,36 @@ def main() -> None:
         part = texts[:: round(1 / share)]
         print(f"{name}: {len(encoders)} settings, {len(part)} texts", file=sys.stderr, flush=True)
         settings[name], encode = tune(encoders, texts[:: max(1, count // 400)])
-        vectors[name], parts[name] = encode(part), part
-        scores[name] = spearman(encode) if contestants is not CONTESTANTS else None
-        jobs[name] = lambda encode=encode, part=part: rate(lambda: encode(part), len(part))
+        found[name], parts[name] = encode(part), part
+        scores[name] = f"{spearman(encode):.2f}" if contestants is LOWER else ""
+        jobs[name] = functools.partial(rate, functools.partial(encode, part), len(part))
     ceilings = sgemm()
     rates = interleave(jobs | ceilings, arguments.rounds)
 
     reference = "sentence-transformers" if "sentence-transformers" in jobs else "keras_bert"
-    by_text = dict(zip(parts[reference], vectors[reference], strict=True))
-    ceiling_name = max(ceilings, key=lambda name: statistics.median(rates[name]))
+    by_text = dict(zip(parts[reference], found[reference], strict=True))
+    ceiling = max(ceilings, key=lambda name: statistics.median(rates[name]))
     print(f"{count} texts, {lengths.mean():.1f} tokens each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them")
     rows = []
     for name in jobs:
-        both = [(one, by_text[text]) for text, one in zip(parts[name], vectors[name], strict=True) if text in by_text]
+        both = [(one, by_text[text]) for text, one in zip(parts[name], found[name], strict=True) if text in by_text]
         difference = max(float(np.abs(one - other).max()) for one, other in both)
         cosines = [float(one @ other) for one, other in both]
         median = statistics.median(rates[name])
-        share = statistics.median(
-            one * gigaflops / ceiling for one, ceiling in zip(rates[name], rates[ceiling_name], strict=True)
-        )
+        share = statistics.median(one * gigaflops / most for one, most in zip(rates[name], rates[ceiling], strict=True))
         same = [f"{difference:.1e}", f"{statistics.mean(cosines):.4f}", f"{min(cosines):.3f}"]
-        score = "" if scores[name] is None else f"{scores[name]:.2f}"
         speed = [f"{median:.0f}", ratios(rates[name], rates["keras_bert"]), f"{share:.0%}"]
-        rows.append([name, *speed, *same, score, len(parts[name]), settings[name]])
+        rows.append([name, *speed, *same, scores[name], len(parts[name]), settings[name]])
     columns = "contestant, texts/s, ratio (min..max), of sgemm, difference, cosine, worst cosine, STS-B, texts, setting"
     table(columns.split(", "), rows)
     print(f"- ratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
     print(f"- difference: the largest between elements of the vectors and those of {reference}")
     print("- cosine: to the same, the mean and the worst; STS-B: Spearman's correlation on its development set, in %")
-    print("  (KerasHub's BERT computes GELU by the tanh approximation, and its tokenizer splits a few texts otherwise)")
+    print("  (KerasHub's BERT has the tanh approximation of GELU, and its tokenizer splits a few texts otherwise)")
     for name in ceilings:
         speeds = rates[name]
         print(f"- {name}: {statistics.median(speeds):.0f} GFLOP/s ({min(speeds):.0f}..{max(speeds):.0f})")
-    print(f"- of sgemm: FLOP on real tokens a second, as a share of {ceiling_name}'s")
+    print(f"- of sgemm: FLOP on real tokens a second, as a share of {ceiling}'s")
     if missing:
         print(f"- left out, not installed: {', '.join(missing)}")
 

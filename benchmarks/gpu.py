@@ -3,11 +3,11 @@
 KERAS_BACKEND=jax python benchmarks/gpu.py [--size bert-base] [--lengths 128 512] [--batch-tokens 16384] [--alone]
 KERAS_BACKEND=jax python benchmarks/gpu.py --check [FAMILY ...]
 
-Inference and a training step, with the same shapes: rows without padding, and rows that are three quarters full.
-PyTorch has `scaled_dot_product_attention`, once as it comes and once with `torch.compile`. With `--check`: how far
-hidden states and gradients are from those in float32 on the CPU. Compiling takes most of the time: on an H100, 15
-seconds for a line of the first table, 75 for one of the second. No TensorFlow is needed. Without a GPU it runs on the
-CPU, which only shows that it works: take `--small`.
+Inference and a training step, with the same shapes: rows without padding, and rows that are three quarters full. There
+are --steps in each of --rounds. With --alone, PyTorch is left out; else it has `scaled_dot_product_attention`, once as
+it comes and once with `torch.compile`. With `--check`: how far hidden states and gradients are from those in float32 on
+the CPU. Compiling takes most of the time: on an H100, 15 seconds for a line of the first table, 75 for one of the
+second. No TensorFlow is needed. Without a GPU it runs on the CPU, which only shows that it works: take `--small`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 
 import keras
 import numpy as np
-from _measure import heading, interleave, parse, rate, ratios, run, table
+from _measure import heading, interleave, options, parse, rate, ratios, run, table
 
 from keras_bert import BertConfig, BertEncoder
 
@@ -175,14 +175,9 @@ def sequences(step: Step, steps: int, rows: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="bert-base")
-    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
-    parser.add_argument("--batch-tokens", type=int, default=16384)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=20, help="in a round")
+    numbers = {"lengths": [128, 512], "batch_tokens": 16384, "rounds": 5, "steps": 20}
+    parser = options(__doc__, size="bert-base", **numbers, alone=False)
     parser.add_argument("--check", nargs="*", choices=FAMILIES, metavar="FAMILY", help="such as bert-base; none: all")
-    parser.add_argument("--alone", action="store_true", help="without PyTorch")
     arguments = parse(parser, size="bert-tiny", lengths=[16], batch_tokens=64, rounds=1, steps=2, alone=True)
     import jax
 
@@ -204,12 +199,10 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
             for name, is_compiled in () if arguments.alone else (("PyTorch", False), ("PyTorch, compiled", True)):
                 contestants[name] = theirs(config, *given, is_compiled=is_compiled)
             for kind in ("inference", "training step"):
-                jobs = {}
-                for name, steps in contestants.items():
-                    step = steps[kind]
-                    step(), step()
-
-                    jobs[name] = functools.partial(sequences, step, arguments.steps, rows)
+                work = {name: functools.partial(sequences, steps[kind]) for name, steps in contestants.items()}
+                for warm_up in work.values():
+                    warm_up(2, rows)
+                jobs = {name: functools.partial(each, arguments.steps, rows) for name, each in work.items()}
                 rates = interleave(jobs, arguments.rounds)
                 what = f"{kind}, {rows} rows of {length} tokens, {full:.0%} full"
                 for name in jobs:

@@ -4,24 +4,21 @@ python benchmarks/latency.py [--rounds 15] [--calls 20] [--precision float32 bfl
 
 A short text, then a long one: `model([text])`, `encode(text)`, the serving signature of a SavedModel, the exports for
 ONNX Runtime and OpenVINO as `runtimes.load` opens them, and ONNX Runtime's own optimized file with Hugging Face's
-tokenizer, in float32 and in int8. Medians and 99th percentiles over all calls.
+tokenizer, in float32 and in int8. Medians and 99th percentiles over all calls, of which there are --calls in a round.
+--threads is for one operation in TensorFlow and in ONNX Runtime.
 """
 
-import argparse
-import os
+import functools
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 import numpy as np
-import tensorflow as tf
-from _measure import heading, parse, run, table
-from _minilm_onnx import MINILM, onnx_fused, onnx_int8
+from _measure import MINILM, heading, options, parse, present, run, table
+from _minilm_onnx import onnx_fused, onnx_int8, session, tokenizer, vectors
 
-from keras_bert import BertSentenceEncoder, presets
+from keras_bert import BertSentenceEncoder
 from keras_bert.inference import PRECISIONS
 from keras_bert.runtimes import export_onnx, export_openvino, load
 from keras_bert.saved_model import export_serving
@@ -36,6 +33,8 @@ Embed = Callable[[str], np.ndarray]  # a text -> float32 [hidden]
 
 
 def keras_bert(precision: str) -> dict[str, Embed]:
+    import tensorflow as tf
+
     model = BertSentenceEncoder.from_preset(MINILM, precision=precision)
     with tempfile.TemporaryDirectory() as folder:
         loaded = tf.saved_model.load(export_serving(model, Path(folder) / precision))
@@ -57,46 +56,25 @@ def exports() -> dict[str, Embed]:
 
 
 def onnx_runtime(threads: int) -> dict[str, Embed]:
-    import onnxruntime
-    import tokenizers
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
-    tokenizer.no_padding()
+    encode = tokenizer().encode
 
     def embed(path: Path) -> Embed:
-        run = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run
+        run = session(path, threads)
+        return lambda text: vectors(run, [encode(text).ids])[0]
 
-        def one(text: str) -> np.ndarray:
-            ids = np.array([tokenizer.encode(text).ids])
-            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-            vector = run(None, inputs)[0][0].mean(axis=0)
-            return vector / np.linalg.norm(vector)
-
-        return one
-
-    paths = {"float32": onnx_fused(), "int8": onnx_int8()}
-    return {f"ONNX Runtime, {name}": embed(path) for name, path in paths.items()}
+    return {"ONNX Runtime, float32": embed(onnx_fused()), "ONNX Runtime, int8": embed(onnx_int8())}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--calls", type=int, default=20, help="in a round, for each")
-    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    parser.add_argument("--threads", type=int, default=0, help="of one operation in TensorFlow and ONNX Runtime")
-    arguments = parse(parser, rounds=3, calls=5, precision=["float32"])
+    parser = options(__doc__, rounds=15, calls=20, precision=list(PRECISIONS), threads=0)
+    arguments = parse(parser, rounds=2, calls=3, precision=["float32"])
+    import tensorflow as tf
+
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     heading(LIBRARIES)
-    jobs = {}
-    for precision in arguments.precision:
-        jobs |= keras_bert(precision)
-    for others, *options in ((exports,), (onnx_runtime, arguments.threads)):
-        try:
-            jobs |= others(*options)
-        except ImportError as error:
-            print(f"left out: {others.__name__} ({error})")
+    makers = {precision: functools.partial(keras_bert, precision) for precision in arguments.precision}
+    makers |= {"other runtimes": exports, "ONNX Runtime's own": functools.partial(onnx_runtime, arguments.threads)}
+    jobs = {name: job for made in present(makers).values() for name, job in made.items()}
     for length, text in TEXTS.items():
         exact = jobs["encode(text), float32"](text) if "encode(text), float32" in jobs else None
         seconds: dict[str, list[float]] = {name: [] for name in jobs}

@@ -10,22 +10,17 @@ compute in it; int8 is ours alone, and transformers' is bfloat16. Cosines are th
 """
 
 import argparse
-import contextlib
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 import numpy as np
-from _measure import cores, heading, interleave, parse, rate, ratios, run, table
+from _measure import cores, growth, heading, in_new_process, interleave, options, parse, rate, ratios, run, table
 
 from keras_bert.inference import PRECISIONS
 
-KINDS = ("128", "1024", "8192", "mixed")
+KINDS = ["128", "1024", "8192", "mixed"]
 _WORDS = 1000
 _SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 _TOKENS_A_BATCH = 8192
@@ -96,75 +91,41 @@ def _batches(lengths: list[int]) -> list[list[int]]:
     return batches
 
 
-def memory(directory: Path, side: str, kind: str, precision: str) -> float:
+def print_memory(directory: str, side: str, kind: str, precision: str) -> None:
     """GB that one round needs, in a process of its own."""
-    settings = ["--memory-of", side, "--only", kind, "--precision", precision, "--directory", str(directory)]
-    command = [sys.executable, __file__, *settings]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
-
-
-def print_memory(directory: Path, side: str, kind: str, precision: str) -> None:
-    encode = _MAKE[side](directory, precision)
+    encode = _MAKE[side](Path(directory), precision)
     encode(["w1 w2"])
-    Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the largest size so far
-    before = _largest()
-    encode(texts_of(kind))
-    print(_largest() - before)
-
-
-def _largest() -> float:
-    """GB: the largest resident set of this process."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1e6
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--layers", type=int, default=22)
-    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
-    parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--memory-of", choices=_MAKE, help=argparse.SUPPRESS)
-    arguments = parse(parser, rounds=1, only=["128"], layers=1)
-    if arguments.memory_of:
-        print_memory(arguments.directory, arguments.memory_of, arguments.only[0], arguments.precision)
-        return
-    heading(["keras", "tensorflow", "torch", "transformers"])
-    print(f"{arguments.layers} layers, {arguments.precision}")
-    columns = (
-        "pieces",
-        "keras_bert, s",
-        "transformers, s",
-        "ratio",
-        "keras_bert, GB",
-        "transformers, GB",
-        "difference",
-        "cosine",
-    )
-    table(columns, rows_of(arguments))
+    print(growth(lambda: encode(texts_of(kind))) / 1e9)
 
 
 def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
     """Yields the rows of the table. The difference is the largest between vectors, and the cosine the lowest."""
-    with contextlib.ExitStack() as stack:
-        directory = arguments.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        write_model(directory, arguments.layers)
-        encoders = {side: make(directory, arguments.precision) for side, make in _MAKE.items()}
+    with tempfile.TemporaryDirectory() as directory:
+        write_model(Path(directory), arguments.layers)
+        encoders = {side: make(Path(directory), arguments.precision) for side, make in _MAKE.items()}
         for kind in arguments.only:
             texts = texts_of(kind)
             vectors = [encode(texts) for encode in encoders.values()]  # traces, and warms up
             cosines = (vectors[0] * vectors[1]).sum(1) / np.prod([np.linalg.norm(each, axis=1) for each in vectors], 0)
             difference = np.abs(vectors[0] - vectors[1]).max()
-            jobs = {
-                side: lambda encode=encode, texts=texts: rate(lambda: encode(texts), len(texts))
-                for side, encode in encoders.items()
-            }
+            works = {side: partial(encode, texts) for side, encode in encoders.items()}
+            jobs = {side: partial(rate, work, len(texts)) for side, work in works.items()}
             rates = interleave(jobs, arguments.rounds)
             seconds = [f"{len(texts) / np.median(rates[side]):.2f}" for side in _MAKE]
-            gigabytes = [f"{memory(directory, side, kind, arguments.precision):.2f}" for side in _MAKE]
-            same = [f"{difference:.1e}", f"{cosines.min():.5f}"]
-            yield [kind, *seconds, ratios(*rates.values()), *gigabytes, *same]
+            given = [(directory, side, kind, arguments.precision) for side in _MAKE]
+            sizes = [in_new_process(f"import long_texts; long_texts.print_memory(*{each})") for each in given]
+            gigabytes = [f"{float(size):.2f}" for size in sizes]
+            yield [kind, *seconds, ratios(*rates.values()), *gigabytes, f"{difference:.1e}", f"{cosines.min():.5f}"]
+
+
+def main() -> None:
+    parser = options(__doc__, rounds=3, only=KINDS, layers=22)
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
+    arguments = parse(parser, rounds=1, only=["128"], layers=1)
+    heading(["keras", "tensorflow", "torch", "transformers"])
+    print(f"{arguments.layers} layers, {arguments.precision}")
+    both = ("keras_bert, s", "transformers, s", "ratio", "keras_bert, GB", "transformers, GB")
+    table(("pieces", *both, "difference", "cosine"), rows_of(arguments))
 
 
 if __name__ == "__main__":

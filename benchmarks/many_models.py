@@ -7,12 +7,8 @@ the size of the process in MB after each model. A model has 4 million weights, w
 the optimizer's two moments. Trials train all-MiniLM-L6-v2, with 22 million weights.
 """
 
-import argparse
 import functools
 import gc
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,35 +16,30 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
-from _measure import heading, need_library, parse, run, table
+from _measure import MINILM, heading, in_new_process, need_library, one_of, options, parse, run, table
 
 import keras_bert
 from keras_bert import AdamW, BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.pretraining import BertPretrainer, write_records
 from keras_bert.training import fine_tune, pretrain
 
-PRESET = "all-MiniLM-L6-v2"  # for its vocabulary
 TEXTS, MORE = ["I love pizza", "it rains", "good food", "a cold wind"], ["pasta", "it pours", "a meal", "a storm"]
 SETTINGS = {"epochs": 1, "batch_size": 2, "progress": False}
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 # Freed memory goes back to the system at once, so that the size of the process is that of what it holds.
-ENVIRONMENT = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 def encoder() -> BertEncoder:
-    return BertEncoder(
-        BertConfig(
-            vocab_size=30522, hidden_size=128, num_layers=1, num_heads=2, intermediate_size=128, max_positions=64
-        )
-    )
+    sizes = {"hidden_size": 128, "num_layers": 1, "num_heads": 2, "intermediate_size": 128, "max_positions": 64}
+    return BertEncoder(BertConfig(vocab_size=30522, **sizes))
 
 
 def new(task: str) -> Any:
     """An untrained model of a task."""
     words = {"BertClassifier": [["food", "weather"]], "BertTokenClassifier": [["O", "B-x"]]}
     stride = 8 if task == "BertQuestionAnswerer" else None
-    preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=None, max_sequence_length=32, stride=stride)
+    preprocessor = BertPreprocessor.from_preset(MINILM, sequence_length=None, max_sequence_length=32, stride=stride)
     if task == "BertMaskedLM":
         return keras_bert.BertMaskedLM(encoder())  # of ids
     return getattr(keras_bert, task)(encoder(), preprocessor, *words.get(task, []))
@@ -93,15 +84,6 @@ def kept_run() -> None:
         fine_tuned(directory=folder, validation=EXAMPLES["BertClassifier"]())
 
 
-def real() -> keras_bert.BertClassifier:
-    return keras_bert.BertClassifier.from_preset(PRESET, labels=["food", "weather"])
-
-
-def tried(model: keras_bert.BertClassifier, callbacks: list[keras.callbacks.Callback]) -> float:
-    examples = EXAMPLES["BertClassifier"]()
-    return fine_tune(model, examples, examples, callbacks=callbacks, **SETTINGS)[0]["val_accuracy"]
-
-
 @functools.cache
 def study() -> Any:
     import optuna
@@ -117,29 +99,19 @@ def optuna_trial() -> None:
         if len(study().trials) % 2 == 0:
             raise TrialPruned
 
-    callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=prune)]
-    study().optimize(lambda trial: tried(real(), callbacks), n_trials=1)
+    def tried(trial: Any) -> float:
+        model = keras_bert.BertClassifier.from_preset(MINILM, labels=["food", "weather"])
+        examples = EXAMPLES["BertClassifier"]()
+        callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=prune)]
+        return fine_tune(model, examples, examples, callbacks=callbacks, **SETTINGS)[0]["val_accuracy"]
 
-
-def tuner_trial() -> None:
-    import keras_tuner
-
-    class Tuned(keras_tuner.HyperModel):
-        def build(self, hp: Any) -> keras.Model:
-            return real()
-
-        def fit(self, hp: Any, model: keras_bert.BertClassifier, callbacks: list[keras.callbacks.Callback]) -> float:
-            return tried(model, callbacks)
-
-    objective = keras_tuner.Objective("val_accuracy", "max")
-    with tempfile.TemporaryDirectory() as folder:
-        keras_tuner.RandomSearch(Tuned(), objective, max_trials=1, directory=folder).search()
+    study().optimize(tried, n_trials=1)
 
 
 def pretrained() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "text.txt").write_text("It rains.\nWe stay at home.\nThe sun shines.\n\n" * 8)
-        preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=32)
+        preprocessor = BertPreprocessor.from_preset(MINILM, sequence_length=32)
         settings = {"layout": "sentences", "progress": False}
         write_records([f"{folder}/text.txt"], f"{folder}/records", preprocessor, **settings)
         model = BertPretrainer(encoder(), preprocessor)
@@ -181,7 +153,6 @@ OTHERS: dict[str, Callable[[], None]] = {
     "fine_tune into a directory": kept_run,
     "fine_tune with LoRA": functools.partial(fine_tuned, lora_rank=4),
     "trial of Optuna": optuna_trial,
-    "trial of KerasTuner": tuner_trial,
     "pretrain": pretrained,
     "from_preset": from_preset,
     "from_preset in int8": functools.partial(from_preset, "int8"),
@@ -192,43 +163,34 @@ OTHERS: dict[str, Callable[[], None]] = {
 KINDS = [*EXAMPLES, "a Keras model", *OTHERS]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--models", type=int, default=20)
-    parser.add_argument("--optimizer", help="one of Keras's, for `fit`; by default AdamW")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    arguments = parse(parser, kinds=["a Keras model", "BertClassifier"], models=2)
-    if arguments.here:
-        print(*sizes(arguments.kinds[0], arguments), flush=True)
-        return
-    need_library("psutil")
-    heading(["tensorflow", "keras"])
-    table(["MB after model", *range(1, arguments.models + 1)], rows_of(arguments))
-
-
-def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Yields a row for each kind. Each has a process of its own."""
-    for kind in arguments.kinds or KINDS:
-        command = [sys.executable, __file__, kind, "--models", str(arguments.models), "--here"]
-        command += ["--optimizer", arguments.optimizer] if arguments.optimizer else []
-        output = subprocess.run(command, env=ENVIRONMENT, check=True, stdout=subprocess.PIPE, text=True).stdout
-        yield [kind, *output.splitlines()[-1].split()]
-
-
-def sizes(kind: str, arguments: argparse.Namespace) -> Iterator[int]:
+def sizes(kind: str, models: int, optimizer: str | None) -> Iterator[int]:
     """Yields the MB of this process after each model."""
     import psutil
 
-    works = {task: functools.partial(fit, task, arguments.optimizer) for task in EXAMPLES} | OTHERS
-    work = works.get(kind) or functools.partial(functional, arguments.optimizer)
-    for _ in range(arguments.models):
+    works = {task: functools.partial(fit, task, optimizer) for task in EXAMPLES} | OTHERS
+    work = works.get(kind) or functools.partial(functional, optimizer)
+    for _ in range(models):
         work()
         keras.utils.clear_session()
         gc.collect()
         yield round(psutil.Process().memory_info().rss / 1e6)
 
 
+def main() -> None:
+    parser = options(__doc__, models=20)
+    parser.add_argument("kinds", nargs="*", type=one_of(KINDS), default=KINDS, help=", ".join(KINDS))
+    parser.add_argument("--optimizer", help="one of Keras's, for `fit`; by default AdamW")
+    arguments = parse(parser, kinds=["a Keras model"], models=2)
+    need_library("psutil")
+    heading(["tensorflow", "keras"])
+    settings = (arguments.models, arguments.optimizer)
+
+    def row(kind: str) -> list[str]:
+        code = f"import many_models; print(*many_models.sizes(*{(kind, *settings)!r}))"
+        return [kind, *in_new_process(code, **ENVIRONMENT).split()]
+
+    table(["MB after model", *range(1, arguments.models + 1)], map(row, arguments.kinds))
+
+
 if __name__ == "__main__":
-    tf.get_logger().setLevel("ERROR")
     run(main)

@@ -21,14 +21,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 from _finetune_tasks import TASKS, some
-from _measure import DATA, heading, parse, run, table
+from _measure import DATA, MINILM, heading, one_of, options, parse, run, table
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.embedding import embed_files
 from keras_bert.search import build_index
 from keras_bert.tasks.by_length import _BATCHES_IN_FLIGHT, ByLength, rows_by_length
 
-MINILM = "all-MiniLM-L6-v2"
 # Verb -> the number of its token segments that are packed into a row; the others say where words or windows begin.
 PACKED = {"classify": 1, "rank": 2, "tag": 1, "answer": 2, "encode": 1, "embed": 1, "index": 1}
 
@@ -84,15 +83,8 @@ def verbs(folder: Path, workspace: Path) -> dict[str, Callable[[], tuple[object,
     def index(file: Path, directory: Path, preset: str) -> object:
         return build_index(file, directory, preset, progress=False)
 
-    return {
-        "classify": classify,
-        "rank": rank,
-        "tag": tag,
-        "answer": answer,
-        "encode": encode,
-        "embed": of_file(embed),
-        "index": of_file(index),
-    }
+    found = {each.__name__: each for each in (classify, rank, tag, answer, encode)}
+    return found | {each.__name__: of_file(each) for each in (embed, index)}
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
@@ -148,9 +140,9 @@ def encoder_seconds(model: object, packed: int, batches: Recorded) -> float:
 def rows(arguments: argparse.Namespace) -> Iterator[list[object]]:
     with tempfile.TemporaryDirectory() as workspace:
         known = verbs(arguments.data, Path(workspace))
-        for verb in arguments.verbs or known:
+        for verb in arguments.verbs:
             model, call = known[verb]()
-            call(200)  # imports and traces
+            call(min(200, arguments.texts))  # imports and traces
             seconds, tokenization, batches = recorded(functools.partial(call, arguments.texts))
             encoder = encoder_seconds(model, PACKED[verb], batches)
             other = 100 * (seconds - encoder) / seconds
@@ -158,11 +150,9 @@ def rows(arguments: argparse.Namespace) -> Iterator[list[object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verbs", nargs="*", metavar="VERB", help=", ".join(PACKED))
-    parser.add_argument("--texts", type=int, default=20_000)
-    parser.add_argument("--data", type=Path, default=DATA)
-    arguments = parse(parser, texts=300, verbs=["classify", "tag", "index"])
+    parser = options(__doc__, texts=20_000, data=DATA)
+    parser.add_argument("verbs", nargs="*", type=one_of(PACKED), default=list(PACKED), help=", ".join(PACKED))
+    arguments = parse(parser, texts=100, verbs=["classify", "index"])
     heading(["tensorflow", "keras"])
     print(f"{arguments.texts:,} texts, {MINILM}")
     table(("verb", "processor seconds", "its encoder alone", "other", "of it tokenization"), rows(arguments))

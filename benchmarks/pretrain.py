@@ -12,23 +12,19 @@ Garden pins another TensorFlow, so it is looked for in --garden, the Python of a
 """
 
 import argparse
+import functools
 import importlib.util
-import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 import numpy as np
-from _measure import DATA, Elsewhere, MissingError, answer_calls, heading, interleave, parse, rate, ratios, run, table
+from _measure import DATA, MINILM, Elsewhere, heading, options, parse, present, race, rate, run, table, text_files
 
 from keras_bert import BertConfig
 
 PEERS = ["tensorflow", "keras", "torch", "transformers", "tf-models-official"]
-PRESET = "all-MiniLM-L6-v2"  # for its vocabulary, BERT's
 CONFIG = BertConfig.named("bert-small")
 SHAPES = {128: (32, 20), 512: (8, 76)}  # length -> rows in a batch, masks in a row
 Batches = dict[str, np.ndarray]  # each [batches, rows, ...]
@@ -41,7 +37,7 @@ def make_batches(files: list[Path], folder: Path, count: int, lengths: list[int]
     for length in lengths:
         rows, predictions = SHAPES[length]
         records = folder / f"records-{length}"
-        preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=length)
+        preprocessor = BertPreprocessor.from_preset(MINILM, sequence_length=length)
         write_records(files, records, preprocessor, predictions=predictions)
         batches = list(Records(records).shuffled(rows, seed=0).take(count).as_numpy_iterator())
         np.savez(folder / f"{length}.npz", **{name: np.stack([each[name] for each in batches]) for name in batches[0]})
@@ -63,7 +59,7 @@ def keras_bert() -> Callable[[Batches], None]:
     from keras_bert.pretraining import BertPretrainer
     from keras_bert.training import AdamW, WarmupThenDecay, distribution
 
-    model = BertPretrainer(BertEncoder(CONFIG), BertPreprocessor.from_preset(PRESET))
+    model = BertPretrainer(BertEncoder(CONFIG), BertPreprocessor.from_preset(MINILM))
     optimizer = AdamW(WarmupThenDecay(1e-4, 10, 10**6), epsilon=1e-6, global_clipnorm=1.0)
     model.compile(optimizer, model.training_loss(), weighted_metrics=model.training_metrics(), jit_compile=False)
 
@@ -161,66 +157,40 @@ CONTESTANTS = {"keras_bert": keras_bert, "transformers": transformers, "garden":
 NEEDS = {"keras_bert": "keras", "transformers": "torch", "garden": "official"}
 
 
-def take_part(name: str, folder: Path) -> None:
-    def make() -> Callable[[str], float]:
-        if importlib.util.find_spec(NEEDS[name]) is None:
-            raise ImportError(f"{sys.executable} has no {NEEDS[name]}")
-        train = CONTESTANTS[name]()
+def take_part(name: str, folder: str) -> Callable[[str], float]:
+    """In a process of its own."""
+    if importlib.util.find_spec(NEEDS[name]) is None:
+        raise ImportError(f"{sys.executable} has no {NEEDS[name]}")
+    train = CONTESTANTS[name]()
 
-        def work(length: str) -> float:
-            batches = read_batches(folder, length)
-            return rate(lambda: train(batches), batches["input_mask"].sum())
+    def work(length: str) -> float:
+        batches = read_batches(Path(folder), length)
+        return rate(lambda: train(batches), batches["input_mask"].sum())
 
-        return work
-
-    answer_calls(make)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "gutenberg", help="a folder of .txt files")
-    parser.add_argument("--garden", default=sys.executable, help="a Python that has tf-models-official")
-    parser.add_argument("--lengths", type=int, nargs="+", choices=SHAPES, default=list(SHAPES), help="of rows")
-    parser.add_argument("--batches", type=int, default=4, help="batches per round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--contestant", nargs=2, metavar=("NAME", "FOLDER"), help=argparse.SUPPRESS)
-    arguments = parse(parser, batches=1, rounds=1, lengths=[128])
-    if arguments.contestant:
-        take_part(arguments.contestant[0], Path(arguments.contestant[1]))
-        return
-    files = sorted(arguments.data.glob("*.txt"))
-    if not files:
-        raise MissingError(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
-    if arguments.small:
-        files = [min(files, key=os.path.getsize)]
-    heading(PEERS)
-    print(f"{arguments.batches} batches a round")
-    table(("batch", "contestant", "tokens/s", "beside the best"), rows_of(arguments, files))
+    return work
 
 
 def rows_of(arguments: argparse.Namespace, files: list[Path]) -> Iterator[list[str]]:
     """Yields the rows of the table."""
-    workers = {}
     with tempfile.TemporaryDirectory() as folder:
         make_batches(files, Path(folder), arguments.batches, arguments.lengths)
-        for name in CONTESTANTS:
-            python = arguments.garden if name == "garden" else sys.executable
-            try:
-                workers[name] = Elsewhere([python, __file__, "--contestant", name, folder])
-            except MissingError as error:
-                print(f"without {name}: {error}", file=sys.stderr)
+        python = {name: arguments.garden if name == "garden" else sys.executable for name in CONTESTANTS}
+        start = functools.partial(functools.partial, Elsewhere, "pretrain", "take_part")
+        workers = present({name: start(name, folder, python=python[name]) for name in CONTESTANTS})
         for length in arguments.lengths:
-            rows, _ = SHAPES[length]
-            batches = read_batches(Path(folder), str(length))
-            jobs = {name: lambda work=work, length=length: work(str(length)) for name, work in workers.items()}
-            for job in jobs.values():  # once, so that all graphs are there
-                job()
-            rates = interleave(jobs, arguments.rounds)
-            best = max(jobs, key=lambda name: statistics.median(rates[name]))
-            padding = 1 - batches["input_mask"].mean()
-            batch = f"{rows} rows of {length}, {padding:.1%} padding"
-            for name in jobs:
-                yield [batch, name, f"{statistics.median(rates[name]):,.0f}", ratios(rates[name], rates[best])]
+            jobs = {name: functools.partial(work, str(length)) for name, work in workers.items()}
+            padding = 1 - read_batches(Path(folder), str(length))["input_mask"].mean()
+            batch = f"{SHAPES[length][0]} rows of {length}, {padding:.1%} padding"
+            yield from ([batch, *row] for row in race(jobs, arguments.rounds))
+
+
+def main() -> None:
+    parser = options(__doc__, data=DATA / "gutenberg", garden=sys.executable, lengths=list(SHAPES), batches=4, rounds=5)
+    arguments = parse(parser, batches=1, rounds=1, lengths=[128])
+    files = text_files(arguments.data, arguments.small)
+    heading(PEERS)
+    print(f"{arguments.batches} batches a round")
+    table(("batch", "contestant", "tokens/s", "beside the best"), rows_of(arguments, files))
 
 
 if __name__ == "__main__":

@@ -18,34 +18,16 @@ theirs fills each row to the last token, across texts, and drops what is left of
 for the whole row. Each has a process of its own, and libraries are imported before.
 """
 
-import argparse
+import functools
 import itertools
 import os
-import statistics
-import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-from _measure import (
-    DATA,
-    Elsewhere,
-    MissingError,
-    answer_calls,
-    cores,
-    heading,
-    interleave,
-    parse,
-    rate,
-    ratios,
-    run,
-    table,
-)
+from _measure import DATA, MINILM, Elsewhere, cores, heading, options, parse, race, rate, run, table, text_files
 
 PEERS = ["tensorflow", "torch", "transformers", "tokenizers", "datasets"]
-PRESET, LENGTH, BATCH = "all-MiniLM-L6-v2", 128, 32
+LENGTH, BATCH = 128, 32
 
 
 def keras_bert(files: list[str]) -> Callable[[str], None]:
@@ -54,7 +36,7 @@ def keras_bert(files: list[str]) -> Callable[[str], None]:
     from keras_bert import BertPreprocessor
     from keras_bert.pretraining import MaskedLMMasking, Records, unmasked, write_records
 
-    preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=LENGTH)
+    preprocessor = BertPreprocessor.from_preset(MINILM, sequence_length=LENGTH)
     masking = MaskedLMMasking(preprocessor.tokenizer, predictions=round(0.15 * LENGTH))
     kept = tempfile.TemporaryDirectory()
 
@@ -95,7 +77,7 @@ def hugging_face(files: list[str]) -> Callable[[str], None]:
     datasets.disable_caching()
     datasets.disable_progress_bars()
     transformers.logging.set_verbosity_error()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(str(presets.resolve(PRESET)))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(presets.resolve(MINILM)))
     collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
 
     def tokenized(texts: dict[str, list]) -> dict[str, list]:
@@ -130,38 +112,22 @@ THEIRS = {
 }
 
 
+def take_part(name: str, files: list[str], megabytes: float) -> Callable[[str], float]:
+    """In a process of its own."""
+    work = CONTESTANTS[name](files)
+    return lambda what: rate(lambda: work(what), megabytes)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "gutenberg", help="a folder of .txt files")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--contestant", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
-    arguments = parse(parser, rounds=1)
-    files = sorted(map(str, arguments.data.glob("*.txt")))
-    if not files:
-        raise MissingError(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
-    if arguments.small:
-        files = [min(files, key=os.path.getsize)]
+    arguments = parse(options(__doc__, data=DATA / "gutenberg", rounds=5), rounds=1)
+    files = [str(path) for path in text_files(arguments.data, arguments.small)]
     megabytes = sum(map(os.path.getsize, files)) / 1e6
-    if arguments.contestant:
-
-        def make() -> Callable[[str], float]:
-            work = CONTESTANTS[arguments.contestant](files)
-            return lambda what: rate(lambda: work(what), megabytes)
-
-        answer_calls(make)
-        return
-
     heading(PEERS)
     print(f"{megabytes:.1f} MB")
-    command = [sys.executable, __file__, "--data", str(arguments.data), *["--small"][: arguments.small], "--contestant"]
-    workers = {name: Elsewhere([*command, name]) for name in CONTESTANTS}
-    jobs = {name: lambda who=who, what=what: workers[who](what) for name, (who, what) in {**OURS, **THEIRS}.items()}
-    for job in jobs.values():  # once, so that all graphs are there
-        job()
-    rates = interleave(jobs, arguments.rounds)
-    best = max(THEIRS, key=lambda name: statistics.median(rates[name]))
-    rows = ([name, f"{statistics.median(rates[name]):.2f}", ratios(rates[name], rates[best])] for name in jobs)
-    table(("from text to masked batches", "MB/s", f"beside {best}"), rows)
+    workers = {name: Elsewhere("pretrain_data", "take_part", name, files, megabytes) for name in CONTESTANTS}
+    jobs = {name: functools.partial(workers[who], what) for name, (who, what) in {**OURS, **THEIRS}.items()}
+    rows = race(jobs, arguments.rounds, THEIRS, digits=2, warm=not arguments.small)
+    table(("from text to masked batches", "MB/s", "beside the faster of theirs"), rows)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,8 @@ lines whose tokens differ, but have equal scores in sum. Up to 0.2.1, sentencepi
 does; to compare with another version than the installed one, put it in a directory, and that into PYTHONPATH.
 """
 
-import argparse
 import itertools
 import math
-import os
 import random
 import sys
 import sysconfig
@@ -23,11 +21,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from _measure import DATA, heading, need, options, parse, run, table
 
-from _measure import DATA, heading, need, parse, run, table
-
-NAMES = ("modernbert-base", "deberta-v3-base", "all-mpnet-base-v2", "e5-small-v2", "nomic-bert-2048")
+NAMES = ["modernbert-base", "deberta-v3-base", "all-mpnet-base-v2", "e5-small-v2", "nomic-bert-2048"]
 ASSIGNED = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Cs", "Co")]
 Tokenize = Callable[[list[str]], list[list[int]]]
 Score = Callable[[list[int]], float]
@@ -51,23 +47,8 @@ def _lines_of(path: Path) -> list[str]:
 def _unicode() -> Iterator[str]:
     draw = random.Random(0)
     common = [chr(i) for i in range(0x20, 0x250)]
-    words = [
-        "the",
-        "naïve",
-        "日本語",
-        "don't",
-        "we'll",
-        "<s>",
-        "[MASK]",
-        "```",
-        "--",
-        "\t",
-        "\n",
-        "1234567",
-        "ﬁ",
-        "Ａ",
-        "１",
-    ]
+    joined = "the|naïve|日本語|don't|we'll|<s>|[MASK]|```|--|\t|\n|1234567|ﬁ|Ａ|１"
+    words = joined.split("|")
     while True:
         parts = draw.choices((ASSIGNED, common, words), (2, 2, 3), k=draw.randrange(1, 25))
         yield draw.choice(("", " ")).join(draw.choice(part) for part in parts)
@@ -129,12 +110,9 @@ def compare(directory: Path, count: int, books_in: Path) -> tuple[str, int, list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--data", type=Path, default=DATA, help="with the books in gutenberg/, tokenizers in modern/")
-    parser.add_argument("--directories", type=Path, nargs="+", help="by default, those in the data")
-    parser.add_argument("--tokenizers", nargs="+", choices=NAMES, default=NAMES, help="of those in the data")
-    arguments = parse(parser, lines=3000, tokenizers=NAMES[:1])
+    parser = options(__doc__, lines=1_000_000, data=DATA, tokenizers=NAMES)
+    parser.add_argument("--directories", type=Path, nargs="+", help="in place of those in the data")
+    arguments = parse(parser, lines=600, tokenizers=NAMES[:1])
     need(arguments.data / "gutenberg")
     directories = arguments.directories or [arguments.data / "modern" / name for name in arguments.tokenizers]
     need(*directories)

@@ -8,14 +8,11 @@ is the limit: the signature called from as many threads, without a server, and i
 similar length.
 """
 
-import argparse
 import base64
-import csv
 import functools
 import importlib.util
 import itertools
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -27,81 +24,73 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import numpy as np
-import tensorflow as tf
-from _measure import heading, interleave, parse, ratios, run, table
-from _minilm_onnx import MINILM, onnx_fused, onnx_int8
-from tensorflow_serving.apis import predict_pb2
+from _measure import MINILM, heading, interleave, options, parse, ratios, run, sentences, table
+from _minilm_onnx import onnx_fused, onnx_int8
 
-from keras_bert import BertSentenceEncoder, presets
+from keras_bert import BertSentenceEncoder
 from keras_bert.inference import PRECISIONS
 from keras_bert.saved_model import export_serving
 
-STSB = Path(__file__).parents[2] / "shared/data/stsb/stsb-en-dev.csv"
-SENTENCES = [
-    "A man with a hard hat is dancing.",
-    "The weather in Lisbon is lovely today.",
-    "Could you send me the report before Friday?",
-    "Prices rose by two percent in March.",
-    "She is playing the guitar on a small stage in front of friends.",
-    "The committee has not yet decided whether the bridge will be repaired this year or the next.",
-]
 PACKAGES = ["tensorflow", "grpcio", "aiohttp", "protobuf", "onnxruntime", "tokenizers"]
 ONNX = "ONNX Runtime"
+FOLDER = tempfile.TemporaryDirectory()  # removed when the process ends
 
 
-class OnnxServer:
-    """ONNX Runtime in a process, on a free port."""
+class Process:
+    """A server in a process, on free ports."""
 
+    def __init__(self, *command: object, **pipes: int) -> None:
+        command = [sys.executable, *map(str, command)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **pipes)
+        line = self.process.stdout.readline()
+        self.ports = re.findall(r"port (\d+)", line)
+        self.name = line.split()[1]  # "Serving NAME version 1 at ...", of ours
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+class OnnxServer(Process):
     def __init__(self, precision: str) -> None:
         model = onnx_int8() if precision == "int8" else onnx_fused()
-        script = Path(__file__).with_name("_onnx_server.py")
-        command = [sys.executable, script, model, presets.resolve(MINILM) / "tokenizer.json"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline().split()[1])
+        super().__init__(Path(__file__).with_name("_onnx_server.py"), model)
 
     def target(self, protocol: str) -> str:
-        return f"http://127.0.0.1:{self.port}/"
+        return f"http://127.0.0.1:{self.ports[0]}/"
 
 
-class Server:
-    """`keras-bert serve` in a process, on free ports."""
+class Server(Process):
+    """`keras-bert serve`."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "keras_bert.cli", "serve", directory, "--port", "0", "--rest-port", "0"]
-        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
-        self.port, self.rest_port = map(int, re.findall(r"port (\d+)", self.process.stdout.readline()))
+    def __init__(self, directory: Path, *options: str, **pipes: int) -> None:
+        command = ("-m", "keras_bert.cli", "serve", directory, "--port", "0", "--rest-port", "0")
+        super().__init__(*command, *options, **pipes)
 
     def target(self, protocol: str) -> str:
-        rest = f"http://127.0.0.1:{self.rest_port}/v1/models/minilm:predict"
-        return {"gRPC": f"127.0.0.1:{self.port}", "REST": rest}[protocol]
-
-
-def sentences() -> list[str]:
-    if not STSB.is_file():
-        return SENTENCES
-    return [text for row in csv.reader(STSB.open(encoding="utf-8")) for text in row[:2]]
+        rest = f"http://127.0.0.1:{self.ports[1]}/v1/models/{self.name}:predict"
+        return {"gRPC": f"127.0.0.1:{self.ports[0]}", "REST": rest}[protocol]
 
 
 def bodies(protocol: str, texts: list[str]) -> list[str]:
     """The requests, a text each, in base64."""
-    if protocol == "REST":
-        requests = [json.dumps({"instances": [text]}).encode() for text in texts]
-    else:
-        requests = []
-        for text in texts:
-            request = predict_pb2.PredictRequest(model_spec={"name": "minilm"})
-            request.inputs["text"].CopyFrom(tf.make_tensor_proto([text]))
-            requests.append(request.SerializeToString())
-    return [base64.b64encode(request).decode() for request in requests]
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2
+
+    def request(text: str) -> bytes:
+        if protocol == "REST":
+            return json.dumps({"instances": [text]}).encode()
+        inputs = {"text": tf.make_tensor_proto([text])}
+        return predict_pb2.PredictRequest(model_spec={"name": "minilm"}, inputs=inputs).SerializeToString()
+
+    return [base64.b64encode(request(text)).decode() for text in texts]
 
 
-def in_process(
-    signature: Callable, batches: list[list[str]], threads: int, seconds: float
-) -> tuple[list[float], float]:
+def in_process(signature: Callable, batches: list[list[str]], threads: int, seconds: float) -> tuple[list, float]:
     """The seconds that every call took, and all of them together."""
+    import tensorflow as tf
+
     latencies: list[float] = []
     inputs = itertools.cycle([tf.constant(batch) for batch in batches])
     start = time.perf_counter()
@@ -117,41 +106,30 @@ def in_process(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2, help="for each figure of a round")
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--max-batch", type=int, default=16)
+    parser = options(__doc__, rounds=5, seconds=2.0, clients=[1, 8, 64], max_batch=16)
     parser.add_argument("--precision", choices=PRECISIONS, default="float32")
-    arguments = parse(parser, rounds=1, seconds=0.5, clients=[1, 8])
-    heading(PACKAGES)
+    arguments = parse(parser, rounds=1, seconds=0.2, clients=[8])
+    import tensorflow as tf
 
-    everything = sentences()
-    texts = [everything[i * len(everything) // 512] for i in range(512)] if len(everything) > 512 else everything
-    texts = [str(text) for text in np.random.default_rng(0).permutation(texts)]
+    texts = [str(text) for text in np.random.default_rng(0).permutation(sentences(512, "dev"))]
+    heading(PACKAGES)
+    directory = Path(FOLDER.name, "minilm")
     model = BertSentenceEncoder.from_preset(MINILM, precision=arguments.precision)
-    signature = tf.saved_model.load(export_serving(model, FOLDER)).signatures["serving_default"]
+    signature = tf.saved_model.load(export_serving(model, directory)).signatures["serving_default"]
     by_length = sorted(texts, key=len)
     batches = [by_length[i : i + arguments.max_batch] for i in range(0, len(texts), arguments.max_batch)]
     max_batch = ["--max-batch", str(arguments.max_batch)]
-    servers = {
-        "batching": Server(FOLDER, *max_batch),
-        "no batching": Server(FOLDER, *max_batch, "--no-batching"),
-    }
+    servers = {"batching": Server(directory, *max_batch), "no batching": Server(directory, *max_batch, "--no-batching")}
     if importlib.util.find_spec("onnxruntime"):
         servers[ONNX] = OnnxServer(arguments.precision)
-    clients = subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("_serve_clients.py")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    command = [sys.executable, Path(__file__).with_name("_serve_clients.py")]
+    clients = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     all_bodies = {protocol: bodies(protocol, texts) for protocol in ("gRPC", "REST")}
     latencies: dict[str, list[float]] = defaultdict(list)
 
     def measured(name: str, protocol: str, mode: str, count: int) -> float:
-        job = {
-            "protocol": protocol, "target": servers[mode].target(protocol), "bodies": all_bodies[protocol],
-            "clients": count, "seconds": arguments.seconds,
-        }  # fmt: skip
+        job = {"protocol": protocol, "target": servers[mode].target(protocol), "bodies": all_bodies[protocol]}
+        job |= {"clients": count, "seconds": arguments.seconds}
         print(json.dumps(job), file=clients.stdin, flush=True)
         result = json.loads(clients.stdout.readline())
         latencies[name] += result["latencies"]
@@ -192,11 +170,8 @@ def main() -> None:
     table(["", "clients", "requests/s", "p50, ms", "p99, ms", "to no batching (min..max)"], rows)
     clients.stdin.close()
     for server in servers.values():
-        server.process.terminate()
-        server.process.wait()
+        server.stop()
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        FOLDER = Path(folder) / "minilm"
-        run(main)
+    run(main)

@@ -56,7 +56,7 @@ def test_keras_still_needs_this():
 # Arguments: the folder of benchmarks/many_models.py, and kinds of models. Each of these is made three times. A line for
 # each has the MB of the process after each model.
 LOOPS = """
-import argparse, sys
+import sys
 from keras_bert import BertConfig, BertEncoder
 
 folder, *kinds = sys.argv[1:]
@@ -66,10 +66,8 @@ import many_models
 sizes = {"vocab_size": 30522, "hidden_size": 512, "num_layers": 1, "num_heads": 2, "intermediate_size": 128}
 many_models.encoder = lambda: BertEncoder(BertConfig(**sizes, max_positions=64))
 for kind in kinds:
-    settings = argparse.Namespace(models=3, optimizer=None)
-    print("sizes of", kind, *many_models.sizes(kind, settings), sep=";")
-settings = argparse.Namespace(models=3, optimizer="adam")
-print("sizes of", "adam", *many_models.sizes("a Keras model", settings), sep=";")
+    print("sizes of", kind, *many_models.sizes(kind, 3, None), sep=";")
+print("sizes of", "adam", *many_models.sizes("a Keras model", 3, "adam"), sep=";")
 """
 WEIGHTS = 64  # MB, of each of its models
 

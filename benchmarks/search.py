@@ -1,0 +1,146 @@
+"""Rerankers beside sentence-transformers, and indexes of texts: how fast and how exact they are.
+
+python benchmarks/search.py rerank [--pairs 512] [--rounds 5] [--max-length 128]
+python benchmarks/search.py index [--texts 100000]
+
+`rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights, on questions of SQuAD
+with their paragraphs. `index`: sentences of books and of the Brown corpus: time, memory, and how many of the ten
+nearest neighbours a search finds. The data lies in ../shared/data beside the repository, or in --data. It needs the
+extras `bench`, `search` and `train`.
+"""
+
+import argparse
+import functools
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+from _finetune_tasks import TASKS, some
+from _measure import DATA, MINILM, heading, interleave, need, options, parse, ratios, run, table
+
+from keras_bert import BertReranker
+from keras_bert.pretraining.corpus import documents, parts_of
+from keras_bert.search import TextIndex
+from keras_bert.search.neighbours import EXACT_UP_TO, Neighbours
+
+PEERS = ["tensorflow", "keras", "torch", "transformers", "sentence-transformers", "faiss-cpu"]
+
+
+class Speed(NamedTuple):
+    """Pairs a second by the clock, and by the time of all cores, to which other work of the machine matters less."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def of(cls, work: Callable[[], object], pairs: int) -> "Speed":
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        work()
+        return cls(pairs / (time.perf_counter() - begin), pairs / (time.process_time() - begin_cpu))
+
+
+def rerank(arguments: argparse.Namespace) -> None:
+    import sentence_transformers
+
+    questions, contexts = some(TASKS["squad"].read(arguments.data, "train"), arguments.pairs).x
+    pairs = list(zip(questions, contexts, strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        keras.utils.set_random_seed(0)
+        BertReranker.from_preset(arguments.preset, sequence_length=arguments.max_length).save_preset(folder)
+        model = BertReranker.from_preset(folder)
+        other = sentence_transformers.CrossEncoder(folder, device="cpu", max_length=arguments.max_length)
+        score = {
+            "keras_bert": lambda: model.score(questions, contexts, progress=False),
+            "sentence-transformers": lambda: other.predict(pairs, show_progress_bar=False, batch_size=32),
+        }
+        mine, others = (work() for work in score.values())  # and both are warm
+        print(f"{len(pairs):,} pairs; the scores differ by at most {np.abs(mine - others).max():.1e}")
+        jobs = {name: functools.partial(Speed.of, work, len(pairs)) for name, work in score.items()}
+        speeds = interleave(jobs, arguments.rounds)
+    medians = {name: map(statistics.median, zip(*found, strict=True)) for name, found in speeds.items()}
+    rows = [[name, *(f"{each:.1f}" for each in values)] for name, values in medians.items()]
+    both = [list(zip(*found, strict=True)) for found in speeds.values()]
+    rows.append(["ratio", *(ratios(list(one), list(other)) for one, other in zip(*both, strict=True))])
+    table(("", *(f"pairs a second of {field} time" for field in Speed._fields)), rows)
+
+
+def sentences(data: Path, count: int) -> list[str]:
+    """Different sentences of books, then of the Brown corpus, whose words are written `the/at`."""
+    found: dict[str, None] = {}
+    for part in parts_of(sorted((data / "gutenberg").glob("*.txt"))):
+        for document in documents(part):
+            found.update(dict.fromkeys(" ".join(sentence.split()) for sentence in document))
+    with zipfile.ZipFile(data / "brown/brown.zip") as brown:
+        for name in brown.namelist():
+            if re.fullmatch(r"brown/c[a-r]\d\d", name):
+                for line in brown.read(name).decode().splitlines():
+                    found[" ".join(word.rpartition("/")[0] for word in line.split())] = None
+    long_enough = [sentence for sentence in found if len(sentence.split()) > 3]
+    return long_enough[:count]
+
+
+def index(arguments: argparse.Namespace) -> None:
+    texts = sentences(arguments.data, arguments.texts)
+    print(f"{len(texts):,} sentences")
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, queries = Path(folder, "texts.txt"), [f"Who said: {text}" for text in texts[:: len(texts) // 200]][:200]
+        corpus.write_text("\n".join(texts), encoding="utf-8")
+        made, costs, program = {}, {}, [sys.executable, "-m", "keras_bert.cli"]
+        for stored in ("float32", "int8"):
+            directory = Path(folder, stored)
+            command = ["index", corpus, "--output", directory, "--stored", stored, "--preset", arguments.preset]
+            begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([*program, *map(str, command)], check=True, capture_output=True)
+            seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            size = sum(path.stat().st_size for path in directory.iterdir()) / 2**20
+            costs[stored] = [f"{seconds:.0f}", f"{cpu:.0f}", f"{after.ru_maxrss / 2**20:.2f}", f"{size:.0f}"]
+            made[stored] = TextIndex(directory, arguments.preset)
+        searched = {stored: each._state.neighbours for stored, each in made.items()}
+        vectors = searched["float32"].vectors(np.arange(len(texts)))
+        graph = Neighbours.empty(vectors.shape[1], EXACT_UP_TO + 1)
+        begin = time.perf_counter()
+        graph.add(vectors)
+        searched["a graph of the same vectors"] = graph
+        costs["a graph of the same vectors"] = [f"{time.perf_counter() - begin:.0f}", "", "", ""]
+        asked = made["float32"]._model.encode(queries, progress=False)
+        exact = np.argsort(-(asked @ vectors.T), axis=1, kind="stable")[:, :10]
+
+        def row(name: str, found: Neighbours) -> list[str]:
+            begin = time.perf_counter()
+            numbers = [found.nearest(each[None], 10)[1][0] for each in asked]
+            milliseconds = 1000 * (time.perf_counter() - begin) / len(asked)
+            recall = np.mean([len(set(one) & set(other)) / 10 for one, other in zip(numbers, exact, strict=True)])
+            return [name, *costs[name], f"{recall:.4f}", f"{milliseconds:.1f}"]
+
+        columns = "s, s of CPU time, GiB at most so far, MiB of files, recall@10, ms a query without its encoding"
+        table(["", *columns.split(", ")], (row(*each) for each in searched.items()))
+
+
+def main() -> None:
+    parser = options(__doc__, preset=MINILM, pairs=512, max_length=128, rounds=5, texts=100_000, data=DATA)
+    works = {"rerank": rerank, "index": index}
+    parser.add_argument("what", nargs="?", choices=works, default="rerank")
+    arguments = parse(parser, pairs=16, rounds=1, texts=400)
+    need(arguments.data)
+    warnings.simplefilter("ignore")  # how many texts are truncated
+    heading(PEERS)
+    works[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    run(main)
