@@ -2,7 +2,7 @@
 
 python benchmarks/distribution.py [--rounds 5] [--only "two processes, a core each"]
 
-MiniLM, AdamW, a global batch of 32 rows of 64 tokens, without dropout; each contestant is a group of processes, pinned
+MiniLM, AdamW, a global batch of --rows of 64 tokens, without dropout; each contestant is a group of processes, pinned
 to cores, and all are interleaved; --only names some beside one process on both cores. Also prints what a ring of many
 GPUs would give on paper.
 """
@@ -15,7 +15,7 @@ from contextlib import ExitStack
 
 from _measure import MINILM, Elsewhere, heading, interleave, options, parse, rate, ratios, run, table
 
-ROWS, TOKENS, STEPS = 32, 64, 4
+TOKENS, STEPS = 64, 4
 ALONE = "one process, both cores"
 # Name -> the strategy, and the cores of each process.
 GROUPS = {
@@ -28,7 +28,7 @@ GROUPS = {
 NEAR, FAR = 300e9, 25e9
 
 
-def trainer(kind: str):
+def trainer(kind: str, rows: int):
     """In a process of a group: takes steps, and returns how many rows a second."""
     import numpy as np
     import tensorflow as tf
@@ -46,17 +46,17 @@ def trainer(kind: str):
         model.compile(AdamW(1e-5, global_clipnorm=1.0), model.training_loss(), jit_compile=False)
     generator = np.random.default_rng(0)
     row = {
-        "input_word_ids": generator.integers(1000, 20000, (ROWS, TOKENS)).astype("int32"),
-        "input_mask": np.ones((ROWS, TOKENS), "int32"),
-        "input_type_ids": np.zeros((ROWS, TOKENS), "int32"),
+        "input_word_ids": generator.integers(1000, 20000, (rows, TOKENS)).astype("int32"),
+        "input_mask": np.ones((rows, TOKENS), "int32"),
+        "input_type_ids": np.zeros((rows, TOKENS), "int32"),
     }
-    batch = tf.data.Dataset.from_tensors((row, generator.integers(0, 2, ROWS))).repeat(STEPS)
+    batch = tf.data.Dataset.from_tensors((row, generator.integers(0, 2, rows))).repeat(STEPS)
     batches = batch.with_options(distribution.DATA_OPTIONS)
 
     def work(what: str) -> float:
         if what == "bytes":
             return sum(4 * variable.value.shape.num_elements() for variable in model.trainable_variables)
-        return rate(lambda: model.fit(batches, verbose=0), STEPS * ROWS)
+        return rate(lambda: model.fit(batches, verbose=0), STEPS * rows)
 
     work("steps")  # which traces the graphs
     return work
@@ -65,7 +65,7 @@ def trainer(kind: str):
 class Group:
     """Processes that train one model: called, all take steps, and the slowest one's rate is returned."""
 
-    def __init__(self, kind: str, pinned: list[str]) -> None:
+    def __init__(self, rows: int, kind: str, pinned: list[str]) -> None:
         with ExitStack() as held:
             sockets = [held.enter_context(socket.socket()) for _ in pinned]
             for each in sockets:
@@ -75,8 +75,8 @@ class Group:
         for i, own in enumerate(pinned):
             config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": i}})
             setting = {"TF_CONFIG": config} if len(pinned) > 1 else {}
-            process = Elsewhere("distribution", "trainer", kind, before=["taskset", "-c", own], wait=False, **setting)
-            self._processes.append(process)
+            work = ("distribution", "trainer", kind, rows)
+            self._processes.append(Elsewhere(*work, before=["taskset", "-c", own], wait=False, **setting))
         for process in self._processes:
             process.wait()
 
@@ -93,13 +93,14 @@ def on_paper(sent: float, gpus: int) -> float:
 
 
 def main() -> None:
-    arguments = parse(options(__doc__, rounds=5, only=list(GROUPS)), rounds=1, only=["two processes, a core each"])
+    parser = options(__doc__, rounds=5, rows=32, only=list(GROUPS))
+    arguments = parse(parser, rounds=1, rows=2, only=["two processes, a core each"])
     heading(["tensorflow", "keras"])
-    print(f"{ROWS} rows of {TOKENS} tokens a step")
-    groups = {name: Group(*how) for name, how in GROUPS.items() if name in (ALONE, *arguments.only)}
+    print(f"{arguments.rows} rows of {TOKENS} tokens a step")
+    groups = {name: Group(arguments.rows, *how) for name, how in GROUPS.items() if name in (ALONE, *arguments.only)}
     sent = groups[ALONE]("bytes")
     rates = interleave(groups, arguments.rounds)
-    took = {name: f"{ROWS / statistics.median(each):.3f}" for name, each in rates.items()}
+    took = {name: f"{arguments.rows / statistics.median(each):.3f}" for name, each in rates.items()}
     rows = ([name, took[name], ratios(each, rates[ALONE])] for name, each in rates.items())
     table(("", "seconds a step", f"beside {ALONE}"), rows)
     print(f"On paper, for steps of 100 ms. Then {sent / 1e6:.1f} MB of gradients are sent:")

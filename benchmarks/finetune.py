@@ -153,7 +153,7 @@ def speed(arguments: argparse.Namespace) -> Iterator[list[object]]:
         examples = some(TASKS[name].read(arguments.data, "train"), count // share)
         found = contestants(arguments.preset, TASKS[name].kind, examples, arguments.bfloat16)
         jobs = {each: functools.partial(rate, work, len(examples)) for each, work in found.items()}
-        for each, *figures in race(jobs, arguments.rounds, GROUPED, digits=1):
+        for each, *figures in race(jobs, arguments.rounds, GROUPED, digits=1, warm=not arguments.small):
             yield [name, each, len(examples), *figures]
 
 
@@ -165,7 +165,7 @@ def main() -> None:
         "precision": (precision, ("task", "precision", "score", "points to float32", "seconds")),
     }
     parser.add_argument("what", nargs="*", type=one_of(works), default=["speed"], help=", ".join(works))
-    arguments = parse(parser, what=["speed", "precision"], task=["sst2"], examples=32, dev=16, epochs=1, rounds=1)
+    arguments = parse(parser, what=["speed", "precision"], task=["sst2"], examples=8, dev=8, epochs=1, rounds=1)
     need(arguments.data)
     heading(["tensorflow", "keras", "torch", "transformers", "keras-hub"])
     for what in arguments.what:

@@ -142,7 +142,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[list[object]]:
         known = verbs(arguments.data, Path(workspace))
         for verb in arguments.verbs:
             model, call = known[verb]()
-            call(min(200, arguments.texts))  # imports and traces
+            call(min(200, arguments.texts // 2))  # imports and traces
             seconds, tokenization, batches = recorded(functools.partial(call, arguments.texts))
             encoder = encoder_seconds(model, PACKED[verb], batches)
             other = 100 * (seconds - encoder) / seconds

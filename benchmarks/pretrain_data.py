@@ -26,7 +26,6 @@ from collections.abc import Callable
 
 from _measure import DATA, MINILM, Elsewhere, cores, heading, options, parse, race, rate, run, table, text_files
 
-PEERS = ["tensorflow", "torch", "transformers", "tokenizers", "datasets"]
 LENGTH, BATCH = 128, 32
 
 
@@ -122,7 +121,7 @@ def main() -> None:
     arguments = parse(options(__doc__, data=DATA / "gutenberg", rounds=5), rounds=1)
     files = [str(path) for path in text_files(arguments.data, arguments.small)]
     megabytes = sum(map(os.path.getsize, files)) / 1e6
-    heading(PEERS)
+    heading(["tensorflow", "torch", "transformers", "tokenizers", "datasets"])
     print(f"{megabytes:.1f} MB")
     workers = {name: Elsewhere("pretrain_data", "take_part", name, files, megabytes) for name in CONTESTANTS}
     jobs = {name: functools.partial(workers[who], what) for name, (who, what) in {**OURS, **THEIRS}.items()}
