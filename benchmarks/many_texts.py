@@ -99,9 +99,9 @@ def recorded(work: Callable[[], object]) -> tuple[float, float, Recorded]:
     spent = []
     compute, tokenize = ByLength.compute, ByLength.tokenize
 
-    def record(self, segments, lengths, batch_tokens, bar):
+    def record(self, segments, lengths, batch_tokens, bar, **options):
         batches.append((segments, rows_by_length(lengths, batch_tokens)))
-        return compute(self, segments, lengths, batch_tokens, bar)
+        return compute(self, segments, lengths, batch_tokens, bar, **options)
 
     def clock(self, *arguments):
         begin = time.process_time()
