@@ -3,8 +3,7 @@
 python benchmarks/distribution.py [--rounds 5] [--only "two processes, a core each"]
 
 MiniLM, AdamW, a global batch of --rows of 64 tokens, without dropout; each contestant is a group of processes, pinned
-to cores, and all are interleaved; --only names some beside one process on both cores. Also prints what a ring of many
-GPUs would give on paper.
+to cores; --only names some beside one process on both cores. Also prints what a ring of many GPUs would give on paper.
 """
 
 import json

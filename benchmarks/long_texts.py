@@ -112,9 +112,10 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[list[str]]:
             jobs = {side: partial(rate, work, len(texts)) for side, work in works.items()}
             rates = interleave(jobs, arguments.rounds)
             seconds = [f"{len(texts) / np.median(rates[side]):.2f}" for side in _MAKE]
-            given = [(directory, side, kind, arguments.precision) for side in _MAKE]
+            sides = () if arguments.small else _MAKE  # each imports its library again
+            given = [(directory, side, kind, arguments.precision) for side in sides]
             sizes = [in_new_process(f"import long_texts; long_texts.print_memory(*{each})") for each in given]
-            gigabytes = [f"{float(size):.2f}" for size in sizes]
+            gigabytes = [f"{float(size):.2f}" for size in sizes] or ["", ""]
             yield [kind, *seconds, ratios(*rates.values()), *gigabytes, f"{difference:.1e}", f"{cosines.min():.5f}"]
 
 
