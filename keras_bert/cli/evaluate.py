@@ -60,7 +60,7 @@ from keras_bert.tasks.file_settings import ClassifyFiles, EmbedFiles
 
 if TYPE_CHECKING:
     from keras_bert.data import Examples
-    from keras_bert.tasks.kinds import Kind, Score
+    from keras_bert.tasks.kinds import Score
     from keras_bert.tasks.task import BertTask
 
 
@@ -135,18 +135,15 @@ def _measure_encoder(model: Path, file: str, settings: EmbedFiles, options: Mapp
     x, y = examples.xy
     with misuse(TypeError):
         columns = encoder.columns(x)
-        encoder.kind.check(columns, y)
-        _check_names(options["requirements"], encoder.kind, columns, y)
+        _check_names(options["requirements"], encoder.kind.check(columns, y))
         score = encoder.kind_with(corpus).score(encoder.answers(x), y)
     # With a corpus, drops measures of the search without it, which is easier.
     measures = {name: value for name, value in score.measures.items() if not corpus or name not in score.details}
     return _Measured(type(encoder).__name__, Score({**measures, **score.details}), len(examples))
 
 
-def _check_names(requirements: Sequence[gates.Requirement], kind: Kind, columns: Sequence[Any], labels: Any) -> None:
-    if requirements:
-        right = kind.score(kind.right_answers(columns, labels), labels)
-        gates.check_names(requirements, [*right.measures, *right.details])
+def _check_names(requirements: Sequence[gates.Requirement], right: Score) -> None:
+    gates.check_names(requirements, [*right.measures, *right.details])
 
 
 _WORST_ANSWERS = 100  # the number of worst answers in a report
@@ -229,8 +226,7 @@ def _measure_task(
         x, y = examples.xy
         try:
             columns = task.columns(x)
-            task.kind.check(columns, y)
-            _check_names(requirements, task.kind, columns, y)
+            _check_names(requirements, task.kind.check(columns, y))
             other_columns = examples.rows.other_cells() if examples.rows and errors else []
             answers = task.answers(x)
             score = task.kind.score(answers, y)

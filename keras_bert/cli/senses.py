@@ -52,11 +52,13 @@ def senses(
     paragraphs, labels = _read(file, text_column, label_column)
     with streams.open_output(output, overwrite) as results:
         with quiet_imports():
-            from keras_bert.visualize import senses
+            from keras_bert.visualize import senses, view
             from keras_bert.visualize.senses import find_senses
-        encoder = load_model(lambda: keras_bert.BertEncoder.from_preset(preset))
-        preprocessor = load_model(lambda: keras_bert.BertPreprocessor.from_preset(preset, sequence_length=None))
         with misuse():
+            if output and kind == ".png":
+                view.check_path(output)  # raises without matplotlib
+            encoder = load_model(lambda: keras_bert.BertEncoder.from_preset(preset))
+            preprocessor = load_model(lambda: keras_bert.BertPreprocessor.from_preset(preset, sequence_length=None))
             word_senses = find_senses(encoder, preprocessor, word, paragraphs, labels)
             if kind == ".png":
                 results.write(senses.picture(word_senses))

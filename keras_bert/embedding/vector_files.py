@@ -169,6 +169,8 @@ def choose_copy(source: Path, column: str, skip_bad: bool = False, format: str |
         raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for the format of each file")
     if kind == "xlsx" and format is None:
         raise ValueError(f"{source} is a workbook, which has no room for vectors; choose the format parquet")
+    if PARQUET in (kind, format):
+        _import_pyarrow()  # raises before a model runs
     if kind == PARQUET:
         return ParquetCopy(source, column, skip_bad, PARQUET)
     if kind == "jsonl" and format is None:

@@ -75,6 +75,8 @@ def export_onnx(
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
     onnx = import_extra("onnx", "onnx", "runtimes")
     import_extra("tf2onnx", "tf2onnx", "runtimes")
+    if precision != "float32":
+        import_extra("onnxruntime", "onnxruntime", "runtimes")
     _add_operations()
     packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
     model = onnx.load(path)

@@ -54,6 +54,7 @@ def export_openvino(
 
 def _convert(packed: PackedModel, path: Path, precision: str) -> None:
     openvino = import_extra("openvino", "openvino", "runtimes")
+    nncf = import_extra("nncf", "nncf", "runtimes") if precision == "int8" else None
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         float_path = str(Path(directory) / path.name)
         packed.export(float_path, format="openvino", input_signature=packed.signature(), verbose=False)
@@ -61,8 +62,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
         for output in model.outputs:
             names = output.get_names()
             output.get_tensor().set_names(names | {TRANSFORMERS_OUTPUTS.get(name, name) for name in names})
-        if precision == "int8":
-            nncf = import_extra("nncf", "nncf", "runtimes")
+        if nncf:
             nncf.set_log_level(logging.ERROR)
             with contextlib.redirect_stdout(io.StringIO()):  # hides nncf's tables and progress bars
                 model = nncf.compress_weights(model)

@@ -268,6 +268,8 @@ def learn_vocabulary(
         raise ValueError(f"size is {size}; expected at least the special tokens")
     if not 0.98 <= character_coverage <= 1:
         raise ValueError(f"character_coverage is {character_coverage}; expected a share from 0.98 to 1")
+    library = "sentencepiece" if kind == "sentencepiece" else "tokenizers"
+    import_extra(library, library, extra="vocab")  # raises before the corpus is read
     if kind == "bytepair":
         if lowercase or strip_accents or character_coverage != 1:
             raise ValueError(

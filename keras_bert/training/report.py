@@ -39,8 +39,8 @@ _MAX_CLASSES_WITH_ZEROS = 30  # classes: a larger matrix is drawn without its ze
 
 def check_installed() -> None:
     """Raises ImportError if the extra `train` is not installed. Call it before the training starts, not after."""
-    for module, distribution in {"sklearn": "scikit-learn", "scipy": "scipy", "matplotlib": "matplotlib"}.items():
-        import_extra(module, distribution)
+    for module in ("sklearn.metrics", "scipy.stats", "seqeval.metrics", "matplotlib"):
+        import_extra(module, module.partition(".")[0].replace("sklearn", "scikit-learn"))
 
 
 def write_report(

@@ -1,6 +1,7 @@
 """keras-bert senses: a page that holds all it needs, a picture, JSON lines; what cannot be shown."""
 
 import re
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -85,3 +86,5 @@ def test_what_cannot_be_shown(fails, tmp_path, monkeypatch, word, output, messag
     monkeypatch.chdir(tmp_path)
     assert fails("senses", word, "--output", output, input=TEXT) == message
     assert list(tmp_path.iterdir()) == []
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert fails("senses", word, "--output", "a.png", input=TEXT).startswith("this needs matplotlib: pip install")

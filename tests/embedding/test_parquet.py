@@ -90,3 +90,6 @@ def test_without_pyarrow(tmp_path, small_preset, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with error_names(ImportError, "pyarrow", "pip install 'keras-bert-models[parquet]'"):
         embed_files([tmp_path / "texts.parquet"], tmp_path / "vectors", small_preset)
+    (tmp_path / "texts.jsonl").write_text('{"text": "a film"}\n')
+    with error_names(ImportError, "pyarrow"):  # before a model runs
+        vector_files.choose_copy(tmp_path / "texts.jsonl", "text", format="parquet")

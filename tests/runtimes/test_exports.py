@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import runpy
+import sys
 import zipfile
 
 import numpy as np
@@ -211,6 +212,17 @@ def test_an_export_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
     (tmp_path / "out/mine.txt").write_text("mine")
     with error_names(FileExistsError, tmp_path / "out", "something else"):
         export_onnx(model, tmp_path / "out", overwrite=True)
+
+
+@pytest.mark.parametrize(("form", "precision", "library"), [
+    ("onnx", "float16", "onnxruntime"), ("onnx", "int8", "onnxruntime"), ("openvino", "int8", "nncf"),
+])  # fmt: skip
+def test_a_library_for_a_low_precision_is_missed_before_the_export(form, precision, library, tmp_path, monkeypatch):
+    pytest.importorskip({"onnx": "tf2onnx"}.get(form, form))
+    monkeypatch.setattr(PackedModel, "export", lambda *_, **__: pytest.fail("it exports"))
+    monkeypatch.setitem(sys.modules, library, None)
+    with error_names(ImportError, library, "keras-bert-models[runtimes]"):
+        EXPORTS[form](vectors(), tmp_path / "out", precision)
 
 
 def test_zeros_are_not_what_keras_computes():

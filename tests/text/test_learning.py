@@ -167,10 +167,10 @@ def test_arguments_that_make_no_sense(arguments, words):
 
 
 @pytest.mark.parametrize(("kind", "library"), [*zip(KINDS, ["tokenizers"] * 2 + ["sentencepiece"], strict=True)])
-def test_a_library_that_is_not_installed(kind, library, monkeypatch):
+def test_a_library_that_is_not_installed_is_missed_before_the_corpus_is_read(kind, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with error_names(ImportError, library, "keras-bert-models[vocab]"):
-        learn_vocabulary(["a text"], 300, kind)
+        learn_vocabulary((pytest.fail("it is read") for _ in range(1)), 300, kind)
 
 
 def test_long_words_are_learned_up_to_what_a_token_can_hold():

@@ -1,5 +1,6 @@
 """What training refuses before it begins, and what each message names."""
 
+import sys
 from collections.abc import Callable
 
 import keras
@@ -10,11 +11,12 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertSentenceEncoder
 from keras_bert.optimizers import AdamW, WarmupThenDecay
-from keras_bert.training import adapting, evaluate, fine_tune
+from keras_bert.training import adapting, evaluate, fine_tune, report
 from keras_bert.training.batches import hold_out
 
 from ..support.messages import error_names
 from ..support.reviews import LABELS, SETTINGS, classifier, examples
+from ..support.tasks import CASES, PAIR
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +153,35 @@ def test_a_label_that_the_model_lacks_is_refused_before_it_computes(monkeypatch)
     monkeypatch.setattr(learner, "classify", lambda *_, **__: pytest.fail("it computes"))
     with error_names(ValueError, "'1'", "labels", ", ".join(LABELS)):
         evaluate(learner, ["one", "red"], ["good", "1"])
+
+
+MEASURED_BY = {
+    "numbers": ("scipy.stats", "scipy"),
+    "several labels": ("sklearn.metrics", "scikit-learn"),
+    "words": ("seqeval.metrics", "seqeval"),
+    "scores": ("sklearn.metrics", "scikit-learn"),
+    "vectors": ("sklearn.metrics", "scikit-learn"),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED_BY)
+def test_a_library_that_measures_is_missed_before_any_training(name, monkeypatch):
+    case, (module, library) = CASES[name], MEASURED_BY[name]
+    model = case.model()
+    x, y = (PAIR, [0, 1, 1, 0]) if name == "vectors" else (case.x, case.y)
+    monkeypatch.setattr(model, case.verb, lambda *_, **__: pytest.fail("it computes"))
+    monkeypatch.setitem(sys.modules, module, None)
+    before = model.get_weights()
+    tune, measure = lambda: fine_tune(model, (x, y), (x, y), **SETTINGS), lambda: evaluate(model, x, y)
+    for call in (tune, measure, report.check_installed):
+        with error_names(ImportError, library, "keras-bert-models[train]"):
+            call()
+    np.testing.assert_equal(model.get_weights(), before)
+
+
+def test_an_example_that_cannot_be_measured_alone_is_refused_before_any_training():
+    case = CASES["numbers"]
+    model = case.model()
+    monitor = keras.callbacks.LambdaCallback(on_train_begin=lambda _: pytest.fail("it trains"))
+    with error_names(ValueError, "correlation", "two or more examples"):
+        fine_tune(model, (case.x, case.y), (case.x[:1], case.y[:1]), callbacks=[monitor], **SETTINGS)

@@ -152,8 +152,8 @@ class Kind(Generic[A]):
 
     # -- Answers
 
-    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
-        """Checks examples before the model runs: raises the errors that `score` would raise."""
+    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Score:
+        """Raises the errors that `score` would raise, before the model runs. Returns the score without a mistake."""
         if type(self).score is Kind.score:
             self.score([], labels)  # raises
         if not len(columns[0]):
@@ -162,6 +162,12 @@ class Kind(Generic[A]):
             self.targets_of(columns, labels)
         except ValueError as error:
             raise ValueError(f"examples to evaluate with: {error}") from None
+        self.check_labels(columns, labels)
+        labels = self.plain(labels)
+        return self.score(self.right_answers(columns, labels), labels)
+
+    def check_labels(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
+        """Raises TypeError or ValueError for labels that have targets, but cannot be measured with."""
 
     def score(self, answers: Sequence[A], labels: Labels | None) -> Score:
         """Measures answers against labels."""

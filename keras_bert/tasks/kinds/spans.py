@@ -39,8 +39,7 @@ class Spans(Kind[list[SpanAnswer]]):
     def loss(self) -> keras.losses.Loss:
         return SpanLoss()
 
-    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
-        super().check(columns, labels)
+    def check_labels(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
         for number, answers in enumerate(self.plain(labels)):
             check_answers(number, answers)
 

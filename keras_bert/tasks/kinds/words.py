@@ -121,8 +121,7 @@ class WordLabels(Kind[list[WordAnswer]]):
             divergences = divergences * ops.reshape(weights, (*ops.shape(weights), *(1,) * axes))
         return [averaged(label_term, weighted_mean(divergences, ops.not_equal(batch.targets, IGNORED)))]
 
-    def check(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
-        super().check(columns, labels)
+    def check_labels(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> None:
         assert labels is not None  # else there are no examples
         for each in zip(range(len(labels)), check_sentences(columns[0]), self.plain(labels), strict=True):
             _check_labels(*each)
