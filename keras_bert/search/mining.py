@@ -226,9 +226,6 @@ def _mine(
 
 def _score(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
     """Scores the texts of each query."""
-    from keras_bert.tasks.heads import check_finite
-
     repeated = [query for query, query_texts in zip(queries, texts, strict=True) for _ in query_texts]
     scores = reranker.score(repeated, [text for query_texts in texts for text in query_texts], progress=False)
-    check_finite(scores, "score", "pair")
     return np.split(scores, np.cumsum([len(query_texts) for query_texts in texts])[:-1])

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from keras_bert.counted import counted
 from keras_bert.tasks.columns import Pair
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
@@ -107,6 +108,7 @@ class ByLength:
                     padded = lengths if has_windows else np.minimum(lengths, longest)
                     padded = np.maximum(padded, fixed) if fixed else padded
                     computed = self.compute(segments, padded, batch_tokens, bar, **options)
+                check_finite(computed, len(results))
                 results += computed
                 truncated += 0 if has_windows else int(np.sum(lengths > longest))
         return results, truncated
@@ -211,6 +213,16 @@ def _chunks(texts: Iterable[Item]) -> Iterator[list[Item]]:
     iterator = iter(texts)
     while chunk := list(islice(iterator, _TEXTS_AT_A_TIME)):
         yield chunk
+
+
+def check_finite(outputs: Sequence[np.ndarray], first: int = 0, item: str = "text") -> None:
+    """Refuses outputs with NaN or infinity: one of them for each text, the first of which has the number `first`."""
+    if bad := [number for number, each in enumerate(outputs, first + 1) if not np.isfinite(each).all()]:
+        raise ValueError(
+            f"the model's output for {len(bad):,} of {counted(outputs, item)} is not finite (NaN or infinity), first "
+            f"for {item} {bad[0]:,}: its weights are damaged, as by a training that diverged, or its values too large "
+            "for its precision; train it again with a lower learning_rate, or load it in float32"
+        )
 
 
 def check_batch_tokens(batch_tokens: int) -> None:

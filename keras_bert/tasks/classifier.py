@@ -178,8 +178,8 @@ class BertClassifier(BertTask):
 
         Raises:
             TypeError: an item is not a str, or one argument is a single str and the other is not.
-            ValueError: the classifier takes pairs but gets single texts, or the reverse; or the numbers of first and
-                second texts differ.
+            ValueError: the classifier takes pairs but gets single texts, or the reverse; the numbers of first and
+                second texts differ; or an output is not finite, which a damaged model may cause.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.

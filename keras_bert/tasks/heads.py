@@ -22,18 +22,6 @@ from keras_bert.formats import check_storable
 from keras_bert.shapes import CLASSIFIERS, head_layers
 from keras_bert.tensors import Tensor
 
-
-def check_finite(answers: np.ndarray, name: str = "vector", item: str = "text") -> None:
-    """Refuses predictions, float32 `[texts, ...]`, with NaN or infinity."""
-    is_finite = np.isfinite(answers).all(axis=tuple(range(1, answers.ndim)))
-    if not is_finite.all():
-        bad = np.flatnonzero(~is_finite)
-        raise ValueError(
-            f"{len(bad):,} of {len(answers):,} {name}s {'is' if len(bad) == 1 else 'are'} not finite: the first is of "
-            f"{item} {bad[0] + 1:,}; the model's weights are damaged, or its values too large for its precision"
-        )
-
-
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 
 

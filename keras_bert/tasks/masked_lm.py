@@ -62,7 +62,9 @@ def fill_masks(
     is_open = tf.sequence_mask(mask_positions.row_lengths(), masks)
     shape = tf.stack([batch, masks, top_k])
     nothing_filled = tf.zeros(shape, tf.int32), tf.zeros(shape, tf.float32)
-    _, _, ids, probabilities = tf.while_loop(has_open_masks, fill_one, (first_ids, is_open, *nothing_filled))
+    # With NaN, which is never the most probable, masks would stay open.
+    start = (first_ids, is_open, *nothing_filled)
+    _, _, ids, probabilities = tf.while_loop(has_open_masks, fill_one, start, maximum_iterations=masks)
     return tf.stack([tf.cast(ids, tf.float32), probabilities], axis=-1)
 
 

@@ -15,7 +15,6 @@ from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Labels, Pair, Targets, Texts, as_float32, columns_of
 from keras_bert.tasks.file_settings import ChooseFiles
-from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds import Kind, Score
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
 from keras_bert.tasks.storable import DROPOUT, warn_if_untrained
@@ -162,7 +161,6 @@ class BertMultipleChoice(BertTask):
         warn_if_untrained(self)
         pairs = [Pair(each, text) for each, texts in zip(questions, lists, strict=True) for text in texts]
         logits = np.reshape(self._by_length(pairs, batch_tokens, progress), -1).astype(np.float32)
-        check_finite(logits, "logit", "pair")  # NaN has no order
         answers: list[ChoiceAnswer] = []
         for texts, end in zip(lists, np.cumsum([len(texts) for texts in lists]), strict=True):
             own = logits[end - len(texts) : end]

@@ -90,7 +90,8 @@ class BertNextSentence(BertTask):
             A float, 0 to 1; for many pairs, float32 `[pairs]`.
 
         Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, or the lists differ in length.
+            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
+                not finite, which a damaged model may cause.
 
         Warns:
             UserWarning: the number of pairs that were truncated to the model's maximum length.

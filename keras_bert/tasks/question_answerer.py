@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.by_length import ByLength, check_batch_tokens
+from keras_bert.tasks.by_length import ByLength, check_batch_tokens, check_finite
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, check_top_k
 from keras_bert.tasks.file_settings import AnswerFiles
 from keras_bert.tasks.kinds.spans import SpanAnswer, Spans
@@ -172,8 +172,8 @@ class BertQuestionAnswerer(BertTask):
               where this sum is lowest.
 
         Raises:
-            TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
-                `top_k` is not 1 to 20.
+            TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, `top_k`
+                is not 1 to 20, or an output is not finite, which a damaged model may cause.
         """
         check_top_k(top_k, _NUM_BEST)
         check_batch_tokens(batch_tokens)
@@ -198,6 +198,7 @@ class BertQuestionAnswerer(BertTask):
         lengths = np.maximum(row_lengths(self.preprocessor, tokenized), self.preprocessor.sequence_length or 0)
         bar.total += len(lengths)
         outputs = self._by_length.compute(list(tokenized.segments), lengths, batch_tokens, bar)
+        check_finite(outputs, item="window")
         outputs = rank_answers(tokenized, texts, tf.constant(np.array(outputs)), self.no_answer_threshold, top_k)
         columns = {name: values.numpy().tolist() for name, values in outputs._asdict().items()}  # each [batch, top_k]
         answers = []

@@ -25,7 +25,6 @@ from keras_bert.tasks.columns import (
     one_or_many,
 )
 from keras_bert.tasks.file_settings import ClassifyFiles
-from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.ranking import Ranking
 from keras_bert.tasks.lists import logits_of_lists, pack_lists, read_lists, tokenize_lists
 from keras_bert.tasks.storable import DROPOUT, Setting, warn_if_untrained
@@ -136,7 +135,8 @@ class BertReranker(BertTask):
             A float; for many pairs, float32 `[pairs]`.
 
         Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, or the lists differ in length.
+            TypeError, ValueError: only one is a str, an item is not a str, the lists differ in length, or an output is
+                not finite, which a damaged model may cause.
 
         Warns:
             UserWarning: the number of pairs that were truncated to the model's maximum length.
@@ -186,15 +186,13 @@ class BertReranker(BertTask):
             queries, a list of these.
 
         Raises:
-            TypeError, ValueError: as `score`; `top_k` is less than 1; or a score is not finite, which a damaged model
-                may cause.
+            TypeError, ValueError: as `score`; or `top_k` is less than 1.
         """
         if top_k is not None:
             check_top_k(top_k)
         is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
         scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
-        check_finite(scores, "score", "pair")  # NaN has no rank
         remaining_scores = iter(scores.tolist())
         ranked: list[list[RankedPassage]] = []
         for texts in lists:

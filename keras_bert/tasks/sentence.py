@@ -21,7 +21,6 @@ from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, SIMILARI
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, Labels, Targets, Texts, as_arrays, columns_of, one_or_many
 from keras_bert.tasks.gradient_cache import Column
-from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.kinds.similarity import Similarity, TextVectors
 from keras_bert.tasks.long_text import pool_windows, sequence_output
 from keras_bert.tasks.pooling import pooled
@@ -286,7 +285,6 @@ class BertSentenceEncoder(BertTask):
         prompt = self.prompt_text(prompt)
         rows = self._by_length(texts, batch_tokens, progress, prompt, skipped=self._count_skipped(prompt))
         vectors = self._stack(rows)
-        check_finite(vectors)
         return vectors[0] if is_one else vectors
 
     def _stack(self, rows: list[np.ndarray]) -> np.ndarray:
@@ -303,9 +301,7 @@ class BertSentenceEncoder(BertTask):
         prompt = self.prompt_text(prompt)
         skipped = self._count_skipped(prompt)
         rows, truncated = self._by_length.counted(texts, batch_tokens, False, prompt, skipped=skipped)
-        vectors = self._stack(rows)
-        check_finite(vectors)
-        return vectors, truncated
+        return self._stack(rows), truncated
 
     # -- Training on columns of texts that are compared: anchors, positives, negatives
 

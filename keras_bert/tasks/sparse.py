@@ -16,7 +16,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sparse_encoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import Inputs, check_top_k, one_or_many
-from keras_bert.tasks.heads import MaskedLMHead, check_finite
+from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.kinds import Kind
 from keras_bert.tasks.masked_lm import TokenTexts
 from keras_bert.tasks.storable import Part, Setting
@@ -159,7 +159,6 @@ class BertSparseEncoder(BertTask):
             check_top_k(top_k)
         is_one, texts = one_or_many(text)
         rows = self._by_length(texts, batch_tokens, progress, top_k=top_k)
-        check_finite(np.array([row.sum() for row in rows]))
         weights = self._by_token([row[row[:, 1] > 0] for row in rows])
         return weights[0] if is_one else weights
 

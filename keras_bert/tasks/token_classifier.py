@@ -139,7 +139,8 @@ class BertTokenClassifier(BertTask):
             such lists.
 
         Raises:
-            TypeError, ValueError: a sentence is not a list of str.
+            TypeError, ValueError: a sentence is not a list of str, or an output is not finite, which a damaged model
+                may cause.
 
         Warns:
             UserWarning: the number of truncated words.

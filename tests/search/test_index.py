@@ -145,7 +145,7 @@ def test_vectors_of_a_damaged_model_are_not_stored(untraced, tmp_path, small_pre
     table.assign(values)
     model.save_preset(tmp_path / "model")
     (tmp_path / "texts.txt").write_text("the river\na good film\n")
-    with error_names(ValueError, "1 of 2 vectors", "not finite", "text 2"):
+    with error_names(ValueError, "1 of 2 texts", "not finite", "text 2"):
         build_index(tmp_path / "texts.txt", tmp_path / "index", tmp_path / "model")
     (tmp_path / "texts.txt").write_text("the river\n")
     assert build_index(tmp_path / "texts.txt", tmp_path / "index", tmp_path / "model")["texts"] == 1

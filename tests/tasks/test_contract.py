@@ -170,6 +170,20 @@ def test_the_names_of_measures_are_known_before_the_answers(request, case, model
             assert right.measures[first] >= found.measures[first]
 
 
+def test_a_model_whose_weights_are_not_numbers_is_refused(case, untraced):
+    """Else it would answer with the first label, or search for the best mask forever."""
+    model = case.model()
+    for weight in model.encoder.weights:
+        weight.assign(tf.fill(weight.shape, np.nan))
+    with error_names(ValueError, "not finite", "2 of 2" if case.kind is BertMultipleChoice else "1 of 1"):
+        case.ask(model, *(column[-1] for column in case.columns))
+    calls = [lambda: case.ask(model)]
+    calls += [lambda: evaluate(model, case.x, case.y)] * (case.kind not in (BertMaskedLM, BertSparseEncoder))
+    for call in calls:
+        with error_names(ValueError, "not finite", "diverged", "learning_rate"):
+            call()
+
+
 def test_the_model_card_shows_how_to_ask_the_model(case, preset, untraced):
     """Its program runs; the Hub gets the names of the task and of the library that reads the files."""
     card = (preset / "README.md").read_text()
