@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
 
 from keras_bert import files
@@ -73,6 +74,7 @@ class Model(Protocol):
 
 
 ModelProto: Any = _make_model_class()
+_LONGEST = 256  # bytes that a table of characters replaces, or puts in their place; NFKC has 33
 
 
 def read_model(model: bytes) -> Model:
@@ -102,7 +104,42 @@ def read_model(model: bytes) -> Model:
     unknown = sum(kind == UNKNOWN for _, _, kind in pieces)
     if unknown != 1:
         raise ValueError(f"it has {unknown} pieces of the type for unknown text; expected 1")
+    if proto.normalizer_spec.precompiled_charsmap:
+        _check_charsmap(proto.normalizer_spec.precompiled_charsmap)
     return proto
+
+
+def _check_charsmap(table: bytes) -> None:
+    """Raises ValueError for a table of characters of which TensorFlow Text would read beyond the end, or for ever.
+
+    It is the length of a trie, the trie, and the strings that replace its keys, each with a U+0000 at its end. The trie
+    is a double array of uint32 (s-yata/darts-clone): that of a key's byte is at `target(unit) ^ byte`, labelled with
+    the byte, and that of a key's string, with the highest bit set, at `target(unit)`.
+    """
+    name, size = "its precompiled_charsmap", int.from_bytes(table[:4], "little")
+    if not size or size % 1024 or size > len(table) - 4:
+        raise ValueError(f"{name} of {len(table):,} bytes has a trie of {size:,}; expected a multiple of 1,024 in it")
+    strings = table[4 + size :]
+    if not strings.endswith(b"\0"):
+        raise ValueError(f"{name} ends in {strings[-1:]!r}; expected the U+0000 of its last string")
+    if (longest := max(map(len, strings.split(b"\0")))) > _LONGEST:
+        raise ValueError(f"{name} has a string of {longest:,} bytes; at most {_LONGEST} bytes are read")
+    units = np.frombuffer(table, "<u4", size // 4, 4).astype(np.int64)
+    places, labels, is_key = np.arange(len(units)), units & 255, units < 1 << 31
+    is_key[0] = True  # the root
+    targets = np.where(is_key, places ^ units >> 10 << (units >> 6 & 8), 0)
+    values = np.where(is_key & (units >> 8 & 1 > 0), units[targets % len(units)] & 0x7FFFFFFF, 0)
+    for kind, found, count in (("units", targets, len(units)), ("bytes of strings", values, len(strings))):
+        if bad := np.flatnonzero(found >= count).tolist():
+            raise ValueError(f"{name} points from unit {bad[0]} to {found[bad[0]]:,}, but has {count:,} {kind}")
+    reached = places[:1]
+    for _ in range(_LONGEST + 1):
+        is_target = np.zeros(len(units), bool)
+        is_target[targets[reached]] = True
+        reached = np.flatnonzero(is_key & (labels > 0) & is_target[places ^ labels])
+        if not len(reached):
+            return
+    raise ValueError(f"{name} replaces texts of more than {_LONGEST} bytes, or its trie goes in a circle")
 
 
 def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> bytes:

@@ -1,7 +1,9 @@
 """What is no text, no argument, or no file of a tokenizer: errors say what came, where, and what to do."""
 
+import base64
 import json
 import shutil
+import struct
 
 import keras
 import numpy as np
@@ -11,7 +13,7 @@ import tensorflow as tf
 from keras_bert import BertPreprocessor
 from keras_bert.formats.hugging_face_tokenizers import template
 from keras_bert.formats.hugging_face_unigram import json_of_model
-from keras_bert.formats.sentencepiece_model import NORMAL, UNKNOWN, unigram_model
+from keras_bert.formats.sentencepiece_model import NORMAL, UNKNOWN, ModelProto, unigram_model
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.explanation import explain
 from keras_bert.text.words import find_words
@@ -304,6 +306,47 @@ def test_bad_models_of_sentencepiece(albert_model, xlm_model, tmp_path):
         SentencePieceTokenizer(albert_model, family="t5")
     with error_names(ValueError, xlm_model, "no <pad>", "pad_token", "albert", "family"):
         SentencePieceTokenizer(xlm_model, family="albert")
+
+
+VALUED = ord("a") | 1 << 8  # the label of a unit that has a value
+
+
+def charsmap(units=(), strings=b"b\0", size=None, count=256):
+    """A table of characters for SentencePiece: a trie that replaces "a" with "b", changed at some places."""
+    trie = np.zeros(count, "<u4")
+    for place, unit in {ord("a"): VALUED | 3 << 10, ord("b"): 1 << 31, **dict(units)}.items() if count else ():
+        trie[place] = unit
+    return struct.pack("<I", trie.nbytes if size is None else size) + trie.tobytes() + strings
+
+
+CHARSMAPS = {
+    "no length": (b"abc", ["3 bytes", "trie"]),
+    "a length that is too large": (charsmap(size=2**32 - 1), ["4,294,967,295", "1,024"]),
+    "a length that is no block": (charsmap(size=1020), ["1,020"]),
+    "no trie": (charsmap(count=0), ["trie of 0"]),
+    "no strings": (charsmap(strings=b""), ["ends", "U+0000"]),
+    "a string without an end": (charsmap(strings=b"b\0cc"), ["ends", "U+0000"]),
+    "an offset outside": (charsmap({ord("a"): VALUED | 1 << 18}), ["unit 97", "256"]),
+    "a large offset": (charsmap({0: (2**21 - 1) << 10 | 1 << 9}), ["unit 0", "256"]),
+    "a value outside": (charsmap({ord("b"): 1 << 31 | 2}), ["unit 97", "2 bytes"]),
+    "a circle": (charsmap({ord("a"): ord("a") | ord("a") << 10}), ["256 bytes", "circle"]),
+    "a long string": (charsmap(strings=b"b" * 2**20 + b"\0"), ["1,048,576", "256 bytes"]),
+}
+
+
+@pytest.mark.parametrize(("table", "words"), CHARSMAPS.values(), ids=CHARSMAPS)
+def test_a_table_of_characters_that_reads_elsewhere_or_never_ends(contents, albert_model, table, words, tmp_path):
+    model = ModelProto.FromString(albert_model.read_bytes())
+    model.normalizer_spec.precompiled_charsmap = table
+    (tmp_path / "spiece.model").write_bytes(model.SerializeToString())
+    with error_names(ValueError, tmp_path / "spiece.model", "precompiled_charsmap", *words):
+        SentencePieceTokenizer(tmp_path / "spiece.model")
+    content = json.loads(contents["Unigram"])
+    content["normalizer"]["normalizers"][-1]["precompiled_charsmap"] = base64.b64encode(table).decode()
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    (tmp_path / "spiece.model").unlink()
+    with error_names(ValueError, tmp_path / "tokenizer.json", "precompiled_charsmap", *words):
+        load_tokenizer(tmp_path)
 
 
 # -- tokenizer.json
