@@ -80,6 +80,7 @@ def read_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         known = ", ".join(sorted(family_by_class))
         raise ValueError(f"{config_path} asks for {class_name}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
+        preset_files.check_type("Unigram")
         arguments = _arguments_of_file(path, preset_files.tokenizer_json)
     else:
         # XLM-RoBERTa and CamemBERT have models of the same name, so the model type in `config.json` or the first tokens
@@ -331,7 +332,7 @@ def _arguments_of_file(path: Path, content: dict[str, Any]) -> dict[str, Any]:
 
     Raises ValueError if the file is damaged, or has a setting that no model has.
     """
-    if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
+    if (arguments := keras_hub.tokenizer_arguments(path, content)) is not None:
         return arguments
     files.check_json(content, _SHAPE, path)
     steps = _read_normalizers(path, content)

@@ -159,11 +159,7 @@ class TokenizerFiles:
     def kind(self) -> str:
         """The type of the tokenizer, one of `TYPES`, by the names of files or by `tokenizer.json`."""
         path = files.find(self.directory, *TYPES, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
-        kind = TYPES.get(path.name) or self.type
-        if kind is None or kind not in TYPES.values():
-            supported = ", ".join(dict.fromkeys(reversed(TYPES.values())))
-            raise ValueError(f"{path} holds a {kind} tokenizer; supported are {supported}")
-        return kind
+        return TYPES.get(path.name) or self.check_type(*dict.fromkeys(reversed(TYPES.values())))
 
     @property
     def type(self) -> str | None:
@@ -172,6 +168,14 @@ class TokenizerFiles:
             return kind
         files.check_json(self.tokenizer_json, {"model": {"type": (str, None)}}, self.tokenizer_json_path)
         return self.tokenizer_json["model"].get("type") or ("BPE" if "merges" in self.tokenizer_json["model"] else None)
+
+    def check_type(self, *supported: str) -> str:
+        """Returns the `type`; without one, what is supported if that is one. Raises ValueError for another one."""
+        kind = supported[0] if self.type is None and len(supported) == 1 else self.type
+        if kind is None or kind not in supported:
+            path, name = self.tokenizer_json_path, self.tokenizer_json.get("class_name", "tokenizer")  # KerasHub's
+            raise ValueError(f"{path} holds a {name} of type {kind}, not {', '.join(supported)}")
+        return kind
 
     def choose_file(self, *names: str) -> Path:
         """Chooses the vocabulary: the first of `names` in the directory, or `tokenizer.json` if it has more tokens."""
@@ -229,12 +233,9 @@ class TokenizerFiles:
 
     def arguments(self, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Reads the arguments of a tokenizer of type `kind` from `tokenizer.json`, Hugging Face's or KerasHub's."""
-        if (
-            arguments := keras_hub.tokenizer_arguments(self.tokenizer_json_path, self.tokenizer_json, kind)
-        ) is not None:
+        self.check_type(kind)
+        if (arguments := keras_hub.tokenizer_arguments(self.tokenizer_json_path, self.tokenizer_json)) is not None:
             return arguments
-        if self.type not in (kind, None):
-            raise ValueError(f"{self.tokenizer_json_path} holds a {self.type} tokenizer, not {kind}")
         files.check_json(self.tokenizer_json, JSON_SHAPE, self.tokenizer_json_path)
         self.check_keys()
         return arguments_of(self.tokenizer_json_path, self.tokenizer_json)

@@ -454,6 +454,18 @@ def test_a_tokenizer_json_that_would_give_other_ids_is_refused(contents, kind, p
         READERS.get(kind, load_tokenizer)(tmp_path)
 
 
+@pytest.mark.parametrize("kind", [*READERS, "Unigram"])
+@pytest.mark.parametrize("named", ["WordLevel", 3])
+def test_every_reader_refuses_another_type_in_the_same_words(contents, kind, named, tmp_path):
+    content = json.loads(contents[kind])
+    change(content, "model.type", named)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    for read in (READERS.get(kind, SentencePieceTokenizer.from_preset), load_tokenizer):
+        words = ["model.type", named] if named == 3 else ["a tokenizer of type WordLevel, not", kind]
+        with error_names(ValueError, tmp_path / "tokenizer.json", *words):
+            read(tmp_path)
+
+
 # -- tokenizer_config.json
 
 CONFIG = "tokenizer_config.json"
