@@ -18,7 +18,7 @@ from keras_bert.tasks.kinds import Score
 from keras_bert.tasks.registry import Job, load_task
 from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.task import BertTask
-from keras_bert.training import distribution, report
+from keras_bert.training import report
 from keras_bert.training.batches import columns_in
 from keras_bert.training.distillation import check_teacher, student_of
 from keras_bert.training.fine_tune import split, train_on
@@ -173,8 +173,6 @@ def fine_tune_job(
             log(notice)
         if has_default_epochs and recipe.epochs > EPOCHS:
             log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
-        with distribution.chief_first(devices):
-            run.clear()
         history = train_on(model, examples, validation_examples, run, recipe, **arguments)
         if run.is_chief and run.measures is None:
             model.save_preset(output, overwrite=True)

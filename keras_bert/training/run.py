@@ -133,6 +133,7 @@ class Run:
                 if path.is_file() and path.name != model_card.FILE:
                     path.unlink()
             shutil.rmtree(self.output / files.RUN)
+        self._overwrite = False  # once
 
     @contextlib.contextmanager
     def on_devices(self, dtype: str, strategy: str) -> Iterator[tf.distribute.Strategy]:
@@ -199,6 +200,8 @@ class Run:
         """Takes a compiled model with a built optimizer, and the settings, which `resume` compares with saved ones."""
         self.is_chief = distribution.is_chief(model.distribute_strategy)
         self._model, self._strategy = model, model.distribute_strategy
+        with distribution.chief_first(self._strategy):
+            self.clear()
         # Python's numbers in place of NumPy's, lists in place of tuples: the form in which a state is read again.
         self._settings = json.loads(json.dumps(settings, default=lambda each: each.item()))
         if self.directory is not None and self.is_chief:

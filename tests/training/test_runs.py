@@ -119,6 +119,11 @@ def test_overwrite_starts_again_and_refuses_foreign_files(whole, tmp_path):
         whole.run(output, seed=1, overwrite=True)
     assert sorted(output.rglob("*")) == before
     (output / "notes.txt").unlink()
+    before.remove(output / "notes.txt")
+    (tmp_path / "eval.tsv").write_text("sentence\tkind\ngood\tnew\n")
+    with error_names(ValueError, "'new'"):
+        whole.run(output, validation=tmp_path / "eval.tsv", validation_split=None, overwrite=True)
+    assert sorted(output.rglob("*")) == before
     with error_names(FileExistsError, output, "read by this run", "overwrite", "another output"):
         whole.run(output, preset=output, overwrite=True)
     weights = (output / "model.safetensors").read_bytes()
