@@ -108,11 +108,11 @@ def ours(model: BertTask, x, y) -> Callable[[], None]:
     return train
 
 
-def contestants(preset: str, kind: str, examples: Examples, is_mixed: bool) -> dict[str, Callable[[], None]]:
-    """Each trains once on all examples when it is called."""
+def contestants(kind: str, examples: Examples, arguments: argparse.Namespace) -> dict[str, Callable[[], None]]:
+    """Each trains once on all examples when it is called. A small run leaves out KerasHub, which takes a minute."""
     from _finetune_theirs import Theirs
 
-    x, y = examples.xy
+    (x, y), preset, is_mixed = examples.xy, arguments.preset, arguments.bfloat16
     model = our_model(preset, kind, examples)
     found = {"keras_bert, fine_tune": ours(model, x, y)}
     if is_mixed:
@@ -120,7 +120,8 @@ def contestants(preset: str, kind: str, examples: Examples, is_mixed: bool) -> d
     if kind == CLASSES and not is_mixed:
         texts, classes = tf.constant(x), model.targets(y)
         found["keras_bert, fit on strings"] = lambda: model.fit(texts, classes, batch_size=32, verbose=0)
-        found["KerasHub, fit on strings, padded to 128"] = keras_hub(presets.resolve(preset), texts, classes)
+        if not arguments.small:
+            found["KerasHub, fit on strings, padded to 128"] = keras_hub(presets.resolve(preset), texts, classes)
     peers = {"transformers, random order": {}, GROUPED: {"is_grouped": True}}
     if is_mixed:
         peers[f"{GROUPED}, bfloat16"] = {"is_grouped": True, "is_bfloat16": True}
@@ -151,7 +152,7 @@ def speed(arguments: argparse.Namespace) -> Iterator[list[object]]:
         if name not in arguments.task:
             continue
         examples = some(TASKS[name].read(arguments.data, "train"), count // share)
-        found = contestants(arguments.preset, TASKS[name].kind, examples, arguments.bfloat16)
+        found = contestants(TASKS[name].kind, examples, arguments)
         jobs = {each: functools.partial(rate, work, len(examples)) for each, work in found.items()}
         for each, *figures in race(jobs, arguments.rounds, GROUPED, digits=1, warm=not arguments.small):
             yield [name, each, len(examples), *figures]

@@ -37,8 +37,6 @@ from keras_bert.pretraining.corpus import documents, parts_of
 from keras_bert.search import TextIndex
 from keras_bert.search.neighbours import EXACT_UP_TO, Neighbours
 
-PEERS = ["tensorflow", "keras", "torch", "transformers", "sentence-transformers", "faiss-cpu"]
-
 
 class Speed(NamedTuple):
     """Pairs a second by the clock, and by the time of all cores, to which other work of the machine matters less."""
@@ -138,7 +136,7 @@ def main() -> None:
     arguments = parse(parser, pairs=16, rounds=1, texts=400)
     need(arguments.data)
     warnings.simplefilter("ignore")  # how many texts are truncated
-    heading(PEERS)
+    heading(["tensorflow", "keras", "torch", "transformers", "sentence-transformers", "faiss-cpu"])
     works[arguments.what](arguments)
 
 
