@@ -198,7 +198,7 @@ def test_inspect_describes_weights_whose_tokenizer_is_not_supported(run, preset,
         (tmp_path / name).write_bytes((preset / name).read_bytes())
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel"}}')
     said, whole = (told(run("inspect", directory)) for directory in (tmp_path, preset))
-    reason = f"{tmp_path / 'tokenizer.json'} holds a WordLevel tokenizer; supported are WordPiece, BPE, Unigram"
+    reason = f"{tmp_path / 'tokenizer.json'} holds a tokenizer of type WordLevel, not WordPiece, BPE, Unigram"
     del whole["next"]
     assert said == whole | {"vocabulary": f"cannot be read: {reason}"}
 
