@@ -71,8 +71,12 @@ def new_environment(folder: Path, by: str = sys.executable) -> Path:
 
 
 def pip(python: Path, command: str, *arguments: object, besides: str | None = None) -> None:
-    options = ["--no-compile"] if command == "install" else []  # TensorFlow alone would take half a minute
-    run(python, "-m", "pip", "--quiet", "--disable-pip-version-check", command, *options, *arguments, besides=besides)
+    words = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", command]
+    if command == "install" and (uv := os.environ.get("UV")):  # in a fifth of pip's processor time
+        words = [uv, "pip", "install", "--quiet", "--python", python]
+    elif command == "install":
+        words.append("--no-compile")  # TensorFlow alone would take half a minute
+    run(*words, *arguments, besides=besides)
 
 
 def run(*command: object, cwd: Path | None = None, besides: str | None = None) -> str:
