@@ -213,7 +213,7 @@ class Answers(NamedTuple):
     start: tf.Tensor  # int32, offset in characters; 0 for "no answer"
     end: tf.Tensor
     score: tf.Tensor  # float32, the start logit plus the end logit; for "no answer", those of [CLS]
-    probability: tf.Tensor  # float32, a softmax over all ranked scores
+    probability: tf.Tensor  # float64, a softmax over all ranked scores
     no_answer_score: tf.Tensor  # float32, the score of "no answer" minus that of the best answer; one a question
     exists: tf.Tensor  # bool, False if there are fewer answers than top_k
 
@@ -239,7 +239,8 @@ def rank_answers(
     last = NEVER / 4  # below every real span, above NEVER
     rank = tf.fill(tf.shape(no_answer), last if threshold is None else -float(threshold))
     rank, order = tf.math.top_k(tf.concat([scores - no_answer, rank], axis=1), top_k)  # on a tie, the span wins
-    probability = tf.nn.softmax(tf.concat([scores, no_answer + last if threshold is None else no_answer], axis=1))
+    ranked = tf.concat([scores, no_answer + last if threshold is None else no_answer], axis=1)
+    probability = tf.nn.softmax(tf.cast(ranked, tf.float64))  # values near 1 differ for longer
     is_first = tf.range(top_k) == 0
     no_offset = tf.zeros_like(no_answer, tf.int64)
     starts, ends = (_reorder(each, no_offset, order) for each in (starts, ends))

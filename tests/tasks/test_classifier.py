@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenClassifier
-from keras_bert.tasks.kinds.classes import Numbers, Several
+from keras_bert.tasks.kinds.classes import Classes, Numbers, Several
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.training import fine_tune
 from keras_bert.training.adapting import adapting
@@ -123,6 +123,16 @@ def test_classes(model):
         assert answer["probability"] == pytest.approx(row.max(), abs=1e-5)
     with warning_names("texts truncated", "24 tokens", "1"):
         model.classify(["film " * 50, "film"])
+
+
+def test_the_order_is_that_of_logits_where_probabilities_are_equal():
+    nearly_equal, sure = np.float32([[1e-9, 2e-9, 0]]), np.float32([[20, 30, 25]])
+    (answer,) = Classes(LABELS).answers(nearly_equal)
+    served = Classes(LABELS).serving_outputs(tf.constant(nearly_equal))
+    assert (answer["label"], served["label"].numpy()[0].decode()) == ("number", "number")
+    assert [each["label"] for each in Several(LABELS).answers(100 + sure)[0]] == ["number", "both", "art"]
+    answers = [Classes(LABELS).answers(each - sure.max())[0] for each in (sure * 3, sure * 5, sure * 4)]
+    assert Classes(LABELS).score(answers, ["art"] * 3).worst == [1, 2, 0]  # wrong, and ever more probable
 
 
 def test_several_labels(model, monkeypatch):

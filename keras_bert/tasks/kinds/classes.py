@@ -79,11 +79,15 @@ class OfTexts(Kind[A]):
         """Computes probabilities or numbers, float32 `[batch, labels]`, from logits of that shape."""
         raise NotImplementedError
 
-    def answer(self, values: np.ndarray) -> A:
-        """Makes the answer for a text from its values, `[labels]`."""
+    def answers(self, logits: np.ndarray) -> list[A]:
+        """Makes the answers for texts, with values in float64, whose values near 1 differ for longer."""
+        return [*map(self.answer, logits, ops.convert_to_numpy(self.values(logits.astype(np.float64))))]
+
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> A:
+        """Makes the answer for a text from its values, `[labels]`, in the order of its logits."""
         raise NotImplementedError
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Names the outputs of a serving signature, in the graph."""
         raise NotImplementedError
 
@@ -105,10 +109,11 @@ class OfTexts(Kind[A]):
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
         values = np.asarray(self.targets(labels))
-        return [*map(self.answer, values if values.ndim == 2 else np.eye(len(self.labels))[values])]
+        values = values if values.ndim == 2 else np.eye(len(self.labels))[values]
+        return [*map(self.answer, values, values)]
 
-    def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
-        order = np.argsort(-values, kind="stable")
+    def _most_probable_first(self, logits: np.ndarray, values: np.ndarray) -> list[LabelAnswer]:
+        order = np.argsort(-logits, kind="stable")
         return [{"label": self.labels[index], "probability": float(values[index])} for index in order]
 
 
@@ -176,12 +181,12 @@ class Classes(OfTexts[LabelAnswer]):
     def values(self, logits: Tensor) -> Tensor:
         return ops.softmax(logits)
 
-    def answer(self, values: np.ndarray) -> LabelAnswer:
-        return self._sort_by_probability(values)[0]
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> LabelAnswer:
+        return self._most_probable_first(logits, values)[0]
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = tf.constant(self.labels)
-        best = {"label": tf.gather(names, tf.argmax(values, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        names, values = tf.constant(self.labels), self.values(logits)
+        best = {"label": tf.gather(names, tf.argmax(logits, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
         return {**_label_outputs(names, values), **best}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
@@ -279,11 +284,11 @@ class Several(OfTexts[list[LabelAnswer]]):
     def values(self, logits: Tensor) -> Tensor:
         return ops.sigmoid(logits)
 
-    def answer(self, values: np.ndarray) -> list[LabelAnswer]:
-        return [each for each in self._sort_by_probability(values) if each["probability"] >= 0.5]
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> list[LabelAnswer]:
+        return [each for each in self._most_probable_first(logits, values) if each["probability"] >= 0.5]
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _label_outputs(tf.constant(self.labels), values)
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _label_outputs(tf.constant(self.labels), self.values(logits))
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(divergence(_two_class_logits(teacher), _two_class_logits(student), temperature), axis=-1)
@@ -344,11 +349,11 @@ class Numbers(OfTexts[dict[str, float]]):
     def values(self, logits: Tensor) -> Tensor:
         return logits
 
-    def answer(self, values: np.ndarray) -> dict[str, float]:
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> dict[str, float]:
         return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"values": values}
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"values": self.values(logits)}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(ops.square(student - teacher), axis=-1)

@@ -17,7 +17,7 @@ from keras_bert.tasks.sentence_losses import MarginMSELoss, scores_of
 
 
 class Ranking(Kind["float | list[float]"]):
-    """Scores of pairs; for lists, of all passages of each query.
+    """Logits of pairs; for lists, of all passages of each query. A sigmoid would make high ones equal.
 
     ========================================  ===================  =========================================
     Labels                                    Default loss         Measures
