@@ -35,6 +35,11 @@ def flatten_layers(layer: keras.Layer) -> list[keras.Layer]:
     return list(layer._flatten_layers())
 
 
+def sublayers(layer: keras.Layer) -> list[keras.Layer]:
+    """Lists the layers directly inside a layer. Public way: as for `flatten_layers`."""
+    return list(layer._flatten_layers(include_self=False, recursive=False))
+
+
 def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, ...], str], Tensor]) -> None:
     """Sets the initializer of a variable that was made in a `keras.StatelessScope`, before the scope ends.
 
