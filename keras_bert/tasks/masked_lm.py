@@ -77,11 +77,14 @@ class TokenTexts:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._mask = tokenizer.special_tokens["mask_token"]
         texts = _token_texts(tokenizer)
-        includes_space = not isinstance(tokenizer, WordPieceTokenizer)  # whether a token includes the space before it
+        # Whether a token includes the space before it, unless it is special.
+        includes_space, special_ids = not isinstance(tokenizer, WordPieceTokenizer), tokenizer.special_ids
         with tf.init_scope(), tf.device("CPU"):
             self._texts = tf.constant(texts)
             self._filled = tf.constant(texts if includes_space else [text.removeprefix("##") for text in texts])
-            self._strips_space = tf.constant([includes_space or text.startswith("##") for text in texts])
+            self._strips_space = tf.constant(
+                [text.startswith("##") or (includes_space and i not in special_ids) for i, text in enumerate(texts)]
+            )
 
     def decode(self, candidates: tf.Tensor) -> tf.Tensor:
         """Decodes ids with their weights, float32 `[..., 2]`, to string `[...]`, "" where the weight is 0."""

@@ -185,6 +185,7 @@ def test_byte_pairs_in_a_text():
     assert (text, names) == ("Pa is as .", [" Pa", " a", "s", " "])
     assert filled(tokenizer, "  <mask> (<mask>", ["ĠPa", "Ġa"])[0] == "Pa ( a"
     assert filled(tokenizer, "<mask>a <mask>", ["</s>", "ĠÃ"])[0].startswith("</s>a ")  # half of a character
+    assert filled(tokenizer, "a <mask> b", ["</s>"])[0] == "a </s> b"  # which has no space of its own
 
 
 @pytest.mark.slow
