@@ -135,10 +135,14 @@ class Classes(OfTexts[LabelAnswer]):
         return self.loss()
 
     def _targets(self, labels: Labels) -> np.ndarray:
-        if isinstance(labels, np.ndarray) and labels.ndim > 1 and labels.dtype.kind in "biuf":
-            return labels  # soft labels, for another loss
-        if len(labels) and np.ndim(labels[0]):
-            return as_float32(labels, "rows of labels")
+        if len(labels) and np.ndim(labels[0]):  # soft labels, for another loss; or a column of indices
+            is_array = isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"
+            rows = labels if is_array else as_float32(labels, "rows of labels")
+            if rows.shape[1:] == (1,):
+                self._targets(rows[:, 0])  # raises
+            else:
+                _check_rows(rows, self.labels)
+            return rows
         return np.array([label_index(label, self.labels) for label in labels], np.int32)
 
     def warnings(self, targets: Targets) -> list[str]:
@@ -222,7 +226,7 @@ class Several(OfTexts[list[LabelAnswer]]):
 
     def _targets(self, labels: Labels) -> np.ndarray:
         if isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf":
-            _check_width(labels, self.labels)
+            _check_rows(labels, self.labels, lowest=0, highest=1)
             return labels
         if len(self.labels) > 1 and len(labels) and all(_is_multi_hot(names, len(self.labels)) for names in labels):
             raise ValueError(
@@ -239,7 +243,7 @@ class Several(OfTexts[list[LabelAnswer]]):
         return multi_hot
 
     def warnings(self, targets: Targets) -> list[str]:
-        return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
+        return rare_label_warnings(self.labels, np.count_nonzero(_is_yes(targets), axis=0), "texts")
 
     def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
         """Lists the weights of a text without and with each label, float32 `[2, labels]`.
@@ -251,7 +255,7 @@ class Several(OfTexts[list[LabelAnswer]]):
             chosen = chosen_weights(weights, self.labels)
             return np.stack([np.ones_like(chosen), chosen])
         assert targets is not None  # `fit` refuses to balance a dataset
-        positives = np.count_nonzero(targets, axis=0)
+        positives = np.count_nonzero(_is_yes(targets), axis=0)
         return balanced_weights(np.stack([len(targets) - positives, positives], axis=-1)).T
 
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
@@ -270,7 +274,7 @@ class Several(OfTexts[list[LabelAnswer]]):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fits each label by itself. For a label that all texts or no texts have, the logit is a constant."""
         kernels, biases = [], []
-        for label, column in enumerate(np.asarray(targets).T > 0.5):
+        for label, column in enumerate(_is_yes(targets).T):
             weights = None if sample_weight is None else sample_weight[:, label]
             if column.all() or not column.any():
                 odds = (column.sum() + 0.5) / (len(column) - column.sum() + 0.5)
@@ -294,14 +298,13 @@ class Several(OfTexts[list[LabelAnswer]]):
         return ops.mean(divergence(_two_class_logits(teacher), _two_class_logits(student), temperature), axis=-1)
 
     def score(self, answers: Sequence[list[LabelAnswer]], labels: Labels | None) -> Score:
-        """Measures `micro_f1` and others. The error of an answer is its number of wrong labels."""
+        """Measures `micro_f1` and others; 0.5 is a yes. The error of an answer is its number of wrong labels."""
         predicted = self.targets([[each["label"] for each in answer] for answer in answers])
-        reference = np.asarray(self.targets(labels))
-        columns = reference.astype(int), predicted.astype(int)
+        columns = tuple(_is_yes(each).astype(int) for each in (self.targets(labels), predicted))
         scores = metrics.f1(*columns, "micro")
         return Score(
-            {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)},
-            np.count_nonzero(reference != predicted, axis=1).astype(float),
+            {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(*columns)},
+            np.count_nonzero(np.not_equal(*columns), axis=1).astype(float),
             compute_details=lambda: metrics.by_class(*columns, self.labels),
         )
 
@@ -327,11 +330,7 @@ class Numbers(OfTexts[dict[str, float]]):
 
     def _targets(self, labels: Labels) -> np.ndarray:
         numbers = np.reshape(as_float32(labels, "labels"), (len(labels), -1 if len(labels) else len(self.labels)))
-        if not_finite := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
-            raise ValueError(
-                f"label {not_finite[0]} (from 0) is {numbers[not_finite[0]].tolist()}, which is not finite"
-            )
-        _check_width(numbers, self.labels)
+        _check_rows(numbers, self.labels)
         return numbers
 
     def initialize_head(self, head: ClassifierHead | None, targets: Targets) -> None:
@@ -413,9 +412,24 @@ def _class_indices(targets: Tensor) -> Tensor:
     return tf.cast(tf.reshape(targets, [-1]), tf.int64)
 
 
-def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
+def _check_rows(
+    rows: np.ndarray, labels: Sequence[str], lowest: float | None = None, highest: float | None = None
+) -> None:
+    """Raises ValueError unless each row has a finite number, within the limits, for each of `labels`."""
     if rows.ndim != 2 or rows.shape[1] != len(labels):
         raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(labels))}")
+    if not_finite := np.flatnonzero(~np.isfinite(rows).all(axis=1)).tolist():
+        raise ValueError(f"label {not_finite[0]} (from 0) is {rows[not_finite[0]].tolist()}, which is not finite")
+    if lowest is not None and (bad := np.flatnonzero(((rows < lowest) | (rows > highest)).any(axis=1)).tolist()):
+        raise ValueError(
+            f"label {bad[0]} (from 0) is {rows[bad[0]].tolist()}; expected numbers from {lowest} (no) to {highest} "
+            f"(yes), one for each of {', '.join(labels)}"
+        )
+
+
+def _is_yes(targets: Targets) -> np.ndarray:
+    """Decides soft labels, `[texts, labels]`: 0.5 is a yes."""
+    return np.asarray(targets) >= 0.5
 
 
 def _is_multi_hot(row: object, width: int) -> bool:

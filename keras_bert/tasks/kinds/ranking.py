@@ -53,6 +53,12 @@ class Ranking(Kind["float | list[float]"]):
             )
         return targets
 
+    def _check_tensor(self, values: np.ndarray) -> None:
+        if values.size == len(values):
+            self._targets(values)
+        else:  # of packed lists
+            scores_of(values)
+
     def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
         if len(columns) == 2:
             return super().targets_of(columns, labels)
