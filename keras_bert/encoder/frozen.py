@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ class KeepsFrozen:
                 self.trainable = True  # Keras ignores a flag that it has
                 self.trainable = False
 
+        make_and_freeze.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]  # which Keras reads
         cls.__init__ = make_and_freeze
 
     def get_config(self: Any) -> dict[str, Any]:
