@@ -366,6 +366,14 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
 
 @contextmanager
+def directory_beside(path: Path) -> Iterator[Path]:
+    """Yields a new directory, for the caller to move to `path`; removes it when the block ends if it is still there."""
+    with _unfinished(path.absolute(), "new") as unfinished:
+        unfinished.mkdir()
+        yield unfinished
+
+
+@contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
     """Locks a directory, created if missing, for a block. Raises BlockingIOError if another process writes there.
 

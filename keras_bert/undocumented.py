@@ -35,6 +35,11 @@ def flatten_layers(layer: keras.Layer) -> list[keras.Layer]:
     return list(layer._flatten_layers())
 
 
+def sublayers(layer: keras.Layer) -> list[keras.Layer]:
+    """Lists the layers directly inside a layer. Public way: as for `flatten_layers`."""
+    return list(layer._flatten_layers(include_self=False, recursive=False))
+
+
 def set_initializer(variable: keras.Variable, initializer: Callable[[tuple[int, ...], str], Tensor]) -> None:
     """Sets the initializer of a variable that was made in a `keras.StatelessScope`, before the scope ends.
 
@@ -93,12 +98,18 @@ def has_lora(layer: keras.Layer) -> bool:
     return getattr(layer, "lora_enabled", False)
 
 
-def lora_change(dense: keras.layers.Dense) -> Tensor:
-    """Computes LoRA's change to the kernel, `alpha / rank * A B`: float32 `[inputs, units]`.
+def lora_weight(layer: keras.Layer) -> str:
+    """Names the weight that LoRA changes: "kernel", or of an embedding "embeddings". Public way: none, as above."""
+    return "embeddings" if isinstance(layer, keras.layers.Embedding) else "kernel"
+
+
+def lora_change(layer: Any) -> Tensor:
+    """Computes LoRA's change to the weight, `alpha / rank * A B`, float32 of its shape.
 
     Public way: `kernel`, which is the sum of the frozen kernel and the change, in a type that may be lower.
     """
-    return dense.lora_alpha / dense.lora_rank * keras.ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
+    first, second = (getattr(layer, f"lora_{lora_weight(layer)}_{part}") for part in "ab")
+    return layer.lora_alpha / layer.lora_rank * keras.ops.matmul(first, second)
 
 
 def merge_lora(dense: keras.layers.Dense) -> None:

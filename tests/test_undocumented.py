@@ -31,6 +31,7 @@ def test_flatten_layers():
     outer = Outer(name="outer")
     names = [layer.name for layer in undocumented.flatten_layers(outer)]
     assert sorted(names) == sorted(["outer", outer.inner.name, "first", "second"])
+    assert {layer.name for layer in undocumented.sublayers(outer)} == {outer.inner.name, "second"}
 
 
 # -- Keras: masks, LoRA of dense layers, and seeds

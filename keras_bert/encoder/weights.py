@@ -23,15 +23,14 @@ def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
 
 
 def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
-    """Reads the values of a layer's weights, by the names of `variables_by_name`, with LoRA merged into the kernels."""
+    """Reads the values of a layer's weights, by the names of `variables_by_name`, with LoRA merged into them."""
     values = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
-    for dense in undocumented.flatten_layers(layer):
-        if undocumented.has_lora(dense):
-            path = dense.path.removeprefix(f"{layer.path}/")
-            values[f"{path}/kernel"] = values[f"{path}/kernel"] + keras.ops.convert_to_numpy(
-                undocumented.lora_change(dense)
-            )
-            del values[f"{path}/lora_kernel_a"], values[f"{path}/lora_kernel_b"]
+    for each in undocumented.flatten_layers(layer):
+        if undocumented.has_lora(each):
+            path, weight = each.path.removeprefix(f"{layer.path}/"), undocumented.lora_weight(each)
+            change = keras.ops.convert_to_numpy(undocumented.lora_change(each))
+            values[f"{path}/{weight}"] = values[f"{path}/{weight}"] + change
+            del values[f"{path}/lora_{weight}_a"], values[f"{path}/lora_{weight}_b"]
     return values
 
 

@@ -233,10 +233,14 @@ def stored_config(directory: Path) -> dict[str, Any] | None:
         path = directory / MODEL
         nodes = [node.user_object for graph in read_graphs(path).meta_graphs for node in graph.object_graph_def.nodes]
     for text in (node.metadata for node in nodes if '"model_type"' in node.metadata):
-        config = files.parse_json(text).get("config")  # of a model; of a layer, {"config": ...}
-        for each in (config, config.get("config")):
-            if "model_type" in (each or ()):
-                return each
+        try:
+            found = files.parse_json(text)
+        except ValueError as error:
+            raise ValueError(f"{path}: the metadata of an object are no JSON: {error}") from None
+        for _ in range(2):  # of a model, {"config": ...}; of a layer, {"config": {"config": ...}}
+            found = found.get("config") if isinstance(found, dict) else None
+            if isinstance(found, dict) and "model_type" in found:
+                return found
     return None
 
 

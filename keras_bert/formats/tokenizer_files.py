@@ -22,6 +22,8 @@ from keras_bert.formats.hugging_face_tokenizers import (
     TYPES,
     VOCABULARY,
     check_keys,
+    steps_of,
+    types_of,
 )
 from keras_bert.formats.model_files import VOCABULARIES
 from keras_bert.presets import PresetFiles
@@ -238,7 +240,14 @@ class TokenizerFiles:
             return arguments
         files.check_json(self.tokenizer_json, JSON_SHAPE, self.tokenizer_json_path)
         self.check_keys()
-        return arguments_of(self.tokenizer_json_path, self.tokenizer_json)
+        arguments = arguments_of(self.tokenizer_json_path, self.tokenizer_json)
+        declared = {key: arguments.get(key) for key in ("cls_token", "sep_token")}  # of its post_processor
+        declared["unk_token"] = self.tokenizer_json["model"].get("unk_token")
+        declared["pad_token"] = (self.tokenizer_json.get("padding") or {}).get("pad_token")
+        for key, token in declared.items():
+            if token is not None and (named := self._named(key)) not in (None, token):
+                self._refuse(CONFIG if self.config.get(key) else _SPECIAL, f"{named!r:.60} as {key}", token)
+        return arguments
 
     def check_keys(self) -> None:
         """Raises ValueError if `tokenizer.json` has an unknown key or one that cuts off the beginning of texts."""
@@ -286,12 +295,15 @@ class TokenizerFiles:
 
     def check_flags(self, special_tokens: Mapping[str, str], with_space: str | None, spaces: bool) -> None:
         """Raises ValueError if special tokens match otherwise than here; with `spaces`, white space has tokens."""
-        added = self.tokenizer_json.get("added_tokens") or [] if self.has_tokenizer_json else []
+        content = self.tokenizer_json if self.has_tokenizer_json else {}
+        added = content.get("added_tokens") or []
+        normalizers = types_of(steps_of(content.get("normalizer"), "normalizers")) or ""
+        changes_tokens = any(name in normalizers for name in ("BertNormalizer", "Lowercase", "StripAccents"))
         for token in (each for each in added if each["special"]):
             expected = {"single_word": False}
             if spaces:
                 expected |= {"lstrip": token["content"] == with_space, "rstrip": False}
-            if token["content"] not in special_tokens.values():
+            if changes_tokens or token["content"] not in special_tokens.values():
                 expected |= {"normalized": False}
             for flag, value in expected.items():
                 if bool(token.get(flag)) != value:

@@ -59,8 +59,7 @@ class MaskedLMMasking:
         self.predictions = predictions
         self.rate = rate
         self.masked_unit = masked_unit
-        special = {tokenizer.vocabulary.index(token) for token in tokenizer.special_tokens.values()}
-        self._is_maskable = np.array([i not in special for i in range(tokenizer.vocabulary_size)])
+        self._is_maskable = np.array([i not in tokenizer.special_ids for i in range(tokenizer.vocabulary_size)])
         self._ordinary_ids = np.flatnonzero(self._is_maskable).astype(np.int32)
         self._begins_word = tokenizer.begins_word
         self._mask_id = tokenizer.mask_token_id

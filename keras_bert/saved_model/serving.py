@@ -27,7 +27,7 @@ from keras_bert.saved_model.saving import (
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
-_TOKEN_COUNT = "token_count"
+_TOKEN_COUNT, _LOGIT = "token_count", "logit"
 
 # A short text, and a batch with a long text, which makes the server allocate memory in advance.
 _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
@@ -72,8 +72,9 @@ def export_serving(
         `serving_default`: a string tensor `[batch]` for each text of the model, by name;
         `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names;
         `with_token_count`, of a sentence encoder or a reranker: as `serving_default`, and with the outputs
-            `token_count`, int32 `[batch]`, the tokens that the model reads of each text, special tokens included, and
-            `embedding_N` for each N of `dimensions`. `keras-bert serve` needs it for OpenAI's clients and the like.
+            `token_count`, int32 `[batch]`, the tokens that the model reads of each text, special tokens included,
+            `embedding_N` for each N of `dimensions`, and of a reranker `logit`, float32 `[batch]`, which orders equal
+            scores. `keras-bert serve` needs it for OpenAI's clients and the like.
     The version includes warm-up requests, which a server runs before it accepts traffic. A server that watches
     `directory` sees only complete versions. Check the version with `check_serving`.
 
@@ -171,7 +172,7 @@ class ServedTexts(NamedTuple):
             _check_dimensions(model, dimensions)
         if hasattr(model, "serve"):
             serve = functools.partial(_with_short_vectors, model, dimensions) if dimensions else model.serve
-            counted = frozenset({_TOKEN_COUNT, *map(_short_name, dimensions)})
+            counted = frozenset({_TOKEN_COUNT, _LOGIT, *map(_short_name, dimensions)})
             return cls(tuple(inspect.signature(model.serve).parameters), serve, counted)
         inputs = getattr(model, "inputs", None)
         if not isinstance(model, keras.Model) or not inputs:
@@ -208,7 +209,8 @@ class ServedTexts(NamedTuple):
 
         @tf.function(input_signature=[specs], autograph=False)
         def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            return {name: x for name, x in with_token_count(texts).items() if name not in self.counted}
+            outputs = with_token_count(texts)
+            return {name: x for name, x in outputs.items() if _TOKEN_COUNT not in outputs or name not in self.counted}
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
         def serialized_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -216,7 +218,7 @@ class ServedTexts(NamedTuple):
             return serving_default(tf.io.parse_example(examples, features))
 
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
-        if self.counted & with_token_count.get_concrete_function().structured_outputs.keys():
+        if _TOKEN_COUNT in with_token_count.get_concrete_function().structured_outputs:
             signatures["with_token_count"] = with_token_count
         return signatures
 

@@ -78,27 +78,37 @@ class NegativeRules:
         per_negative = 1 if all(each is None for each in margins) else _CANDIDATES_PER_NEGATIVE
         return self.range_min + per_negative * self.negatives + positives
 
-    def choose(self, scores: np.ndarray, of_positives: np.ndarray, positives: int = 1) -> list[np.ndarray]:
+    def choose(
+        self,
+        scores: np.ndarray,
+        of_positives: np.ndarray,
+        positives: int = 1,
+        logits: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> list[np.ndarray]:
         """Chooses candidates of each query: returns their indices, highest score first, maybe too few or none.
 
         Args:
             scores: float32 `[queries, candidates]`; -inf marks texts that are not candidates.
             of_positives: float32 `[queries]`: the lowest score of each query's positives.
             positives: the most positives of a query, see `looked_at`.
+            logits: a reranker's, for both: their order counts, as a sigmoid makes the scores of high ones equal.
         """
         scores, limit = scores.astype(np.float32), of_positives[:, None].astype(np.float32)
-        if self.absolute_margin is not None:
-            scores[scores + np.float32(self.absolute_margin) > limit] = -np.inf
-        if self.relative_margin is not None:
-            scores[scores > limit - np.abs(limit) * np.float32(self.relative_margin)] = -np.inf
+        order, highest = (scores.copy(), limit) if logits is None else (logits[0], logits[1][:, None])
+        is_above = order > highest
+        if (margin := self.absolute_margin) is not None:
+            scores[(scores + np.float32(margin) > limit) | (is_above & (margin >= 0))] = -np.inf
+        if (margin := self.relative_margin) is not None:
+            scores[(scores > limit - np.abs(limit) * np.float32(margin)) | (is_above & (margin >= 0))] = -np.inf
         if self.max_score is not None:
             scores[scores > self.max_score] = -np.inf
         if self.min_score is not None:
             scores[scores < self.min_score] = -np.inf
-        order = np.argsort(-scores, axis=1, kind="stable")[:, self.range_min : self.looked_at(positives)]
+        best = np.argsort(-np.where(scores > -np.inf, order, -np.inf), axis=1, kind="stable")
+        best = best[:, self.range_min : self.looked_at(positives)]
         generator = np.random.default_rng(self.seed)
         chosen = []
-        for row, places in zip(scores, order, strict=True):
+        for row, places in zip(scores, best, strict=True):
             places = places[row[places] > -np.inf]
             if self.sample and len(places) > self.negatives:
                 places = places[np.sort(generator.choice(len(places), self.negatives, replace=False))]
@@ -205,27 +215,31 @@ def _mine(
         positive_scores = [
             text_vectors[places] @ vector for places, vector in zip(positive_numbers, vectors, strict=True)
         ]
+        logits = None
         if reranker is not None:
             candidates = [[texts[number] for number in row if number >= 0] for row in nearest]
-            scores = np.full_like(scores, -np.inf)
-            for row, row_scores in enumerate(_score(reranker, batch, candidates)):
-                scores[row, : len(row_scores)] = row_scores
-            positive_scores = _score(reranker, batch, [positives_of[query] for query in batch])
+            order, scores = np.full_like(scores, -np.inf), np.full_like(scores, -np.inf)
+            for row, row_logits in enumerate(_logits(reranker, batch, candidates)):
+                order[row, : len(row_logits)] = row_logits
+                scores[row, : len(row_logits)] = np.asarray(reranker.scores(row_logits))
+            positive_logits = _logits(reranker, batch, [positives_of[query] for query in batch])
+            positive_scores = [np.asarray(reranker.scores(each)) for each in positive_logits]
+            logits = order, np.array([each.min() for each in positive_logits], np.float32)
         for row, query in enumerate(batch):
             excluded = [*positive_numbers[row], numbers.get(query, -1), -1]
             scores[row, np.isin(nearest[row], excluded)] = -np.inf
             if query not in numbers:
                 scores[row, wanted:] = -np.inf
         lowest_scores = np.array([each.min() for each in positive_scores], np.float32)
-        for row, places in enumerate(rules.choose(scores, lowest_scores, max_positives)):
+        for row, places in enumerate(rules.choose(scores, lowest_scores, max_positives, logits)):
             for positive, score in zip(positives_of[batch[row]], positive_scores[row].tolist(), strict=True):
                 for place in places:
                     negative = texts[nearest[row, place]]
                     yield Triplet(batch[row], positive, negative, score, float(scores[row, place]))
 
 
-def _score(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
-    """Scores the texts of each query."""
+def _logits(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
+    """Computes the logits of the texts of each query."""
     repeated = [query for query, query_texts in zip(queries, texts, strict=True) for _ in query_texts]
-    scores = reranker.score(repeated, [text for query_texts in texts for text in query_texts], progress=False)
-    return np.split(scores, np.cumsum([len(query_texts) for query_texts in texts])[:-1])
+    logits = reranker.answers((repeated, [text for query_texts in texts for text in query_texts]))
+    return np.split(np.float32(logits), np.cumsum([len(query_texts) for query_texts in texts])[:-1])

@@ -180,7 +180,8 @@ def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
 
     def to_document(outputs: Arrays) -> Any:
         scores = to_lists(outputs["score"])
-        best = np.argsort(-outputs["score"], kind="stable")[:top].tolist()
+        order = outputs.get("logit", outputs["score"])  # old exports have scores only, of which high ones are equal
+        best = np.argsort(-order, kind="stable")[:top].tolist()
         results = [{"index": index, score: scores[index]} for index in best]
         for each in results:
             if fields.get("return_text"):

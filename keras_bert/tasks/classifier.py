@@ -187,7 +187,7 @@ class BertClassifier(BertTask):
         self._check_pairs(text_pair is not None)
         is_one, texts = one_or_many(text, *(() if text_pair is None else (text_pair,)))
         logits = np.reshape(self._by_length(texts, batch_tokens, progress), (-1, len(self.labels))).astype(np.float32)
-        answers = list(map(self.kind.answer, ops.convert_to_numpy(self.kind.values(logits))))
+        answers = self.kind.answers(logits)
         return answers[0] if is_one else answers
 
     @property
@@ -214,7 +214,7 @@ class BertClassifier(BertTask):
         return serve_pairs if self.pairs else serve_texts
 
     def _serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.kind.serving_outputs(self.kind.values(logits))
+        return self.kind.serving_outputs(logits)
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""

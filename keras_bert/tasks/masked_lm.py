@@ -30,7 +30,7 @@ def fill_masks(
     mask_id: int,
     top_k: int,
 ) -> tf.Tensor:
-    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable.
+    """Fills the masks of each row, one per step: the mask whose best candidate is the most probable, by its log odds.
 
     Returns candidates for masks, most probable first, float32 `[batch, masks, top_k, 2]`: ids, which float32 holds
     exactly up to 2^24, and probabilities, 0 where a text has fewer masks. The first candidate replaces the mask.
@@ -46,9 +46,12 @@ def fill_masks(
         return tf.reduce_any(is_open)
 
     def fill_one(ids: tf.Tensor, is_open: tf.Tensor, *filled: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        logits = predict({**packed, "input_word_ids": ids}, positions)
-        probabilities, candidates = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), top_k)
-        best_mask = tf.argmax(tf.where(is_open, probabilities[:, :, 0], -1.0), axis=1)
+        logits = tf.cast(predict({**packed, "input_word_ids": ids}, positions), tf.float32)
+        best, candidates = tf.math.top_k(logits, top_k)
+        probabilities = tf.gather(tf.nn.softmax(logits), candidates, batch_dims=2)
+        is_best = tf.one_hot(candidates[:, :, 0], tf.shape(logits)[2], on_value=True, off_value=False)
+        log_odds = best[:, :, 0] - tf.reduce_logsumexp(tf.where(is_best, tf.float32.min, logits), axis=2)
+        best_mask = tf.argmax(tf.where(is_open, log_odds, tf.float32.min), axis=1)
         is_filled_now = tf.one_hot(best_mask, masks, on_value=True, off_value=False) & is_open  # [batch, masks]
         filled = tuple(
             tf.where(is_filled_now[:, :, None], new, old)
@@ -74,11 +77,14 @@ class TokenTexts:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._mask = tokenizer.special_tokens["mask_token"]
         texts = _token_texts(tokenizer)
-        includes_space = not isinstance(tokenizer, WordPieceTokenizer)  # whether a token includes the space before it
+        # Whether a token includes the space before it, unless it is special.
+        includes_space, special_ids = not isinstance(tokenizer, WordPieceTokenizer), tokenizer.special_ids
         with tf.init_scope(), tf.device("CPU"):
             self._texts = tf.constant(texts)
             self._filled = tf.constant(texts if includes_space else [text.removeprefix("##") for text in texts])
-            self._strips_space = tf.constant([includes_space or text.startswith("##") for text in texts])
+            self._strips_space = tf.constant(
+                [text.startswith("##") or (includes_space and i not in special_ids) for i, text in enumerate(texts)]
+            )
 
     def decode(self, candidates: tf.Tensor) -> tf.Tensor:
         """Decodes ids with their weights, float32 `[..., 2]`, to string `[...]`, "" where the weight is 0."""

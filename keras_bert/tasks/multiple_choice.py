@@ -164,7 +164,8 @@ class BertMultipleChoice(BertTask):
         answers: list[ChoiceAnswer] = []
         for texts, end in zip(lists, np.cumsum([len(texts) for texts in lists]), strict=True):
             own = logits[end - len(texts) : end]
-            probabilities, best = ops.convert_to_numpy(ops.softmax(own)).tolist(), int(np.argmax(own))
+            probabilities = ops.convert_to_numpy(ops.softmax(own.astype(np.float64))).tolist()
+            best = int(np.argmax(own))
             text, probability = texts[best], probabilities[best]
             answers.append(ChoiceAnswer(index=best, text=text, probability=probability, probabilities=probabilities))
         return answers[0] if is_one else answers

@@ -97,17 +97,21 @@ class BertNextSentence(BertTask):
             UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         is_one, pairs = one_or_many(text, text_pair)
-        logits = self._by_length(pairs, batch_tokens, progress)
-        scores = ops.convert_to_numpy(_probability(np.reshape(logits, (-1, 2)).astype(np.float32)))
-        return float(scores[0]) if is_one else scores
+        scores = _as_probabilities(self._by_length(pairs, batch_tokens, progress))
+        return float(scores[0]) if is_one else scores.astype(np.float32)
 
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
     def answers(self, x: Texts) -> list[float]:
-        text, text_pair = columns_of(x)
-        return self.score(text, text_pair, progress=False).tolist()
+        _, pairs = one_or_many(*columns_of(x))
+        return _as_probabilities(self._by_length(pairs, 1024, progress=False)).tolist()
+
+
+def _as_probabilities(outputs: list[np.ndarray]) -> np.ndarray:
+    """Converts the model's outputs for pairs, `[2]` each, to float64 `[pairs]`: nearly equal logits stay different."""
+    return ops.convert_to_numpy(_probability(np.reshape(outputs, (-1, 2)).astype(np.float64)))
 
 
 def _probability(logits: Tensor) -> Tensor:

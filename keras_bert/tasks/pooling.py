@@ -1,4 +1,4 @@
-"""Poolings, which make one vector of a text's hidden states. To add one, add a line to the table below."""
+"""Poolings, which make one vector of a text's hidden states. Each has its name in `choices.POOLINGS`, too."""
 
 from __future__ import annotations
 

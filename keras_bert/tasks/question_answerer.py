@@ -238,6 +238,7 @@ class BertQuestionAnswerer(BertTask):
             tokenized, context, self._find_spans(*tokenized.segments), self.no_answer_threshold, top_k=1
         )
         outputs = {name: values[:, 0] for name, values in answers._asdict().items() if name != "exists"}
+        outputs["probability"] = tf.cast(outputs["probability"], tf.float32)
         length = outputs["end"] - outputs["start"]
         return {"answer": tf.strings.substr(context, outputs["start"], length, unit="UTF8_CHAR"), **outputs}
 

@@ -16,6 +16,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     Inputs,
     Labels,
+    Pair,
     Targets,
     Texts,
     as_arrays,
@@ -143,8 +144,7 @@ class BertReranker(BertTask):
         """
         is_one, pairs = one_or_many(text, text_pair)
         warn_if_untrained(self)
-        logits = self._by_length(pairs, batch_tokens, progress)
-        scores = self._scores(np.reshape(logits, (-1, 1)).astype(np.float32))
+        scores = self.scores(_as_logits(self._by_length(pairs, batch_tokens, progress)))
         return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
 
     @overload
@@ -173,7 +173,7 @@ class BertReranker(BertTask):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> list[RankedPassage] | list[list[RankedPassage]]:
-        """Ranks passages by how well they answer a query.
+        """Ranks passages by how well they answer a query: by their logits, as equal scores may have different ones.
 
         Args:
             query: a str, or many.
@@ -191,35 +191,36 @@ class BertReranker(BertTask):
         if top_k is not None:
             check_top_k(top_k)
         is_one, queries, lists = read_lists(query, passages, ("query", "queries", "passage", "passages"))
-        repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
-        scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
-        remaining_scores = iter(scores.tolist())
-        ranked: list[list[RankedPassage]] = []
+        warn_if_untrained(self)
+        pairs = [Pair(each, text) for each, texts in zip(queries, lists, strict=True) for text in texts]
+        logits = _as_logits(self._by_length(pairs, batch_tokens, progress))
+        scores, ranked, first = ops.convert_to_numpy(self.scores(logits)).tolist(), [], 0
         for texts in lists:
-            unsorted: list[RankedPassage] = [
-                {"index": index, "score": next(remaining_scores), "text": text} for index, text in enumerate(texts)
-            ]
-            ranked.append(sorted(unsorted, key=lambda each: -each["score"])[:top_k])
+            order = np.argsort(-logits[first : first + len(texts)], kind="stable")[:top_k].tolist()
+            ranked.append([RankedPassage(index=each, score=scores[first + each], text=texts[each]) for each in order])
+            first += len(texts)
         return ranked[0] if is_one else ranked
 
-    def _scores(self, logits: Tensor) -> Tensor:
-        """Converts logits, float32 `[batch, 1]`, to scores, `[batch]`."""
-        return _ACTIVATIONS[self.activation](ops.convert_to_tensor(logits)[:, 0])
+    def scores(self, logits: Tensor) -> Tensor:
+        """Converts logits to scores of the same shape, float32. High logits have equal scores after a sigmoid."""
+        return _ACTIVATIONS[self.activation](ops.convert_to_tensor(logits))
 
     def serve(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text` and `text_pair`, string `[batch]` each, with `score`, float32 `[batch]`.
 
         `text` may also be a single query, string `[1]`: all passages in `text_pair` are then scored for it.
-        `token_count`, int32 `[batch]`, is the number of tokens that the model reads of each pair.
+        `logit`, float32 `[batch]`, orders passages whose scores are equal; `token_count`, int32 `[batch]`, is the
+        number of tokens that the model reads of each pair.
         """
         text = tf.repeat(text, tf.where(tf.size(text) == 1, tf.size(text_pair), 1))
         packed = self.packed((text, text_pair))
-        return {"score": self._scores(self(packed, training=False)), "token_count": count_tokens(packed)}
+        logit = self(packed, training=False)[:, 0]
+        return {"score": self.scores(logit), "logit": logit, "token_count": count_tokens(packed)}
 
     def serve_packed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes `logits`, float32 `[batch, 1]`, and `score`, `[batch]`."""
         logits = self(inputs, training=False)
-        return {"logits": logits, "score": self._scores(logits)}
+        return {"logits": logits, "score": self.scores(logits[:, 0])}
 
     # -- Training on pairs, or on lists: queries, and columns of passages
 
@@ -244,10 +245,17 @@ class BertReranker(BertTask):
         return pack_lists(self.preprocessor.pack, segments), targets
 
     def answers(self, x: Texts) -> list[float | list[float]]:
-        """Scores each pair; for lists, all passages of each query."""
+        """Computes the logit of each pair; for lists, those of all passages of each query."""
         queries, *passages = self.columns(x)
-        scores = [self.score(queries, each, progress=False) for each in passages]
-        return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
+        warn_if_untrained(self)
+        pairs = (one_or_many(queries, each)[1] for each in passages)
+        logits = [_as_logits(self._by_length(each, 1024, progress=False)) for each in pairs]
+        return (logits[0] if len(logits) == 1 else np.stack(logits, axis=1)).tolist()
+
+
+def _as_logits(outputs: Sequence[np.ndarray]) -> np.ndarray:
+    """Converts the model's outputs for pairs, `[1]` each, to float32 `[pairs]`."""
+    return np.reshape(outputs, -1).astype(np.float32)
 
 
 def _check_pairs(are_pairs: bool) -> None:

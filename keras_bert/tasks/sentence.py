@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.choices import POOLINGS, check_choice
+from keras_bert.counted import counted
 from keras_bert.data.examples import check_characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
@@ -231,11 +232,21 @@ class BertSentenceEncoder(BertTask):
         return ops.normalize(vectors, axis=-1) if self.normalize else vectors
 
     def _count_skipped(self, prompt: str) -> int:
-        """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out."""
-        if self.include_prompt or not prompt:
-            return 0
+        """Counts the first tokens, [CLS] and the prompt's, that the pooling leaves out.
+
+        Raises ValueError if the prompt leaves no room for a text, as all vectors would be equal.
+        """
+        longest = self.preprocessor.longest
+        if not prompt or (self.include_prompt and prompt.isascii() and len(prompt) + 2 < longest):
+            return 0  # ASCII has at most as many tokens as characters
         with tf.init_scope():
-            return 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
+            first = 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
+        if first + 1 >= longest:
+            raise ValueError(
+                f"the prompt {prompt!r:.60} has {counted(first - 1, 'token')}, which leaves no room for texts in rows "
+                f"of {longest}; use a shorter prompt, or longer rows"
+            )
+        return 0 if self.include_prompt else first
 
     def serve(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Serves `text`, string `[batch]`, with `embedding`, float32 `[batch, vector_size]`, as a call computes it.
@@ -275,8 +286,8 @@ class BertSentenceEncoder(BertTask):
 
         Raises:
             TypeError: a text is not a str.
-            ValueError: `batch_tokens` is less than 1, there is no such prompt, or a vector is not finite, which a
-                damaged model may cause.
+            ValueError: `batch_tokens` is less than 1; there is no such prompt, or it leaves no room for texts; or a
+                vector is not finite, which a damaged model may cause.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.

@@ -17,6 +17,7 @@ from keras_bert.tensors import Tensor
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.packing import windows
+from keras_bert.text.strings import SPACES
 
 
 def checked_questions(questions: str | Iterable[str], contexts: str | Iterable[str]) -> tuple[list[str], list[str]]:
@@ -213,7 +214,7 @@ class Answers(NamedTuple):
     start: tf.Tensor  # int32, offset in characters; 0 for "no answer"
     end: tf.Tensor
     score: tf.Tensor  # float32, the start logit plus the end logit; for "no answer", those of [CLS]
-    probability: tf.Tensor  # float32, a softmax over all ranked scores
+    probability: tf.Tensor  # float64, a softmax over all ranked scores
     no_answer_score: tf.Tensor  # float32, the score of "no answer" minus that of the best answer; one a question
     exists: tf.Tensor  # bool, False if there are fewer answers than top_k
 
@@ -232,21 +233,25 @@ def rank_answers(
     spans = Spans(window_spans[..., 0], firsts, lasts)  # each [windows, count]
     spans = best_of_windows(spans, tokenized.rows, tf.size(contexts))  # each [batch, count]
     starts, ends = byte_spans(tokenized, spans.starts, spans.ends)
-    # If a character has several tokens, only one of them covers it. The others cover no text and are no answer.
-    scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)
+    # If a character has several tokens, only one of them covers it. The others cover no text and are no answer; nor is
+    # white space, which has tokens in byte pairs.
+    start, end = character_spans(contexts, starts, ends)
+    texts = tf.repeat(tf.convert_to_tensor(contexts)[:, None], tf.shape(start)[1], axis=1)
+    texts = tf.strings.substr(texts, start, end - start, unit="UTF8_CHAR")
+    is_text = (starts < ends) & ~tf.strings.regex_full_match(texts, f"{SPACES}*")
+    scores = tf.where((spans.scores > NEVER / 2) & is_text, spans.scores, NEVER)
     no_answer_score = no_answer - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
 
     last = NEVER / 4  # below every real span, above NEVER
     rank = tf.fill(tf.shape(no_answer), last if threshold is None else -float(threshold))
     rank, order = tf.math.top_k(tf.concat([scores - no_answer, rank], axis=1), top_k)  # on a tie, the span wins
-    probability = tf.nn.softmax(tf.concat([scores, no_answer + last if threshold is None else no_answer], axis=1))
+    ranked = tf.concat([scores, no_answer + last if threshold is None else no_answer], axis=1)
+    probability = tf.nn.softmax(tf.cast(ranked, tf.float64))  # values near 1 differ for longer
     is_first = tf.range(top_k) == 0
-    no_offset = tf.zeros_like(no_answer, tf.int64)
-    starts, ends = (_reorder(each, no_offset, order) for each in (starts, ends))
-    start, end = character_spans(contexts, starts, ends)
+    no_offset = tf.zeros_like(no_answer, tf.int32)
     return Answers(
-        start,
-        end,
+        _reorder(start, no_offset, order),
+        _reorder(end, no_offset, order),
         _reorder(scores, no_answer, order),
         tf.gather(probability, order, batch_dims=1),
         tf.repeat(no_answer_score, top_k, axis=1),

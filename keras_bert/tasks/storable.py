@@ -17,6 +17,7 @@ from keras_bert import files, formats
 from keras_bert.config import BertConfig
 from keras_bert.counted import counted
 from keras_bert.encoder import BertEncoder
+from keras_bert.encoder.frozen import KeepsFrozen
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, sentence_transformers
 from keras_bert.formats.hugging_face import default_labels
@@ -71,7 +72,7 @@ class RowSettings(NamedTuple):
 T = TypeVar("T", bound="Storable")
 
 
-class Storable(LowPrecision, keras.Model):
+class Storable(KeepsFrozen, LowPrecision, keras.Model):
     """A model with an encoder that reads and writes presets, checkpoints for other programs, and Keras's configuration.
 
     What its files hold is data: the attributes of the class, and the value `formats.saved.Saved`.
@@ -243,7 +244,9 @@ class Storable(LowPrecision, keras.Model):
     @classmethod
     def from_config(cls: type[T], config: Settings, custom_objects: object = None) -> T:
         parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
-        return cls(**{**config, **parts})
+        arguments = {**config, **parts}
+        frozen = arguments.pop("frozen", None)
+        return cls(**arguments).freeze(frozen)
 
 
 def _plain(value: Any) -> Any:

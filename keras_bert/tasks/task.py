@@ -261,12 +261,12 @@ class BertTask(Replicated, Storable):
         return self.kind.loss()
 
     def targets(self, y: Labels | None) -> Targets:
-        """Converts labels, as names or indices, to targets of a loss; arrays of rows, and tensors, stay as they are.
+        """Converts labels, as names or indices, to targets of a loss; arrays of rows, and tensors, are only checked.
 
         Raises:
             TypeError: `y` does not hold the labels of many examples.
             ValueError: there is no label of this name or index, a number could be both, a row has more or fewer labels
-                than the model, or a value is not a finite number.
+                than the model, or a value is not a finite number, or of several labels not from 0 to 1.
         """
         return self.kind.targets(y)
 

@@ -222,7 +222,7 @@ class BertTokenClassifier(BertTask):
         is_word = tf.sequence_mask(word_logits.row_lengths(), max_words)  # [batch, words]
         if self.crf is None:
             probabilities = ops.softmax(logits)
-            best = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+            best = tf.argmax(logits, axis=-1, output_type=tf.int32)
         else:
             probabilities, best = self.crf.marginals(logits, is_word), self.crf.decode(logits, is_word)
         probability = tf.gather(probabilities, tf.maximum(best, 0), batch_dims=2)

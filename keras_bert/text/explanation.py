@@ -94,7 +94,7 @@ def _explain_text(tokenizer: Tokenizer, text: str, found: list[tuple[int, int, i
         tokens += _list_dropped(text, begins, first_unexplained, first)
         first_unexplained = max(first_unexplained, last)
         changes = ()
-        if id_ == tokenizer.unk_token_id:
+        if id_ == tokenizer.unk_token_id and text[first:last].strip() != tokenizer.vocabulary[id_]:
             changes = ("not in the vocabulary",)
         elif end > start and token_text.strip() not in (b"", data[start:end].strip()):
             changes = _list_changes(text[first:last], token_text.decode(errors="replace").strip())

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from numbers import Integral, Real
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -253,8 +254,8 @@ def learn_vocabulary(
         ImportError: the library that learns this kind is not installed.
         FileNotFoundError: there is no such file.
         TypeError: an element of the corpus is not text.
-        ValueError: the kind is unknown, the corpus is empty, a file is not UTF-8, or the size is too small for the
-            characters (the message gives the smallest).
+        ValueError: the kind is unknown, `size` is no whole number, the corpus is empty, a file is not UTF-8, or the
+            size is too small for the characters (the message gives the smallest).
 
     Example:
         >>> tokenizer = learn_vocabulary(["a low cat, a slow cat", "the lowest, slowest cat"] * 2, size=32)
@@ -264,6 +265,9 @@ def learn_vocabulary(
         ['a', 'low', ',', 'slow', 't', '##o', '##a', '##s', '##t']
     """
     check_choice("kind", kind, VOCABULARIES)
+    for name, value, expected in (("size", size, Integral), ("character_coverage", character_coverage, Real)):
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r:.60}; expected a {'whole ' * (expected is Integral)}number")
     if size < 1:
         raise ValueError(f"size is {size}; expected at least the special tokens")
     if not 0.98 <= character_coverage <= 1:

@@ -16,10 +16,13 @@ from keras_bert import undocumented
 from keras_bert.formats import hugging_face_unigram
 from keras_bert.formats.sentencepiece_model import (
     BYTE,
+    CONTROL,
     FAMILIES,
     NO_NUL,
     ODD_SPACES,
     SPACE,
+    UNKNOWN,
+    UNUSED,
     USER_DEFINED,
     combining_class,
     ends_in_comma,
@@ -124,6 +127,8 @@ class SentencePieceTokenizer(Tokenizer):
         special = {*usage.special_tokens.values(), *more_special_tokens}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
         super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word, more_special_tokens)
+        in_no_text = {each.piece for each in pieces if each.type in (UNKNOWN, CONTROL, UNUSED)} | {*usage.first}
+        self.special_ids |= {i for i, token in enumerate(vocabulary) if token in in_no_text}
 
         self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, usage.as_transformers)
         if usage.as_transformers:

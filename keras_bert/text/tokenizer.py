@@ -53,6 +53,7 @@ class Tokenizer:
         vocabulary_size: int.
         special_tokens: dict of str, as the argument.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+        special_ids: set of int: the ids of all special tokens, of `more_special_tokens` and of the family's own, too.
         begins_word: bool `[vocabulary_size]`.
         pair_format: the format of a packed pair of texts.
         is_whole: whether the vocabulary comes from files whose format shows if the end is missing.
@@ -82,6 +83,7 @@ class Tokenizer:
         self.unk_token_id, self.cls_token_id, self.sep_token_id, self.pad_token_id, self.mask_token_id = (
             self.vocabulary.index(special_tokens[name]) for name in TOKENS
         )
+        self.special_ids = {*map(self.vocabulary.index, (*special_tokens.values(), *self.more_special_tokens))}
         # Tensors made here outlive the graph being traced, and stay off the GPU, which has no string ops.
         with tf.init_scope(), tf.device("CPU"):
             self.begins_word = tf.constant(begins_word, tf.bool)
@@ -191,7 +193,7 @@ class Tokenizer:
     def detokenize(self, ids: Ids) -> tf.Tensor:
         """Turns ids into text, without `[CLS]`, `[SEP]` and `[PAD]` (`<s>`, `</s>` and `<pad>`).
 
-        The unknown token and the mask stay, because they stand for text.
+        Other special tokens stay, because they stand for text: the unknown token, the mask, markers such as `[E1]`.
 
         Args:
             ids: integers `[batch, (tokens)]`, ragged, dense or nested lists; `[tokens]` for one text.

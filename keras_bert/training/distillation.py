@@ -11,6 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.kinds import Kind, TaughtBatch
 from keras_bert.tasks.task import BertTask
@@ -43,6 +44,20 @@ def student_of(teacher: Model, num_layers: int) -> Model:
         >>> teacher.count_params(), student.count_params()
         (22713986, 17390594)
     """
+    encoder = BertEncoder(config_of_student(teacher, num_layers), dtype=teacher.encoder.dtype_policy)
+    student = type(teacher)(encoder, teacher.preprocessor, **teacher.settings())
+    groups = teacher.encoder.config.groups
+    block_numbers = np.round(np.linspace(0, groups - 1, encoder.config.groups)).astype(int)
+    source_blocks = [teacher.encoder.blocks[int(i)] for i in block_numbers]
+    for block, source in zip(encoder.blocks, source_blocks, strict=True):
+        block.set_weights(source.get_weights())
+    for variable, value in zip(_variables_outside_blocks(student), _variables_outside_blocks(teacher), strict=True):
+        variable.assign(value)
+    return student
+
+
+def config_of_student(teacher: BertTask, num_layers: int) -> BertConfig:
+    """Makes the configuration of `student_of`. Raises ValueError as that does."""
     config = teacher.encoder.config
     if not 1 <= num_layers <= config.num_layers:
         raise ValueError(f"num_layers is {num_layers}; expected 1 to {config.num_layers}, the teacher's")
@@ -51,18 +66,7 @@ def student_of(teacher: Model, num_layers: int) -> Model:
             f"the {config.num_layers} layers of this teacher share weights in {config.groups} groups; choose a teacher "
             "whose layers share all weights, or none"
         )
-    student_config = dataclasses.replace(
-        config, num_layers=num_layers, num_groups=1 if config.num_groups == 1 else None
-    )
-    encoder = BertEncoder(student_config, dtype=teacher.encoder.dtype_policy)
-    student = type(teacher)(encoder, teacher.preprocessor, **teacher.settings())
-    block_numbers = np.round(np.linspace(0, config.groups - 1, student_config.groups)).astype(int)
-    source_blocks = [teacher.encoder.blocks[int(i)] for i in block_numbers]
-    for block, source in zip(encoder.blocks, source_blocks, strict=True):
-        block.set_weights(source.get_weights())
-    for variable, value in zip(_variables_outside_blocks(student), _variables_outside_blocks(teacher), strict=True):
-        variable.assign(value)
-    return student
+    return dataclasses.replace(config, num_layers=num_layers, num_groups=1 if config.num_groups == 1 else None)
 
 
 def _variables_outside_blocks(model: BertTask) -> list[keras.Variable]:

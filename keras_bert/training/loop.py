@@ -54,7 +54,8 @@ def compile_model(
     accumulate = recipe.accumulate
     with model.distribute_strategy.scope():
         optimizer = kind(
-            WarmupThenDecay(recipe.learning_rate, round(recipe.warmup * updates), updates),
+            # The last update is never in the warmup: a single one would have the rate 0.
+            WarmupThenDecay(recipe.learning_rate, min(round(recipe.warmup * updates), max(updates - 1, 0)), updates),
             weight_decay=recipe.weight_decay,
             global_clipnorm=recipe.clip_norm,
             gradient_accumulation_steps=accumulate if accumulate > 1 else None,

@@ -23,7 +23,7 @@ from keras_bert.tasks.kinds import Score
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.training import distribution, report
-from keras_bert.training.distillation import student_of
+from keras_bert.training.distillation import config_of_student, student_of
 from keras_bert.training.pretrain import Phase, train_on_records
 from keras_bert.training.run import Log, Position, Run
 
@@ -138,6 +138,8 @@ def pretrain_files(
             if (source := preset or teacher) is not None:
                 trained, origin = _load_masked_lm(source, rows, second, "preset" if teacher is None else "teacher")
                 config, preprocessor = trained.encoder.config, trained.preprocessor
+                if num_layers is not None:
+                    config_of_student(trained, num_layers)  # raises, before anything is overwritten
                 rows = dataclasses.replace(rows, objective=rows.objective or trained.objective)
             else:
                 rows = dataclasses.replace(rows, objective=rows.objective or OBJECTIVES[0])
@@ -149,18 +151,18 @@ def pretrain_files(
             assert rows.objective
         for each in filter(None, (training_paths, validation_paths)):
             check_documents(each, rows.layout, rows.objective)
-        sizes = [(run.directory, rows.sequence_length, recipe.steps, recipe.batch_size)]
+        sizes = [(".", rows.sequence_length, recipe.steps, recipe.batch_size)]
         if second.then_steps is not None:
-            sizes.append((run.directory / _THEN, second.then_length, second.then_steps, second.then_batch_size))
+            sizes.append((_THEN, second.then_length, second.then_steps, second.then_batch_size))
         all_rows = [
             _Rows(folder, _preprocessor_of(preprocessor.tokenizer, config, length), rows, recipe.seed, *counts)
             for folder, length, *counts in sizes
         ]
         if run.is_chief and teacher is None:
             log(origin)
-        with distribution.chief_first(devices):
-            run.clear()
-            phases, counts = zip(*(each.write(training_paths, validation_paths, log) for each in all_rows), strict=True)
+        with distribution.chief_first(devices), run.renewed() as folder:
+            counts = [each.write(folder, training_paths, validation_paths, log) for each in all_rows]
+        phases = [each.phase(run.directory, bool(validation_paths)) for each in all_rows]
         keras.utils.set_random_seed(recipe.seed)
         with devices.scope():
             if trained is None:
@@ -241,32 +243,34 @@ def _load_masked_lm(handle: str | Path, rows: RowsRecipe, second: SecondPhase, r
 class _Rows(NamedTuple):
     """The rows of a phase of pre-training, all of one length."""
 
-    folder: Path
+    folder: str  # in that of the run's state
     preprocessor: BertPreprocessor
     recipe: RowsRecipe
     seed: int
     steps: int
     batch_size: int
 
-    def write(self, training_paths: list[Path], validation_paths: list[Path], log: Log) -> tuple[Phase, dict[str, int]]:
-        """Writes records of text files. Returns the phase that trains on them, and the counts of `write_records`."""
-        recipe, length = self.recipe, self.preprocessor.sequence_length
+    def write(self, run: Path, training_paths: list[Path], validation_paths: list[Path], log: Log) -> dict[str, int]:
+        """Writes records of text files, in the directory of a run's state. Returns the counts of `write_records`."""
+        recipe, length, folder = self.recipe, self.preprocessor.sequence_length, run / self.folder
         predictions = default_predictions(length)
         names = ("objective", "layout", "masked_unit", "pack", "processes")
         settings = {name: getattr(recipe, name) for name in names}
         settings |= {"seed": self.seed, "predictions": predictions}
-        counts = write_records(
-            training_paths, self.folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings
-        )
+        counts = write_records(training_paths, folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings)
         log(f"{_describe_text(counts, training_paths, recipe.copies)}, in rows of {length} tokens")
-        validation = None
         if validation_paths:
-            validation = self.folder / _VALIDATION
-            validation_counts = write_records(validation_paths, validation, self.preprocessor, **settings)
+            validation_counts = write_records(validation_paths, folder / _VALIDATION, self.preprocessor, **settings)
             log(f"validation: {_describe_text(validation_counts, validation_paths)}")
-        masking = MaskedLMMasking(self.preprocessor.tokenizer, predictions, masked_unit=recipe.masked_unit)
-        phase_masking = None if recipe.static_masking else masking
-        return Phase(self.folder / _RECORDS, self.steps, self.batch_size, phase_masking, validation), counts
+        return counts
+
+    def phase(self, run: Path, has_validation: bool) -> Phase:
+        """Makes the phase that trains on the records."""
+        folder, predictions = run / self.folder, default_predictions(self.preprocessor.sequence_length)
+        masking = MaskedLMMasking(self.preprocessor.tokenizer, predictions, masked_unit=self.recipe.masked_unit)
+        phase_masking = None if self.recipe.static_masking else masking
+        validation = folder / _VALIDATION if has_validation else None
+        return Phase(folder / _RECORDS, self.steps, self.batch_size, phase_masking, validation)
 
 
 def _describe_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:

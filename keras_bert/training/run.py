@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,10 +124,26 @@ class Run:
             if path.exists() and path.resolve().is_relative_to(output.resolve()):
                 raise FileExistsError(f"{path} is read by this run, and overwrite removes it; choose another output")
 
+    @contextlib.contextmanager
+    def renewed(self) -> Iterator[Path]:
+        """Yields the directory of the state; to overwrite, a new one, which then replaces the old run and model."""
+        assert self.directory is not None
+        if not self._is_to_clear():
+            yield self.directory
+            return
+        with files.directory_beside(self.directory) as new:
+            yield new
+            self.clear()
+            os.rename(new, self.directory)
+
+    def _is_to_clear(self) -> bool:
+        return bool(self.is_chief and self._overwrite and self.output and self.output.exists())
+
     def clear(self) -> None:
         """Removes the old run and model, with `overwrite`, except README.md: the user may have written that."""
-        if not (self.is_chief and self._overwrite and self.output and self.output.exists()):
+        if not self._is_to_clear():
             return
+        assert self.output is not None
         self._check_overwriting(self.output)
         with self.only_writer():
             for path in self.output.iterdir():
@@ -326,8 +343,8 @@ class Run:
 def _find_foreign_files(output: Path) -> Iterator[Path]:
     for path in output.rglob("*"):
         relative = path.relative_to(output)
-        if relative.parts[0] == files.RUN:
-            is_written_by_run = _matches(str(relative.relative_to(files.RUN)), _RUN_FILES)
+        if fnmatch.fnmatchcase(first := relative.parts[0], f".{files.RUN}.*.new") or first == files.RUN:
+            is_written_by_run = _matches(str(relative.relative_to(first)), _RUN_FILES)
         else:
             is_written_by_run = model_files.matches(str(relative), _MODEL_FILES)
         if path.is_symlink() or not (path.is_dir() or is_written_by_run or _matches(path.name, _TEMPORARY_FILES)):

@@ -22,7 +22,7 @@ from keras_bert import (
 )
 from keras_bert.convert import convert
 from keras_bert.encoder.weights import load_weights
-from keras_bert.formats import Preset, hugging_face
+from keras_bert.formats import Preset, hugging_face, saved_model
 from keras_bert.formats.transformers_tensorflow import spelled, table_of
 from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.heads import ClassifierHead
@@ -227,6 +227,27 @@ def test_a_saved_model_that_was_moved_has_its_configuration(models, tmp_path):
         read_all(moved)
     shutil.copy(old / "config.json", moved)
     assert read_all(moved)[1] == expected[1]
+
+
+OTHER_JSON = ("model_type", ["model_type"], {"model_type": 1}, {"config": "model_type"}, {"config": ["model_type"]})
+OTHER_JSON += ({"config": {"config": "model_type"}}, {"config": {"config": ["model_type"]}})
+
+
+@pytest.mark.parametrize("text", [*map(json.dumps, OTHER_JSON), '{"model_type"', "[" * 100_000 + '"model_type"'])
+def test_a_saved_model_with_other_metadata(tmp_path, text):
+    def message(field, content):  # whose length has three bytes of seven bits
+        return (
+            bytes([8 * field + 2, *(len(content) >> shift & 127 | 128 for shift in (0, 7)), len(content) >> 14])
+            + content
+        )
+
+    path = tmp_path / "keras_metadata.pb"
+    path.write_bytes(message(1, message(5, text.encode())))
+    if text in map(json.dumps, OTHER_JSON):
+        assert saved_model.stored_config(tmp_path) is None
+    else:
+        with error_names(ValueError, path, "JSON"):
+            saved_model.stored_config(tmp_path)
 
 
 @pytest.mark.parametrize(

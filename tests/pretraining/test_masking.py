@@ -171,6 +171,16 @@ def test_in_a_dataset(inputs):
         assert value.shape == expected[name].shape
 
 
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
+def test_markers_are_neither_hidden_nor_drawn(inputs, unit):
+    markers = list("abcde")
+    tokenizer = WordPieceTokenizer(TOKENIZER.vocabulary, more_special_tokens=markers)
+    before, masked = inputs["input_word_ids"].numpy(), MaskedLMMasking(tokenizer, 19, masked_unit=unit)(inputs, [1, 2])
+    after, ids = masked["input_word_ids"].numpy(), [tokenizer.vocabulary.index(each) for each in markers]
+    np.testing.assert_array_equal(np.isin(after, ids), np.isin(before, ids))
+    assert not np.isin(before[chosen(masked)], ids).any()
+
+
 def test_nothing_to_choose():
     cls, sep, unknown = TOKENIZER.cls_token_id, TOKENIZER.sep_token_id, TOKENIZER.unk_token_id
     rows = {"input_word_ids": tf.constant([[cls, sep, 0, 0, 0], [cls, unknown, unknown, sep, 0]], tf.int32)}

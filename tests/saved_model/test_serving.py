@@ -97,6 +97,13 @@ def test_tokens_are_counted_and_vectors_are_shortened(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_logits_of_a_reranker_are_for_clients_that_sort_only(tmp_path):
+    signatures = tf.saved_model.load(export_serving(small.task(BertReranker), tmp_path)).signatures
+    assert sorted(signatures["with_token_count"].structured_outputs) == ["logit", "score", "token_count"]
+    assert list(signatures["serving_default"].structured_outputs) == ["score"]
+
+
+@pytest.mark.slow
 def test_the_sizes_that_vectors_were_trained_for_are_in_the_files_and_in_the_export(untraced, tmp_path):
     model = BertSentenceEncoder(small_encoder(), small.preprocessor(), matryoshka_dimensions=[32, 16])
     model.save_preset(tmp_path / "model")

@@ -74,6 +74,10 @@ def test_rules():
     below_zero = NegativeRules(relative_margin=0.5, negatives=1)  # the limit is -0.3, not -0.1
     assert below_zero.choose(np.float32([[-0.25, -0.35]]), np.float32([-0.2]))[0].tolist() == [1]
     assert chosen(max_score=0.75, min_score=0.3) == [[2], [0, 1, 2]]
+    ones, logits = np.ones([1, 3], np.float32), (np.float32([[20, 30, 25]]), np.float32([26]))
+    for settings, expected in (({}, [1, 2, 0]), ({"absolute_margin": 0.0}, [2, 0]), ({"relative_margin": 0.0}, [2, 0])):
+        (found,) = NegativeRules(negatives=3, **settings).choose(ones, np.float32([1]), logits=logits)
+        assert found.tolist() == expected  # of a reranker whose scores are all 1
     several = [NegativeRules(negatives=2, range_max=3, sample=True, seed=seed) for seed in range(30)]
     drawn = [rules.choose(scores, of_positives) for rules in several]
     assert {tuple(each[0].tolist()) for each in drawn} == {(0, 1), (0, 2), (1, 2)}

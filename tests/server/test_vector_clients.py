@@ -23,9 +23,13 @@ QUERY, PASSAGES = "was the film good?", ["She loved it.", "Dull music.", "A cold
 @pytest.fixture(scope="module")
 def models():
     parts = small.encoder(num_layers=1), small.preprocessor()
+    ranks = small.task(BertReranker, config={"num_layers": 1})
+    lowest, second, _ = np.sort(ranks.predict(([QUERY] * 3, PASSAGES), verbose=0).ravel())
+    kernel, bias = ranks.head.logits.get_weights()  # so that two of the three have the score 1
+    ranks.head.logits.set_weights([kernel * 18 / (second - lowest), (bias - lowest) * 18 / (second - lowest)])
     return {
         "vectors": BertSentenceEncoder(*parts, prompts={"query": "you ask: "}, default_prompt="query"),
-        "ranks": small.task(BertReranker, config={"num_layers": 1}),
+        "ranks": ranks,
         "topics": small.task(BertClassifier, ["good", "bad"], config={"num_layers": 1}),
     }
 
@@ -127,6 +131,8 @@ def as_ranked(results, score="relevance_score"):
 
 @pytest.fixture
 def ranked(models):
+    scores = models["ranks"].score([QUERY] * len(PASSAGES), PASSAGES)
+    assert sorted(scores) == [pytest.approx(0.5, abs=1e-4), 1, 1]
     return [(each["index"], each["score"]) for each in models["ranks"].rank(QUERY, PASSAGES)]
 
 

@@ -9,13 +9,14 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenClassifier
-from keras_bert.tasks.kinds.classes import Numbers, Several
+from keras_bert.tasks.kinds.classes import Classes, Numbers, Several
+from keras_bert.tasks.kinds.words import WordLabels
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.training import fine_tune
 from keras_bert.training.adapting import adapting
 
 from ..support import small
-from ..support.messages import error_names, warning_names
+from ..support.messages import assert_names, error_names, warning_names
 
 TEXTS = ["the film plot", "", "dull music", "very good actor (42)"]
 LABELS = ["art", "number", "both"]
@@ -125,6 +126,16 @@ def test_classes(model):
         model.classify(["film " * 50, "film"])
 
 
+def test_the_order_is_that_of_logits_where_probabilities_are_equal():
+    nearly_equal, sure = np.float32([[1e-9, 2e-9, 0]]), np.float32([[20, 30, 25]])
+    (answer,) = Classes(LABELS).answers(nearly_equal)
+    served = Classes(LABELS).serving_outputs(tf.constant(nearly_equal))
+    assert (answer["label"], served["label"].numpy()[0].decode()) == ("number", "number")
+    assert [each["label"] for each in Several(LABELS).answers(100 + sure)[0]] == ["number", "both", "art"]
+    answers = [Classes(LABELS).answers(each - sure.max())[0] for each in (sure * 3, sure * 5, sure * 4)]
+    assert Classes(LABELS).score(answers, ["art"] * 3).worst == [1, 2, 0]  # wrong, and ever more probable
+
+
 def test_several_labels(model, monkeypatch):
     monkeypatch.setattr(model, "kind", Several(LABELS))
     expected = 1 / (1 + np.exp(-model(TEXTS).numpy()))
@@ -139,6 +150,15 @@ def test_several_labels(model, monkeypatch):
     assert set(served) == {"labels", "probabilities"}
     np.testing.assert_allclose(served["probabilities"], expected, atol=1e-5)
     np.testing.assert_array_equal(model.targets([["both"], [], ["art", "number"]]), [[0, 0, 1], [0] * 3, [1, 1, 0]])
+
+
+def test_soft_labels_count_as_they_are_learned():
+    kind = Several(LABELS)
+    soft = np.float32([[0.9, 0.1, 0.5], [0, 0.4, 1]])
+    answers = [[{"label": name, "probability": 1.0} for name in names] for names in (["art", "both"], ["both"])]
+    found = kind.score(answers, soft)
+    assert (found.measures["micro_f1"], found.measures["accuracy"], found.mistakes) == (1, 1, [])
+    assert_names(*kind.warnings(soft), "'art' (1)", "'number' (0)", "'both' (2)")
 
 
 def test_numbers(model, monkeypatch):
@@ -257,6 +277,7 @@ def test_labels_in_a_dataset_are_numbers(model, monkeypatch):
             use(named)
 
 
+NAN = float("nan")
 OTHER_VOCABULARY = BertPreprocessor(type(small.tokenizer())([*small.VOCABULARY, "##zzz"]))
 UNORDERED = ("ab", {"a", "b"}, {"a": 0, "b": 1}, 2, [0, 1])
 
@@ -274,6 +295,19 @@ UNORDERED = ("ab", {"a", "b"}, {"a": 0, "b": 1}, 2, [0, 1])
         for bad in (3, 0.5, float("nan"), None)
     ),
     (lambda model: model.targets([0, -1]), ValueError, ("1", "art, number, both")),
+    *(
+        (lambda model, bad=bad, to=to: Several(LABELS).targets(to([[1, 0, 0.9], [0, bad, 1]])), ValueError, words)
+        for bad, words in ((-1, ("label 1", "-1", "0 (no)")), (2, ("label 1", "2", "1 (yes)")), (NAN, ("label 1", NAN)))
+        for to in (np.array, tf.constant)
+    ),
+    (lambda model: Several(LABELS).targets(np.array([[0, 2, 0]])), ValueError, ("label 0", "2", "1 (yes)")),
+    (lambda model: model.targets(np.array([[0, 1, NAN]])), ValueError, ("label 0", NAN, "finite")),
+    (lambda model: model.targets([[0, 1, NAN]]), ValueError, ("label 0", NAN, "finite")),
+    (lambda model: model.targets(np.array([[0, 1]])), ValueError, ("(1, 2)", "(1, 3)")),
+    (lambda model: model.targets(np.array([[0], [3]])), ValueError, ("3", "art, number, both")),
+    (lambda model: model.targets(tf.constant([0, 3])), ValueError, ("3", "art, number, both")),
+    (lambda model: Numbers(["a"]).targets(tf.constant([[0], [NAN]])), ValueError, ("label 1", NAN, "finite")),
+    (lambda model: WordLabels(["O", "B-x"]).targets(np.array([[0, -1], [-100, 1]])), ValueError, ("-100", "-1")),
     (lambda model: model.examples(tuple(TEXTS), ["number"] * 4), ValueError, ("tuple of 4", "list of texts")),
     (lambda model: model.examples(tuple(TEXTS[:2]), ["number"] * 2), ValueError, ("tuple of 2", "list of texts")),
     (lambda model: model("film"), TypeError, ("str",)),

@@ -12,8 +12,10 @@ from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.ranking_losses import LambdaLoss
 from keras_bert.tasks.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.training import LAMB, AdamW, WarmupThenDecay, fine_tune
+from keras_bert.undocumented import flatten_layers
 
 from ..support import reviews, small
+from ..support.messages import error_names
 from ..support.tasks import CASES, POSITIONS, TEXTS, TOKENS
 
 pytestmark = pytest.mark.slow
@@ -176,3 +178,46 @@ def test_an_encoder_in_a_functional_model(tmp_path):
     data = tf.constant(TEXTS), np.array([0.0, 1.0, 1.0, 0.0])
     learn(model, data, [0, 1])
     assert_goes_on(model, loaded(model, tmp_path / "model.keras"), data)
+
+
+def freeze(*layers, thaw=()):
+    for layer in layers:
+        layer.trainable = False
+    for layer in thaw:
+        layer.trainable = True
+
+
+FROZEN = {
+    "the encoder": ("words of a CRF", lambda model: freeze(model.encoder)),
+    "one block, and the last layer": ("words of a CRF", lambda model: freeze(model.encoder.blocks[0], model.crf)),
+    "all": ("words of a CRF", freeze),
+    "all but the CRF": ("words of a CRF", lambda model: freeze(model, thaw=[model.crf])),
+    "a layer inside a block": ("words of a CRF", lambda model: freeze(model.encoder.blocks[0].attention.qkv)),
+    "a head that shares the encoder": ("pre-training", lambda model: freeze(model.masked_lm, thaw=[model.encoder])),
+    "the dense layer": ("of several sizes", lambda model: freeze(model.dense) if model.dense else freeze(model)),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_what_is_frozen_stays_frozen(tmp_path, name):
+    task, freeze_layers = FROZEN[name]
+    model = TASKS[task][0]()
+    freeze_layers(model)
+    assert not all(each.trainable for each in model.variables)
+    again = loaded(model, tmp_path / "model.keras")
+    from_configuration = type(model).from_config(model.get_config())
+    inputs = {name: keras.Input([None], dtype="int32") for name in ("input_word_ids", "input_mask")}
+    functional = keras.Model(inputs, model.encoder(inputs)["pooled_output"])
+    (encoder,) = (each for each in keras.models.clone_model(functional).layers if isinstance(each, BertEncoder))
+    for one, other in ((again, model), (from_configuration, model), (encoder, model.encoder)):
+        for ours, theirs in zip(flatten_layers(one), flatten_layers(other), strict=True):
+            assert (ours.name, ours.trainable) == (theirs.name, theirs.trainable)
+        assert [each.trainable for each in one.variables] == [each.trainable for each in other.variables]
+
+
+def test_a_model_may_be_made_frozen():
+    encoder = BertEncoder(small.encoder(num_layers=1).config, trainable=False)
+    outer = keras.Sequential([CASES["classes"].kind(encoder, small.preprocessor(), ["a", "b"], trainable=False)])
+    assert not outer.trainable_variables
+    with error_names(ValueError, "'embeddings/other'", "no such layer"):
+        BertEncoder.from_config({**encoder.get_config(), "frozen": ["embeddings/other"]})

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_bert import BertPreprocessor
 from keras_bert.saved_model import export_serving
 from keras_bert.tasks import BertMaskedLM
-from keras_bert.tasks.masked_lm import TokenTexts
+from keras_bert.tasks.masked_lm import TokenTexts, fill_masks
 from keras_bert.text import WordPieceTokenizer
 
 from ..golden import make_golden_export as golden
@@ -113,6 +113,18 @@ def test_the_surest_is_filled_first(filler):
     assert list(by_hand(filler, TEXTS[1])) != [0, 1, 2]  # else the order would not show
 
 
+def test_the_surest_is_found_where_probabilities_are_equal():
+    """The second of two masks; then the first one has another answer."""
+
+    def predict(packed, positions):
+        filled = packed["input_word_ids"][:, 1] != 9
+        answer = tf.where(filled, 3, 2)
+        return tf.stack([20 * tf.one_hot(answer, 5), 25 * tf.one_hot([4], 5)], axis=1)
+
+    (found,) = fill_masks(predict, {"input_word_ids": tf.constant([[9, 9, 1]])}, mask_id=9, top_k=1)
+    assert found.numpy().tolist() == [[[3, 1]], [[4, 1]]]
+
+
 def test_rows_without_a_token_are_no_candidates(filler, untraced):
     """An embedding table may have more rows than there are tokens, here the most probable ones."""
     rows = -(-len(small.VOCABULARY) // 64) * 64  # rounded up
@@ -173,6 +185,7 @@ def test_byte_pairs_in_a_text():
     assert (text, names) == ("Pa is as .", [" Pa", " a", "s", " "])
     assert filled(tokenizer, "  <mask> (<mask>", ["ĠPa", "Ġa"])[0] == "Pa ( a"
     assert filled(tokenizer, "<mask>a <mask>", ["</s>", "ĠÃ"])[0].startswith("</s>a ")  # half of a character
+    assert filled(tokenizer, "a <mask> b", ["</s>"])[0] == "a </s> b"  # which has no space of its own
 
 
 @pytest.mark.slow

@@ -60,6 +60,14 @@ def test_answers_are_those_of_run_squad(model):
         np.testing.assert_allclose([each["probability"] for each in ranked], share, atol=1e-4)
 
 
+def test_white_space_is_no_answer(untraced):
+    """It has tokens in byte pairs."""
+    model = small.task(BertQuestionAnswerer, text={"tokenizer": byte_pairs(), "stride": 16}, max_answer_length=2)
+    ranked = model.answer("where is it", "it \n\u3000 is   there", top_k=20)
+    assert len(ranked) > 5
+    assert all(each["answer"].strip() for each in ranked)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "settings"), [
     ({"stride": 1}, {}), ({"stride": 100, "max_sequence_length": 40}, {"max_answer_length": 99}),

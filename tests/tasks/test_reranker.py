@@ -74,6 +74,23 @@ def test_rank(model):
     assert model.rank(QUERY, []) == []
 
 
+def test_the_order_is_that_of_logits_where_scores_are_equal(untraced):
+    model, passages = new(), PASSAGES[2:]
+    kernel, bias = model.head.logits.get_weights()
+    first, second = model.predict(([QUERY] * 2, passages), verbose=0).ravel()
+    scale = 3 / (second - first)
+    model.head.logits.set_weights([kernel * scale, (bias - first) * scale + 25])
+    ranked = model.rank(QUERY, passages)
+    assert [each["index"] for each in ranked] == [1, 0]
+    assert {each["score"] for each in ranked} == {1.0}
+    served = model.serve(tf.constant([QUERY]), tf.constant(passages))
+    np.testing.assert_allclose(served["logit"], [25, 28], atol=0.01)
+    lists = [QUERY], passages[1:], passages[:1]
+    for labels, measures in (([[1, 0]], {"ndcg@10": 1, "mrr@10": 1}), ([[0, 1]], {"mrr@10": 0.5})):
+        assert evaluate(model, lists, labels).items() >= measures.items()
+    assert evaluate(model, ([QUERY] * 2, passages), [0.0, 1.0])["average_precision"] == 1
+
+
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda model: model.rank(QUERY, "a film"), TypeError, ("passages", "str")),
     (lambda model: model.rank([QUERY], ["a film"]), TypeError, ("passages[0", "str")),
@@ -264,7 +281,7 @@ def test_logits_of_lists_are_those_of_their_pairs(model, untraced):
     np.testing.assert_allclose(np.asarray(model(x)), logits, atol=1e-5)
     lengths = [model._by_length.lengths([examples.segments[0], each]) for each in examples.segments[1:]]
     assert examples.lengths.tolist() == np.max(lengths, axis=0).tolist()
-    np.testing.assert_allclose(model.answers((QUERIES, *COLUMNS)), 1 / (1 + np.exp(-logits)), atol=1e-5)
+    np.testing.assert_allclose(model.answers((QUERIES, *COLUMNS)), logits, atol=1e-5)
 
 
 def test_lambda_loss_by_its_formula():

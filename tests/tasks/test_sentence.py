@@ -102,10 +102,20 @@ def test_prompts(prompted, untraced):
     assert (vectors.shape, cut) == ((2, 12), 1)
 
 
+LONG_PROMPT = {"long": "long " * 11}
+
+
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda model: model.encode("good", prompt="passage"), ValueError, ("'passage'", "query, story, none")),
     (lambda model: model.encode(["good", "\ud800"]), ValueError, ("surrogate",)),
     (lambda model: model.encode(TEXTS, batch_tokens=0), ValueError, ("batch_tokens", "0", "1")),
+    *(
+        (lambda model, settings=settings, use=use: use(made(model, prompts=LONG_PROMPT, **settings)), ValueError, words)
+        for words in [("'long long long", "44 tokens", "no room", "24")]
+        for settings in ({}, {"include_prompt": False})
+        for use in (lambda model: model.encode(TEXTS, prompt="long"), lambda model: made(
+            model, prompts=model.prompts, column_prompts=["long"])((TEXTS, TEXTS)))
+    ),
     (lambda model: made(model, pooling="sum"), ValueError, ("pooling", "'sum'", "mean, cls, max")),
     (lambda model: made(model, dense={"units": 3, "activation": "swish"}), ValueError, ("dense", "'swish'", "tanh")),
     (lambda model: made(model, default_prompt="query"), ValueError, ("'query'", "no prompts")),

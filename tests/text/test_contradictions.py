@@ -139,6 +139,21 @@ def test_names_of_special_tokens(words, albert_model, tmp_path):
     assert load_tokenizer(words).special_tokens["mask_token"] == "[UNK]"  # no other file names one
 
 
+@pytest.mark.parametrize(("name", "place", "token"), [
+    ("unk_token", "model", "[MASK]"),
+    ("pad_token", "padding", "[MASK]"),
+    ("cls_token", None, "[MASK]"),
+])  # fmt: skip
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+def test_special_tokens_of_tokenizer_json(words, name, place, token, file):
+    for each in ("tokenizer_config.json", "special_tokens_map.json"):
+        change(words / each, lambda names: names.pop(name, None))
+    change(words / file, lambda names: names.update({name: f"[{name[:3].upper()}]" if place else token}))
+    if place:
+        change(words / "tokenizer.json", lambda whole: whole.update({place: {**(whole[place] or {}), name: token}}))
+    refused(words, file, f"as {name}", "'[MASK]'", "tokenizer.json")
+
+
 @pytest.mark.parametrize(
     ("settings", "normalizer"),
     [

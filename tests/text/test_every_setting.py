@@ -117,6 +117,7 @@ ROWS = {
         ("added_tokens", token("[E1]", special=False, normalized=True), OBEYED),
         ("added_tokens", token("[E1]", single_word=True), ["E1", "single_word", "special_tokens_in_text"]),
         ("added_tokens", token("[E1]", normalized=True), ["E1", "normalized", "special_tokens_in_text"]),
+        ("added_tokens", token("[MASK]", normalized=True), ["MASK", "normalized", "special_tokens_in_text"]),
         ("added_tokens", token("[E1]", lstrip=True, rstrip=True), WITHOUT_EFFECT),  # white space has no ids
         ("model.vocab", {word: index for index, word in enumerate(WORDS[:-3])}, ["ids", "0 to"]),
         ("model.unk_token", "[MASK]", OBEYED),
@@ -144,6 +145,7 @@ ROWS = {
         ("added_tokens", token("[E1]", "BPE", special=False, normalized=True), OBEYED),
         ("added_tokens", token("[E1]", "BPE", lstrip=True), ["E1", "lstrip", "special_tokens_in_text"]),
         ("added_tokens", token("[E1]", "BPE", rstrip=True), ["E1", "rstrip", "special_tokens_in_text"]),
+        ("added_tokens", token("[MASK]", "BPE", lstrip=True, normalized=True), WITHOUT_EFFECT),  # by NFC
         ("added_tokens", token("[MASK]", "BPE", lstrip=False), ["MASK", "lstrip", "special_tokens_in_text"]),
         ("model.merges", MERGES, WITHOUT_EFFECT),  # an older spelling
         ("model.dropout", 0.1, ["dropout", "0.1"]),

@@ -56,6 +56,11 @@ def test_spans_are_those_of_the_tokenizer_and_hold_all_of_the_text(any_tokenizer
         assert all(unicodedata.category(text[i])[0] in "ZC" for i in set(range(len(text))) - covered)
 
 
+def test_an_unknown_token_in_the_text_is_itself(untraced):
+    tokenizer = small.tokenizer(special_tokens_in_text=True)
+    assert [token.changes for token in of_text(tokenizer, "film [UNK] Ω")] == [(), (), ("not in the vocabulary",)]
+
+
 def of_text(tokenizer, text):
     return explain(tokenizer, [text])[0][1:-1]
 

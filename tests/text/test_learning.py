@@ -154,6 +154,8 @@ def test_fewer_tokens_than_asked_for(kind):
     [
         ({"kind": "unigram"}, ["kind", "'unigram'", "wordpiece, bytepair, sentencepiece"]),
         ({"size": 0}, ["size", 0, "special tokens"]),
+        *(({"size": each}, ["size", repr(each), "whole number"]) for each in ("40", 30.0, True, None)),
+        ({"character_coverage": "1"}, ["character_coverage", "'1'", "number"]),
         ({"character_coverage": 0.5}, ["character_coverage", 0.5, "0.98 to 1"]),
         *(
             ({"kind": "bytepair", **each}, ["byte pairs", "lowercase, strip_accents and character_coverage"])

@@ -102,9 +102,10 @@ def test_offsets_of_expanded_and_stripped_characters(albert):
 
 
 @pytest.mark.parametrize(
-    ("family", "shift", "special"), [("xlm_roberta", 1, [0, 1, 2, 3]), ("camembert", 4, [5, 1, 6, 3])]
+    ("family", "shift", "special", "further"),
+    [("xlm_roberta", 1, [0, 1, 2, 3], []), ("camembert", 4, [5, 1, 6, 3], [0, 2, 4])],
 )
-def test_layouts_of_fairseq(family, shift, special, xlm_model, request, untraced):
+def test_layouts_of_fairseq(family, shift, special, further, xlm_model, request, untraced):
     """Ids are larger than the model's; `almanach/camembert-base` has 32,000 pieces and 32,005 ids."""
     tokenizer = request.getfixturevalue(family)
     spm = pytest.importorskip("sentencepiece")
@@ -112,6 +113,7 @@ def test_layouts_of_fairseq(family, shift, special, xlm_model, request, untraced
     assert tokenizer.vocabulary_size == model.vocab_size() + shift + 1
     ids = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "pad", "sep", "unk", "mask")]
     assert ids == [*special, tokenizer.vocabulary_size - 1]
+    assert tokenizer.special_ids == {*ids, *further}
     assert [tokenizer.vocabulary[i] for i in ids] == ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     texts = [*SENTENCES, *ODD_PIECES, "\U0001f98a unknown"]
     for text, ids in zip(texts, tokenizer.tokenize(texts).to_list(), strict=True):

@@ -11,7 +11,7 @@ from keras_bert.optimizers import AdamW
 from keras_bert.saved_model import export_serving
 from keras_bert.training import adapting, fine_tune
 
-from ..support import reviews
+from ..support import reviews, small
 from ..support.messages import error_names
 from ..support.reviews import classifier, examples
 
@@ -173,6 +173,16 @@ def test_another_alpha_is_heeded():
     np.testing.assert_allclose(values["block_0/attention/qkv/kernel"], want, atol=1e-6)
     with error_names(ValueError, "LoRA", "already enabled", "merge"), adapting(learner, lora_rank=2):
         pass
+
+
+def test_lora_of_an_embedding_is_merged(tmp_path, untraced):
+    encoder = small.encoder(num_layers=1)
+    words = encoder.embeddings.word_embeddings
+    words.enable_lora(2, lora_alpha=8)
+    words.lora_embeddings_b.assign(np.ones(words.lora_embeddings_b.shape))
+    want = words.embeddings.numpy()
+    encoder.save_preset(tmp_path)
+    np.testing.assert_allclose(BertEncoder.from_preset(tmp_path).embeddings.word_embeddings.embeddings, want, atol=1e-6)
 
 
 def test_frozen_layers_are_not_trained(two_layers):

@@ -6,6 +6,8 @@ import pytest
 
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.optimizers import LAMB, AdamW, WarmupThenDecay
+from keras_bert.recipe import FineTuningRecipe
+from keras_bert.training.loop import compile_model
 
 from ..support import small
 from ..support.optimizers import STEPS, problem, trained
@@ -101,6 +103,13 @@ def test_from_config(optimizer):
 def test_without_warmup_the_first_step_has_the_peak():
     schedule = WarmupThenDecay(1.0, 0, 4)
     assert [float(schedule(step)) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]
+
+
+@pytest.mark.parametrize(("warmup", "updates", "rates"), [(0.6, 1, [1]), (1.0, 1, [1]), (1.0, 3, [0, 0.5, 1])])
+def test_a_run_is_never_all_at_the_rate_0(warmup, updates, rates):
+    model = BertReranker(small.encoder(num_layers=1), small.preprocessor())
+    compile_model(model, FineTuningRecipe.of(warmup=warmup, learning_rate=1.0), updates)
+    assert [float(model.optimizer.schedule(step)) for step in range(updates)] == rates
 
 
 @pytest.mark.parametrize("kind", [BertSentenceEncoder, BertReranker])

@@ -183,6 +183,31 @@ def test_a_model_is_saved_with_the_length_of_its_longest_rows(corpus, tmp_path):
         pretrain_files(texts, tmp_path / "long", preset=trained, then_length=600, **recipe)
 
 
+@pytest.mark.slow
+def test_an_old_model_stays_until_the_new_text_was_read(corpus, tmp_path):
+    texts, settings = corpus
+    settings |= {"steps": 1, "overwrite": True, "log": str}
+    for output in (tmp_path / "run", tmp_path / "model"):
+        small.encoder(num_layers=1).save_preset(output)
+    (tmp_path / "run/training/records").mkdir(parents=True)
+    (tmp_path / "run/training/records/examples-00000-of-00001.tfrecord").touch()
+    (tmp_path / "blank.txt").write_text("\u200b \u200b\n" * 4)
+    for output in (tmp_path / "run", tmp_path / "model"):
+        before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+        with error_names(ValueError, "no examples"):
+            pretrain_files(tmp_path / "blank.txt", output, **settings)
+        assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == before
+        assert not list(output.rglob(".*"))
+        pretrain_files(texts, output, **settings)
+        assert BertPretrainer.from_preset(output).encoder.config.hidden_size == 128
+        assert not list(output.rglob(".*"))
+    del settings["vocab"], settings["size"]
+    before = (tmp_path / "run/model.safetensors").read_bytes()
+    with error_names(ValueError, "num_layers", 9, "1 to 2"):
+        pretrain_files(texts, tmp_path / "run", teacher=tmp_path / "model", num_layers=9, **settings)
+    assert (tmp_path / "run/model.safetensors").read_bytes() == before
+
+
 SOURCES = ["vocab and size", "teacher and num_layers"]
 
 

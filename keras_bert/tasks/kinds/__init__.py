@@ -100,10 +100,16 @@ class Kind(Generic[A]):
         return plain_labels(labels, self.label_columns)
 
     def targets(self, labels: Labels | None) -> Targets:
-        """Converts labels to targets; tensors, datasets and arrays of targets stay as they are."""
+        """Converts labels to targets. Arrays of targets and tensors are only checked; datasets stay as they are."""
         labels = self.plain(labels)
+        if isinstance(labels, tf.Tensor) and hasattr(labels, "numpy"):
+            self._check_tensor(labels.numpy())
         is_done = labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset)
         return labels if is_done else self._targets(labels)
+
+    def _check_tensor(self, values: np.ndarray) -> None:
+        """Raises ValueError for the values of a tensor that cannot be targets."""
+        self._targets(values)
 
     def _targets(self, labels: Any) -> Targets:
         """Converts labels, as `plain` returns them, to targets."""

@@ -79,11 +79,15 @@ class OfTexts(Kind[A]):
         """Computes probabilities or numbers, float32 `[batch, labels]`, from logits of that shape."""
         raise NotImplementedError
 
-    def answer(self, values: np.ndarray) -> A:
-        """Makes the answer for a text from its values, `[labels]`."""
+    def answers(self, logits: np.ndarray) -> list[A]:
+        """Makes the answers for texts, with values in float64, whose values near 1 differ for longer."""
+        return [*map(self.answer, logits, ops.convert_to_numpy(self.values(logits.astype(np.float64))))]
+
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> A:
+        """Makes the answer for a text from its values, `[labels]`, in the order of its logits."""
         raise NotImplementedError
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Names the outputs of a serving signature, in the graph."""
         raise NotImplementedError
 
@@ -105,10 +109,11 @@ class OfTexts(Kind[A]):
 
     def right_answers(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> list[Any]:
         values = np.asarray(self.targets(labels))
-        return [*map(self.answer, values if values.ndim == 2 else np.eye(len(self.labels))[values])]
+        values = values if values.ndim == 2 else np.eye(len(self.labels))[values]
+        return [*map(self.answer, values, values)]
 
-    def _sort_by_probability(self, values: np.ndarray) -> list[LabelAnswer]:
-        order = np.argsort(-values, kind="stable")
+    def _most_probable_first(self, logits: np.ndarray, values: np.ndarray) -> list[LabelAnswer]:
+        order = np.argsort(-logits, kind="stable")
         return [{"label": self.labels[index], "probability": float(values[index])} for index in order]
 
 
@@ -130,10 +135,14 @@ class Classes(OfTexts[LabelAnswer]):
         return self.loss()
 
     def _targets(self, labels: Labels) -> np.ndarray:
-        if isinstance(labels, np.ndarray) and labels.ndim > 1 and labels.dtype.kind in "biuf":
-            return labels  # soft labels, for another loss
-        if len(labels) and np.ndim(labels[0]):
-            return as_float32(labels, "rows of labels")
+        if len(labels) and np.ndim(labels[0]):  # soft labels, for another loss; or a column of indices
+            is_array = isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"
+            rows = labels if is_array else as_float32(labels, "rows of labels")
+            if rows.shape[1:] == (1,):
+                self._targets(rows[:, 0])  # raises
+            else:
+                _check_rows(rows, self.labels)
+            return rows
         return np.array([label_index(label, self.labels) for label in labels], np.int32)
 
     def warnings(self, targets: Targets) -> list[str]:
@@ -176,12 +185,12 @@ class Classes(OfTexts[LabelAnswer]):
     def values(self, logits: Tensor) -> Tensor:
         return ops.softmax(logits)
 
-    def answer(self, values: np.ndarray) -> LabelAnswer:
-        return self._sort_by_probability(values)[0]
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> LabelAnswer:
+        return self._most_probable_first(logits, values)[0]
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = tf.constant(self.labels)
-        best = {"label": tf.gather(names, tf.argmax(values, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        names, values = tf.constant(self.labels), self.values(logits)
+        best = {"label": tf.gather(names, tf.argmax(logits, axis=-1)), "probability": tf.reduce_max(values, axis=-1)}
         return {**_label_outputs(names, values), **best}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
@@ -217,7 +226,7 @@ class Several(OfTexts[list[LabelAnswer]]):
 
     def _targets(self, labels: Labels) -> np.ndarray:
         if isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf":
-            _check_width(labels, self.labels)
+            _check_rows(labels, self.labels, lowest=0, highest=1)
             return labels
         if len(self.labels) > 1 and len(labels) and all(_is_multi_hot(names, len(self.labels)) for names in labels):
             raise ValueError(
@@ -234,7 +243,7 @@ class Several(OfTexts[list[LabelAnswer]]):
         return multi_hot
 
     def warnings(self, targets: Targets) -> list[str]:
-        return rare_label_warnings(self.labels, np.count_nonzero(targets, axis=0), "texts")
+        return rare_label_warnings(self.labels, np.count_nonzero(_is_yes(targets), axis=0), "texts")
 
     def class_weights(self, weights: ClassWeight, targets: Targets | None) -> np.ndarray:
         """Lists the weights of a text without and with each label, float32 `[2, labels]`.
@@ -246,7 +255,7 @@ class Several(OfTexts[list[LabelAnswer]]):
             chosen = chosen_weights(weights, self.labels)
             return np.stack([np.ones_like(chosen), chosen])
         assert targets is not None  # `fit` refuses to balance a dataset
-        positives = np.count_nonzero(targets, axis=0)
+        positives = np.count_nonzero(_is_yes(targets), axis=0)
         return balanced_weights(np.stack([len(targets) - positives, positives], axis=-1)).T
 
     def sample_weights(self, targets: Tensor, class_weights: np.ndarray) -> Tensor:
@@ -265,7 +274,7 @@ class Several(OfTexts[list[LabelAnswer]]):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fits each label by itself. For a label that all texts or no texts have, the logit is a constant."""
         kernels, biases = [], []
-        for label, column in enumerate(np.asarray(targets).T > 0.5):
+        for label, column in enumerate(_is_yes(targets).T):
             weights = None if sample_weight is None else sample_weight[:, label]
             if column.all() or not column.any():
                 odds = (column.sum() + 0.5) / (len(column) - column.sum() + 0.5)
@@ -279,24 +288,23 @@ class Several(OfTexts[list[LabelAnswer]]):
     def values(self, logits: Tensor) -> Tensor:
         return ops.sigmoid(logits)
 
-    def answer(self, values: np.ndarray) -> list[LabelAnswer]:
-        return [each for each in self._sort_by_probability(values) if each["probability"] >= 0.5]
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> list[LabelAnswer]:
+        return [each for each in self._most_probable_first(logits, values) if each["probability"] >= 0.5]
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _label_outputs(tf.constant(self.labels), values)
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _label_outputs(tf.constant(self.labels), self.values(logits))
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(divergence(_two_class_logits(teacher), _two_class_logits(student), temperature), axis=-1)
 
     def score(self, answers: Sequence[list[LabelAnswer]], labels: Labels | None) -> Score:
-        """Measures `micro_f1` and others. The error of an answer is its number of wrong labels."""
+        """Measures `micro_f1` and others; 0.5 is a yes. The error of an answer is its number of wrong labels."""
         predicted = self.targets([[each["label"] for each in answer] for answer in answers])
-        reference = np.asarray(self.targets(labels))
-        columns = reference.astype(int), predicted.astype(int)
+        columns = tuple(_is_yes(each).astype(int) for each in (self.targets(labels), predicted))
         scores = metrics.f1(*columns, "micro")
         return Score(
-            {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(reference, predicted)},
-            np.count_nonzero(reference != predicted, axis=1).astype(float),
+            {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(*columns)},
+            np.count_nonzero(np.not_equal(*columns), axis=1).astype(float),
             compute_details=lambda: metrics.by_class(*columns, self.labels),
         )
 
@@ -322,11 +330,7 @@ class Numbers(OfTexts[dict[str, float]]):
 
     def _targets(self, labels: Labels) -> np.ndarray:
         numbers = np.reshape(as_float32(labels, "labels"), (len(labels), -1 if len(labels) else len(self.labels)))
-        if not_finite := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
-            raise ValueError(
-                f"label {not_finite[0]} (from 0) is {numbers[not_finite[0]].tolist()}, which is not finite"
-            )
-        _check_width(numbers, self.labels)
+        _check_rows(numbers, self.labels)
         return numbers
 
     def initialize_head(self, head: ClassifierHead | None, targets: Targets) -> None:
@@ -344,11 +348,11 @@ class Numbers(OfTexts[dict[str, float]]):
     def values(self, logits: Tensor) -> Tensor:
         return logits
 
-    def answer(self, values: np.ndarray) -> dict[str, float]:
+    def answer(self, logits: np.ndarray, values: np.ndarray) -> dict[str, float]:
         return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
 
-    def serving_outputs(self, values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"values": values}
+    def serving_outputs(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"values": self.values(logits)}
 
     def distance(self, teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
         return ops.mean(ops.square(student - teacher), axis=-1)
@@ -408,9 +412,24 @@ def _class_indices(targets: Tensor) -> Tensor:
     return tf.cast(tf.reshape(targets, [-1]), tf.int64)
 
 
-def _check_width(rows: np.ndarray, labels: Sequence[str]) -> None:
+def _check_rows(
+    rows: np.ndarray, labels: Sequence[str], lowest: float | None = None, highest: float | None = None
+) -> None:
+    """Raises ValueError unless each row has a finite number, within the limits, for each of `labels`."""
     if rows.ndim != 2 or rows.shape[1] != len(labels):
         raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(labels))}")
+    if not_finite := np.flatnonzero(~np.isfinite(rows).all(axis=1)).tolist():
+        raise ValueError(f"label {not_finite[0]} (from 0) is {rows[not_finite[0]].tolist()}, which is not finite")
+    if lowest is not None and (bad := np.flatnonzero(((rows < lowest) | (rows > highest)).any(axis=1)).tolist()):
+        raise ValueError(
+            f"label {bad[0]} (from 0) is {rows[bad[0]].tolist()}; expected numbers from {lowest} (no) to {highest} "
+            f"(yes), one for each of {', '.join(labels)}"
+        )
+
+
+def _is_yes(targets: Targets) -> np.ndarray:
+    """Decides soft labels, `[texts, labels]`: 0.5 is a yes."""
+    return np.asarray(targets) >= 0.5
 
 
 def _is_multi_hot(row: object, width: int) -> bool:

@@ -17,7 +17,7 @@ from keras_bert.tasks.sentence_losses import MarginMSELoss, scores_of
 
 
 class Ranking(Kind["float | list[float]"]):
-    """Scores of pairs; for lists, of all passages of each query.
+    """Logits of pairs; for lists, of all passages of each query. A sigmoid would make high ones equal.
 
     ========================================  ===================  =========================================
     Labels                                    Default loss         Measures
@@ -52,6 +52,12 @@ class Ranking(Kind["float | list[float]"]):
                 f"label {outside[0]} is {labels[outside[0]]}; expected a number from 0 (no answer) to 1 (an answer)"
             )
         return targets
+
+    def _check_tensor(self, values: np.ndarray) -> None:
+        if values.size == len(values):
+            self._targets(values)
+        else:  # of packed lists
+            scores_of(values)
 
     def targets_of(self, columns: Sequence[Sequence[Any]], labels: Labels | None) -> Targets:
         if len(columns) == 2:

@@ -46,6 +46,16 @@ class WordLabels(Kind[list[WordAnswer]]):
             return self.crf.loss
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=IGNORED)
 
+    def _targets(self, labels: Any) -> Any:
+        """Checks arrays of the labels of tokens: indices, or -1 where ignored."""
+        are_numbers = isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"
+        if are_numbers and (bad := labels[~np.isin(labels, np.arange(IGNORED, len(self.labels)))]).size:
+            raise ValueError(
+                f"labels are an array with {bad[0]}; expected the indices of {', '.join(self.labels)}, from 0, and "
+                f"{IGNORED} for tokens to ignore"
+            )
+        return labels
+
     def indices(self, words: Sequence[Sequence[str]], labels: Sequence[Sequence[str | int]]) -> tf.Tensor:
         """Converts the labels of sentences to indices, int32 `[words]`."""
         indices = []
