@@ -19,6 +19,7 @@ import click
 
 from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
 from keras_bert.server import check_versions
+from keras_bert.server.logs import Repetitions
 
 _PORT = click.IntRange(0, 65535)
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -59,7 +60,9 @@ def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bo
                 f"there is no {error.name}, which serving needs: pip install 'keras-bert-models[serve]'"
             ) from error
     settings = run.Settings(directories=by_name, batching=not no_batching, **options)
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    handler = logging.StreamHandler()
+    handler.addFilter(Repetitions())
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", handlers=[handler])
     logging.getLogger("keras_bert").setLevel(logging.INFO)
     try:
         run.serve(settings, echo)

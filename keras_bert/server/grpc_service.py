@@ -99,14 +99,18 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
 
 
 def new_server(
-    models: Models, predictor: Predictor, requests: Requests
+    models: Models, predictor: Predictor, requests: Requests, most_connections: int, timeout: float
 ) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     """Makes a server with all services, which is not started, and returns it with its health service."""
+    milliseconds = min(2**31 - 1, int(1000 * timeout) + 1)
     server = grpc.aio.server(
         interceptors=[_Interceptor(requests)],
         options=[
             ("grpc.max_receive_message_length", MAX_BYTES),
             ("grpc.max_send_message_length", -1),
+            ("grpc.max_allowed_incoming_connections", most_connections),
+            ("grpc.server_handshake_timeout_ms", min(milliseconds, 120_000)),
+            ("grpc.max_connection_idle_ms", milliseconds),
             ("grpc.so_reuseport", 0),  # otherwise a second server on this port would take half of the requests
         ],
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 import grpc
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from keras_bert.server import rest, vector_clients
+from keras_bert.server.connections import Connections
 from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument, not_found, too_large
 from keras_bert.server.json_arrays import TOO_LARGE, parse_json, to_body
 from keras_bert.server.predicting import Answer, Predictor
@@ -73,12 +75,23 @@ def _find_route(http: web.Request) -> tuple[_Route, re.Match[str]] | tuple[None,
 class HttpService:
     """Answers each request within its time limit."""
 
-    def __init__(self, models: Models, predictor: Predictor, requests: Requests) -> None:
+    def __init__(self, models: Models, predictor: Predictor, requests: Requests, connections: Connections) -> None:
         self._models = models
         self._predictor = predictor
         self._requests = requests
+        self._connections = connections
         # One thread only, so that parsing large bodies takes at most half of Python's time.
         self._thread = ThreadPoolExecutor(1, "json")
+
+    @web.middleware
+    async def respond(
+        self, http: web.Request, handler: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> web.StreamResponse:
+        with self._connections.busy(http.protocol):
+            response = await handler(http)
+            if self._requests.is_stopping:
+                response.force_close()
+            return await self._connections.send(http, response)
 
     async def health(self, http: web.Request) -> web.Response:
         is_stopping = self._requests.is_stopping
@@ -89,9 +102,6 @@ class HttpService:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def handle(self, http: web.Request) -> web.Response:
-        # Without a write buffer, a finished response is a sent one, which is not lost if the process ends.
-        if http.transport is not None:
-            http.transport.set_write_buffer_limits(0)
         route, match = _find_route(http)
         name, protocol = ("unknown", rest) if route is None else (route.answer.__name__, route.protocol)
         try:
@@ -122,11 +132,13 @@ class HttpService:
     async def _read(self, http: web.Request) -> tuple[int, dict[str, Any]]:
         """Reads a JSON object, and the number of bytes that it may have."""
         try:
-            body = await http.read()
+            body = await (http.read() if http.content.is_eof() else self._requests.arrived(http.read()))
         except web.HTTPRequestEntityTooLarge:
             raise too_large(TOO_LARGE) from None
         except web.RequestPayloadError as error:
             raise invalid_argument(f"the body cannot be read: {error}") from None
+        except OSError:
+            raise ServingError(grpc.StatusCode.CANCELLED, "the client left before its body arrived") from None
         encoding = http.headers.get("Content-Encoding", "identity").lower()
         size = len(body) if encoding == "identity" else MAX_BYTES
         return size, await self._call(size, parse_json, body, encoding)
@@ -141,12 +153,18 @@ def _json(body: bytes, http_status: int = 200) -> web.Response:
     return web.Response(body=body, status=http_status, content_type="application/json")
 
 
-def new_runner(service: HttpService, drain_seconds: float) -> web.AppRunner:
-    """Makes an HTTP server, which is not started. When it stops, it waits up to `drain_seconds` for answers."""
-    application = web.Application(client_max_size=MAX_BYTES)
+def _is_no_clients_fault(record: logging.LogRecord) -> bool:
+    """Checks whether what aiohttp logs is another error than bytes that are not HTTP, which are answered with 400."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def new_runner(service: HttpService) -> web.AppRunner:
+    """Makes an HTTP server, which is not started. When it stops, answers have been sent, or were waited for."""
+    application = web.Application(client_max_size=MAX_BYTES, middlewares=[service.respond])
+    logging.getLogger("aiohttp.server").addFilter(_is_no_clients_fault)
     application.router.add_get("/health", service.health)
     for url in ("/metrics", "/monitoring/prometheus/metrics"):
         application.router.add_get(url, service.metrics)
     application.router.add_route("*", "/{path:.*}", service.handle)
     # No auto_decompress, because aiohttp would continue to decompress a refused body.
-    return web.AppRunner(application, access_log=None, shutdown_timeout=drain_seconds, auto_decompress=False)
+    return web.AppRunner(application, access_log=None, shutdown_timeout=1, auto_decompress=False)

@@ -70,12 +70,17 @@ class Versions:
     async def watch(self) -> None:
         """Looks every second for the highest version, and swaps to it: a new one, or a lower one if the old is gone."""
         old_listings: dict[int, _Listing] = {}
+        last_error = ""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             try:
                 old_listings = await self._load_highest(old_listings)
-            except Exception:
-                _log.exception("%s could not be read; the loaded version stays", self._directory)
+                error = ""
+            except Exception as failure:
+                error = str(failure) or type(failure).__name__
+            if error and error != last_error:
+                _log.error("%s cannot be read; the loaded version stays: %s", self._directory, error)
+            last_error = error
 
     async def close(self) -> None:
         """Unloads all versions after their requests are answered."""

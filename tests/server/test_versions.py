@@ -104,6 +104,20 @@ def test_a_version_is_not_loaded_while_its_files_change(versions, models):
     assert asyncio.run(look()) == [[], [], [2]]
 
 
+def test_a_directory_that_is_gone_is_logged_once_and_watched_for(start, versions, models, caplog):
+    server = start(versions)
+    versions.rename(versions.parent / "elsewhere")
+    wait_until(lambda: any("cannot be read" in line for line in server.log))
+    time.sleep(6 * LOOK)
+    (line,) = [line for line in server.log if "cannot be read" in line]
+    assert line.startswith(f"{versions} cannot be read; the loaded version stays: ")
+    assert not any(record.exc_info for record in caplog.records)
+    assert output(server.predict(x=ONE), "y") == 1
+    (versions.parent / "elsewhere").rename(versions)
+    add(versions, models[2], 2)
+    server.wait_for(v2="AVAILABLE")
+
+
 def test_a_new_version_takes_over(start, versions, models):
     server = start(versions)
     assert "version 1 " in server.ready
