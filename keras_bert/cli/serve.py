@@ -41,7 +41,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bool, **options: Any) -> None:
     if model_name and len(directories) > 1:
         raise Misuse("--model-name is for a single directory; several models have the names of theirs")
-    by_name = {model_name or each.resolve().name: each for each in directories}
+    by_name = {_name(each, model_name): each for each in directories}
     if len(by_name) < len(directories):
         raise Misuse(f"two directories have the same name: {', '.join(map(str, directories))}")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
@@ -49,7 +49,7 @@ def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bo
         for directory in directories:
             check_versions(directory)
     except FileNotFoundError as error:
-        raise Failure(str(error)) from error
+        raise Failure(_advice(directory) or str(error)) from error
     # oneDNN compiles a kernel for each shape. By default it keeps 1,024, too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     with quiet_imports():
@@ -68,3 +68,22 @@ def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bo
         run.serve(settings, echo)
     except OSError as error:
         raise Failure(str(error)) from error
+
+
+def _name(directory: Path, given: str | None) -> str:
+    """Finds the model's name: by default the directory's, a link's own. Raises Misuse if it is none for requests."""
+    name = given or (directory.resolve().name if directory.name in ("", "..") else directory.name)
+    if not name.isprintable() or not name:  # bytes that are not UTF-8 are not printable either
+        raise Misuse(f"{name or directory} is no name for requests; give the model one with --model-name")
+    return name
+
+
+def _advice(directory: Path) -> str | None:
+    """Says how to serve a directory of a model that is no SavedModel; None if it is none."""
+    from keras_bert.inspection import inspect
+
+    found = inspect(directory)
+    export = next((each for each in found.commands if each.startswith("keras-bert export serving")), None)
+    if export is None:
+        return None
+    return f"{directory} is a trained model, {found.what}; export it first: {export}; then: keras-bert serve serving"
