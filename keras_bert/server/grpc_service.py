@@ -15,7 +15,7 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataReque
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument
+from keras_bert.server.errors import MAX_BYTES, ServingError, internal_error, invalid_argument
 from keras_bert.server.model import from_array, to_arrays
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.requests import Requests
@@ -62,7 +62,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                 raise
             except Exception as error:
                 _log.exception("%s failed", details.method)
-                await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+                await context.abort(grpc.StatusCode.INTERNAL, internal_error(error).message)
 
         # Handlers are named tuples, although grpc's types do not show it.
         return handler._replace(request_deserializer=None, **{kind: answer})  # pyright: ignore[reportAttributeAccessIssue]

@@ -16,7 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from keras_bert.server import rest, vector_clients
 from keras_bert.server.connections import Connections
-from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument, not_found, too_large
+from keras_bert.server.errors import MAX_BYTES, ServingError, internal_error, invalid_argument, not_found, too_large
 from keras_bert.server.json_arrays import TOO_LARGE, parse_json, to_body
 from keras_bert.server.predicting import Answer, Predictor
 from keras_bert.server.requests import Requests
@@ -65,11 +65,27 @@ _ROUTES = (
 )
 
 
+# What is told to those who ask for something else.
+_URLS = "POST /v1/embeddings, POST /v1/rerank, GET /v1/models, GET /v1/models/NAME, POST /v1/models/NAME:predict"
+# TF Serving's URLs, of which not all are answered; those of others have OpenAI's form of errors.
+_TF_SERVING = "/v1/models/[^/:]+(:|/versions/|/labels/|/metadata).*"
+
+
 def _find_route(http: web.Request) -> tuple[_Route, re.Match[str]] | tuple[None, None]:
+    """Finds what answers a URL, with or without a query string, which says nothing here, and a slash at the end."""
+    method = "GET" if http.method == "HEAD" else http.method
     for route in _ROUTES:
-        if http.method == route.http_method and (match := re.fullmatch(route.url, http.raw_path, re.IGNORECASE)):
+        if method == route.http_method and (match := re.fullmatch(route.url, _path(http), re.IGNORECASE)):
             return route, match
     return None, None
+
+
+def _path(http: web.Request) -> str:
+    return http.rel_url.raw_path.rstrip("/")
+
+
+def _is_tf_servings(http: web.Request) -> bool:
+    return re.fullmatch(_TF_SERVING, _path(http), re.IGNORECASE) is not None
 
 
 class HttpService:
@@ -103,21 +119,24 @@ class HttpService:
 
     async def handle(self, http: web.Request) -> web.Response:
         route, match = _find_route(http)
-        name, protocol = ("unknown", rest) if route is None else (route.answer.__name__, route.protocol)
+        if route is None:
+            name, protocol = "unknown", rest if _is_tf_servings(http) else vector_clients
+        else:
+            name, protocol = route.answer.__name__, route.protocol
         try:
             return await self._requests.answer("http", name, lambda: self._answer(http, route, match))
         except ServingError as failure:
             error = failure
         except Exception as failure:
             _log.exception("%s %s failed", http.method, http.path)
-            error = ServingError(grpc.StatusCode.INTERNAL, f"{type(failure).__name__}: {failure}")
+            error = internal_error(failure)
         http_status = error.http_status or _HTTP_STATUS.get(error.code, 500)
         return _json(to_body(protocol.error_document(error, http_status)), http_status)
 
     async def _answer(self, http: web.Request, route: _Route | None, match: re.Match[str] | None) -> web.Response:
         if route is None or match is None:
-            error = invalid_argument if http.raw_path.lower().startswith("/v1/") else not_found
-            raise error(f"no such URL: {http.method} {http.raw_path}")
+            message = f"no such URL: {http.method} {http.rel_url.raw_path:.200}"
+            raise invalid_argument(message) if _is_tf_servings(http) else not_found(f"{message}; there are {_URLS}")
         size, document = await self._read(http) if http.method == "POST" else (0, {})
         answer = route.answer(self._models, match, document)
         if isinstance(answer, dict):
@@ -162,9 +181,9 @@ def new_runner(service: HttpService) -> web.AppRunner:
     """Makes an HTTP server, which is not started. When it stops, answers have been sent, or were waited for."""
     application = web.Application(client_max_size=MAX_BYTES, middlewares=[service.respond])
     logging.getLogger("aiohttp.server").addFilter(_is_no_clients_fault)
-    application.router.add_get("/health", service.health)
+    application.router.add_get("/health{slash:/?}", service.health)
     for url in ("/metrics", "/monitoring/prometheus/metrics"):
-        application.router.add_get(url, service.metrics)
+        application.router.add_get(url + "{slash:/?}", service.metrics)
     application.router.add_route("*", "/{path:.*}", service.handle)
     # No auto_decompress, because aiohttp would continue to decompress a refused body.
     return web.AppRunner(application, access_log=None, shutdown_timeout=1, auto_decompress=False)

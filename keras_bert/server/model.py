@@ -22,7 +22,14 @@ from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from keras_bert.processors import check_graph
-from keras_bert.server.errors import MAX_BYTES, MAX_ROWS, ServingError, failed_precondition, invalid_argument
+from keras_bert.server.errors import (
+    MAX_BYTES,
+    MAX_ROWS,
+    ServingError,
+    failed_precondition,
+    invalid_argument,
+    without_directories,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -225,7 +232,8 @@ class Model:
         try:
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
-            raise ServingError(_STATUS_CODES[error.error_code], _first_line(error.message)) from None
+            message = without_directories(_first_line(error.message))
+            raise ServingError(_STATUS_CODES[error.error_code], message) from None
         finally:
             self._free_threads.put(thread)
         types = {name: spec.dtype.as_numpy_dtype for name, spec in signature.outputs.items()}

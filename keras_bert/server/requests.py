@@ -128,5 +128,9 @@ class Requests:
 
     def metrics(self, accept: str) -> tuple[bytes, str]:
         """Writes the metrics in a format of the client's header Accept, and returns them with their Content-Type."""
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+            content_type.encode("ascii")  # it repeats the client's version
+        except (TypeError, ValueError):  # a version that is no number
+            encode, content_type = choose_encoder("")
         return encode(self._metrics), content_type

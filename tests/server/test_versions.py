@@ -199,6 +199,7 @@ def test_what_does_not_load_is_reported_and_the_old_goes_on(start, versions, mod
         (status,) = requests.get(f"{server.url}/versions/2", timeout=HANGS).json()["model_version_status"]
         assert status["status"]["error_code"] != "OK"
         assert "variables" in status["status"]["error_message"]
+        assert str(versions) not in status["status"]["error_message"]
         wait_until(lambda: any("version 2: not loaded: " in line and "version 1 stays" in line for line in server.log))
         time.sleep(6 * LOOK)  # a few looks at the directory, in which nothing has changed
         # Once the copy is complete, it loads.
@@ -245,6 +246,7 @@ def test_warm_up(start, versions, models, tmp_path):
         wait_until(lambda number=number: server.states().get(number) == "END")
         (status,) = requests.get(f"{server.url}/versions/{number}", timeout=HANGS).json()["model_version_status"]
         assert message in status["status"]["error_message"]
+        assert str(versions) not in status["status"]["error_message"]
     assert output(server.predict(x=ONE), "y") == 1
 
 
