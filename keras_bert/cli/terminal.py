@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -80,10 +81,19 @@ def visible(text: str) -> str:
     )
 
 
+_ELSEWHERE = ("output", "destination", "directories")  # parameters of commands whose result is no text
+
+
 def echo(text: str, err: bool = False) -> None:
     """Prints a line of a command's own words, with names from files; `streams.write_lines` writes its results."""
     stream = sys.stderr if err else sys.stdout
-    click.echo(visible(text) if stream.isatty() else text, err=err)
+    try:
+        click.echo(visible(text) if stream.isatty() else text, err=err)
+    except OSError as error:
+        context = click.get_current_context(silent=True)
+        goes_elsewhere = context is not None and any(context.params.get(name) for name in _ELSEWHERE)
+        if error.errno != errno.EBADF or not goes_elsewhere:
+            raise  # else standard output is closed, and this line only speaks of what the command does
 
 
 def open_standard_streams() -> None:

@@ -53,6 +53,7 @@ NO_INPUT = "Error: nothing to read; give texts as arguments, in --file FILE, or 
             pytest.param(*each, marks=pytest.mark.slow)
             for each in [
                 ("inspect . >&-", 1, CLOSED),
+                ("vocab a.txt --size 11 --output vocabulary >&-", 0, ""),
                 ("inspect . > /dev/full", 1, FULL),
                 ("inspect . 2>&-", 0, ""),
                 ("inspect nothing-there 2> /dev/full", 2, ""),
@@ -62,6 +63,7 @@ NO_INPUT = "Error: nothing to read; give texts as arguments, in --file FILE, or 
     ],
 )
 def test_standard_streams_that_are_closed_or_full(command, code, error, tmp_path):
+    (tmp_path / "a.txt").write_text("a cat")
     command = f"{shlex.quote(sys.executable)} -m keras_bert.cli {command}"
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, error)
