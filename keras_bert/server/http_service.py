@@ -172,6 +172,14 @@ def _json(body: bytes, http_status: int = 200) -> web.Response:
     return web.Response(body=body, status=http_status, content_type="application/json")
 
 
+async def _expect(http: web.Request) -> None:
+    """Answers the header Expect, as aiohttp does, but for one that is not UTF-8, too."""
+    if http.headers.get("Expect", "").lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text="the header Expect may be 100-continue")
+    await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    http.writer.output_size = 0
+
+
 def _is_no_clients_fault(record: logging.LogRecord) -> bool:
     """Checks whether what aiohttp logs is another error than bytes that are not HTTP, which are answered with 400."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
@@ -181,9 +189,9 @@ def new_runner(service: HttpService) -> web.AppRunner:
     """Makes an HTTP server, which is not started. When it stops, answers have been sent, or were waited for."""
     application = web.Application(client_max_size=MAX_BYTES, middlewares=[service.respond])
     logging.getLogger("aiohttp.server").addFilter(_is_no_clients_fault)
-    application.router.add_get("/health{slash:/?}", service.health)
+    application.router.add_get("/health{slash:/?}", service.health, expect_handler=_expect)
     for url in ("/metrics", "/monitoring/prometheus/metrics"):
-        application.router.add_get(url + "{slash:/?}", service.metrics)
-    application.router.add_route("*", "/{path:.*}", service.handle)
+        application.router.add_get(url + "{slash:/?}", service.metrics, expect_handler=_expect)
+    application.router.add_route("*", "/{path:.*}", service.handle, expect_handler=_expect)
     # No auto_decompress, because aiohttp would continue to decompress a refused body.
     return web.AppRunner(application, access_log=None, shutdown_timeout=1, auto_decompress=False)

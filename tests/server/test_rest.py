@@ -227,6 +227,15 @@ def test_urls_may_have_a_slash_and_a_query_string(server, end):
         assert path == "/metrics" or head.headers["Content-Length"] == response.headers["Content-Length"]
 
 
+def test_what_clients_expect(server):
+    body = b'{"instances": [1]}'
+    for expect, status in ((b"100-continue", b"100"), (b"\xff", b"417"), (b"", b"200")):
+        with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+            head = b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\nExpect: %s\r\n\r\n"
+            connection.sendall(head % expect + body)
+            assert connection.makefile("rb").readline().split()[1] == status
+
+
 def test_a_byte_order_mark_before_json(server):
     assert answer(server.post(":predict", b'\xef\xbb\xbf{"instances": [1]}')) == {"predictions": [2.0]}
 
