@@ -18,11 +18,10 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument
 from keras_bert.server.json_arrays import abbreviate, to_bytes, to_lists
-from keras_bert.server.model import Arrays, Model, Signature, check_rows
+from keras_bert.server.model import TOKEN_COUNT, Arrays, Model, Signature, check_rows
 from keras_bert.server.predicting import Answer, Prediction
 from keras_bert.server.versions import Models, Versions
 
-_SIGNATURE = "with_token_count"  # of export_serving
 _MAX_LEVELS = 100  # of documents that are returned; Python writes JSON recursively
 
 
@@ -34,7 +33,7 @@ class _Ability(NamedTuple):
     task: str
 
     def signature(self, model: Model) -> Signature | None:
-        found = model.signatures.get(_SIGNATURE)
+        found = model.signatures.get(TOKEN_COUNT)
         has_it = found is not None and tuple(found.inputs) == self.inputs
         return found if has_it and {self.output, "token_count"} <= found.outputs.keys() else None
 
@@ -89,7 +88,7 @@ def _signature(model: Model, ability: _Ability) -> Signature:
     signature = ability.signature(model)
     if signature is None:
         raise invalid_argument(
-            f"{model.name} is no {ability.task}, or an old export of one: it has no signature {_SIGNATURE} from "
+            f"{model.name} is no {ability.task}, or an old export of one: it has no signature {TOKEN_COUNT} from "
             f"{' and '.join(ability.inputs)} to {ability.output} and token_count, as export_serving writes it",
             field="model",
         )
@@ -201,7 +200,8 @@ def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
         raise _wrong("top_n", top, "1 or more")
     if fields.get("raw_scores"):
         raise _wrong("raw_scores", True, "false: the model has one kind of score")
-    if fields.get("truncate") is False:
+    most = model.most_tokens if fields.get("truncate") is False else None
+    if fields.get("truncate") is False and most is None:
         raise _wrong("truncate", False, "true: the model truncates long texts")
     if fields.get("return_documents"):
         _check_returnable(documents)
@@ -214,6 +214,13 @@ def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
     pairs = {"text": np.repeat(query, len(texts)), "text_pair": _texts(name, texts)}
 
     def to_document(outputs: Arrays) -> Any:
+        longest = int(outputs["token_count"].argmax())
+        if most is not None and outputs["token_count"][longest] >= most:
+            raise invalid_argument(
+                f"{name}[{longest}] and the query fill the {most} tokens that the model reads, so they may be longer; "
+                "truncate: true lets the model cut them",
+                field="truncate",
+            )
         scores = to_lists(_finite(outputs["score"]))
         best = np.argsort(-outputs["score"], kind="stable")[:top].tolist()
         results = [{"index": index, score: scores[index]} for index in best]

@@ -220,6 +220,7 @@ def _load_and_warm_up(path: Path, name: str) -> Model:
     model = Model(path, name)
     try:
         count = replay_warmup(model, path)
+        model.measure()
     except BaseException:
         model.close()
         raise

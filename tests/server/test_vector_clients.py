@@ -165,7 +165,7 @@ def test_forms_of_reranking(server, models, ranked, path):
     assert [each["document"] for each in answer["results"]] == [{"text": PASSAGES[index]} for index, _ in ranked]
     read = tokens_read(models["ranks"], [QUERY] * len(PASSAGES), PASSAGES)
     assert (answer["model"], answer["usage"]["total_tokens"]) == ("ranks", read)
-    settings = {"return_text": True, "truncate": True, "truncation_direction": "Right", "raw_scores": False}
+    settings = {"return_text": True, "truncate": False, "truncation_direction": "Right", "raw_scores": False}
     results = post(server, path, {"query": QUERY, "texts": PASSAGES, **settings}).json()
     assert as_ranked(results, "score") == ranked
     assert [each["text"] for each in results] == [PASSAGES[index] for index, _ in ranked]
@@ -209,7 +209,13 @@ DEEP = functools.reduce(lambda inner, _: [inner], range(150), [])
         ("rerank", RANK | {"top_n": 0}, 400, "top_n", ["0", "1 or more"]),
         ("rerank", RANK | {"query": "a" * 2**18, "documents": ["b"] * 65}, 400, "query", ["65", "16777216"]),
         ("rerank", TEI | {"raw_scores": True}, 400, "raw_scores", ["true", "false"]),
-        ("rerank", TEI | {"truncate": False}, 400, "truncate", ["false", "true"]),
+        (
+            "rerank",
+            TEI | {"truncate": False, "texts": ["b", "b " * 99]},
+            400,
+            "truncate",
+            ["texts[1]", "truncate: true"],
+        ),
         ("rerank", TEI | {"truncation_direction": "Left"}, 400, "truncation_direction", ["Left", "Right"]),
         ("rerank", TEI | {"top_n": 1}, 400, "top_n", ["return_text"]),
     ],
