@@ -5,11 +5,21 @@ import gc
 import importlib
 import os
 import sys
+from typing import Any
 
 import click
 
 import keras_bert
-from keras_bert.cli.terminal import ARGUMENTS, Failure, Misuse, end_the_command, one_line, python_warnings
+from keras_bert.cli.terminal import (
+    ARGUMENTS,
+    Failure,
+    Misuse,
+    drop_unwritten_output,
+    end_the_command,
+    one_line,
+    open_standard_streams,
+    python_warnings,
+)
 from keras_bert.extras import LighterImports, needing_tensorflow_text
 
 # The module `keras_bert.cli.<name>` defines the command <name>. These run batches of texts side by side, ...
@@ -28,6 +38,17 @@ class _Commands(click.Group):
         ctx.meta[ARGUMENTS] = list(args)  # subcommands have the same `meta`
         return super().parse_args(ctx, args)
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        open_standard_streams()
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:  # of what click itself prints, such as --help
+            failure = _failure(error)
+            failure.show()
+            sys.exit(failure.exit_code)
+        finally:
+            drop_unwritten_output()
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             with end_the_command(), needing_tensorflow_text("this command"):
@@ -37,9 +58,15 @@ class _Commands(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise
-            if isinstance(error, FileNotFoundError):
-                raise Misuse(one_line(error)) from error
-            raise Failure(f"{error.filename or 'output'}: {error.strerror or error}") from error
+            raise _failure(error) from error
+
+
+def _failure(error: OSError) -> Failure:
+    if isinstance(error, FileNotFoundError):
+        return Misuse(one_line(error))
+    if error.errno == errno.EBADF and not error.filename:
+        return Failure("standard output is closed")
+    return Failure(f"{error.filename or 'output'}: {error.strerror or error}")
 
 
 @click.group(

@@ -19,6 +19,7 @@ import click
 
 from keras_bert.cli.terminal import Failure, Misuse, echo, quiet_imports
 from keras_bert.server import check_versions
+from keras_bert.server.logs import Repetitions
 
 _PORT = click.IntRange(0, 65535)
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -40,7 +41,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bool, **options: Any) -> None:
     if model_name and len(directories) > 1:
         raise Misuse("--model-name is for a single directory; several models have the names of theirs")
-    by_name = {model_name or each.resolve().name: each for each in directories}
+    by_name = {_name(each, model_name): each for each in directories}
     if len(by_name) < len(directories):
         raise Misuse(f"two directories have the same name: {', '.join(map(str, directories))}")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
@@ -48,7 +49,7 @@ def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bo
         for directory in directories:
             check_versions(directory)
     except FileNotFoundError as error:
-        raise Failure(str(error)) from error
+        raise Failure(_advice(directory) or str(error)) from error
     # oneDNN compiles a kernel for each shape. By default it keeps 1,024, too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     with quiet_imports():
@@ -59,9 +60,30 @@ def serve(directories: tuple[Path, ...], model_name: str | None, no_batching: bo
                 f"there is no {error.name}, which serving needs: pip install 'keras-bert-models[serve]'"
             ) from error
     settings = run.Settings(directories=by_name, batching=not no_batching, **options)
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    handler = logging.StreamHandler()
+    handler.addFilter(Repetitions())
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", handlers=[handler])
     logging.getLogger("keras_bert").setLevel(logging.INFO)
     try:
         run.serve(settings, echo)
     except OSError as error:
         raise Failure(str(error)) from error
+
+
+def _name(directory: Path, given: str | None) -> str:
+    """Finds the model's name: by default the directory's, a link's own. Raises Misuse if it is none for requests."""
+    name = given or (directory.resolve().name if directory.name in ("", "..") else directory.name)
+    if not name.isprintable() or not name:  # bytes that are not UTF-8 are not printable either
+        raise Misuse(f"{name or directory} is no name for requests; give the model one with --model-name")
+    return name
+
+
+def _advice(directory: Path) -> str | None:
+    """Says how to serve a directory of a model that is no SavedModel; None if it is none."""
+    from keras_bert.inspection import inspect
+
+    found = inspect(directory)
+    export = next((each for each in found.commands if each.startswith("keras-bert export serving")), None)
+    if export is None:
+        return None
+    return f"{directory} is a trained model, {found.what}; export it first: {export}; then: keras-bert serve serving"

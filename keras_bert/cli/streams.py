@@ -137,7 +137,7 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
     if file and file != "-":
         lines = Arriving(_open(file))
         return Lines(_closing(lines), f"{file}, line", lines.would_wait, functools.partial(_count_lines, Path(file)))
-    if not file and (sys.stdin is None or sys.stdin.isatty()):
+    if sys.stdin is None or (not file and sys.stdin.isatty()):
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
     lines = Arriving(cast("io.BufferedReader", sys.stdin.buffer))  # its type lacks `read1`
     return Lines(lines, "standard input, line", lines.would_wait)

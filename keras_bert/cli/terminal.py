@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -14,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 
@@ -27,6 +28,10 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str) -> None:
         super().__init__(with_options(message))
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        with contextlib.suppress(OSError):  # of a terminal that is gone: the exit code still tells
+            super().show(file)
 
     def format_message(self) -> str:
         return visible(self.message)  # it may quote control characters of a file
@@ -76,10 +81,39 @@ def visible(text: str) -> str:
     )
 
 
+_ELSEWHERE = ("output", "destination", "directories")  # parameters of commands whose result is no text
+
+
 def echo(text: str, err: bool = False) -> None:
     """Prints a line of a command's own words, with names from files; `streams.write_lines` writes its results."""
     stream = sys.stderr if err else sys.stdout
-    click.echo(visible(text) if stream.isatty() else text, err=err)
+    try:
+        click.echo(visible(text) if stream.isatty() else text, err=err)
+    except OSError as error:
+        context = click.get_current_context(silent=True)
+        goes_elsewhere = context is not None and any(context.params.get(name) for name in _ELSEWHERE)
+        if error.errno != errno.EBADF or not goes_elsewhere:
+            raise  # else standard output is closed, and this line only speaks of what the command does
+
+
+def open_standard_streams() -> None:
+    """Takes the places of closed standard streams, which files would get: input and output fail, errors are dropped."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
+            os.set_inheritable(descriptor, descriptor == number)
+            if name != "stdin":  # whose readers look whether it is there
+                setattr(sys, name, os.fdopen(descriptor, "w", encoding="utf-8", closefd=False))
+
+
+def drop_unwritten_output() -> None:
+    """Drops what standard output could not take, as an error has told; Python would tell it again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 @contextlib.contextmanager

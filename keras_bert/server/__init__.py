@@ -1,6 +1,7 @@
 """A small local server of SavedModels with signatures, which speaks the protocols of TF Serving and of vector clients.
 
     run.py              starts and drains the server
+    connections.py      accepts HTTP's connections, up to a number, and closes idle ones
     http_service.py     answers HTTP, by what the next two say about a URL
     rest.py             TF Serving's REST
     vector_clients.py   OpenAI's embeddings, and reranking
@@ -10,6 +11,7 @@
     versions.py         finds, loads, swaps and drains the versions of models; metadata and status
     predicting.py       runs a model on named arrays, for all protocols; merges waiting requests into batches
     model.py            one version: a SavedModel in a session, its signatures, and its warm-up requests
+    logs.py             leaves out what the log repeats
     errors.py           errors, each with a status code of gRPC and a message; the limits of requests
 
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and

@@ -1,6 +1,8 @@
 """The server's exception, and the limits of requests."""
 
 import functools
+import re
+from pathlib import Path
 
 import grpc
 
@@ -29,6 +31,21 @@ invalid_argument = functools.partial(ServingError, grpc.StatusCode.INVALID_ARGUM
 not_found = functools.partial(ServingError, grpc.StatusCode.NOT_FOUND)
 failed_precondition = functools.partial(ServingError, grpc.StatusCode.FAILED_PRECONDITION)
 too_large = functools.partial(ServingError, grpc.StatusCode.RESOURCE_EXHAUSTED, http_status=413)
+
+
+_DIRECTORIES = re.compile(r"(?<![\w.:/])/(?:[^\s/:;,'\"()]+/)+")
+
+
+def without_directories(message: str, *known: Path) -> str:
+    """Leaves of absolute paths, and of `known`, their ends: where a server's files are is not for its clients."""
+    for path in {*known, *(each.resolve() for each in known)}:
+        message = message.replace(f"{path}/", "").replace(str(path), path.name)
+    return _DIRECTORIES.sub("", message)
+
+
+def internal_error(error: Exception) -> ServingError:
+    """Makes the error for the client of an exception that nobody expected."""
+    return ServingError(grpc.StatusCode.INTERNAL, without_directories(f"{type(error).__name__}: {error}"))
 
 
 # -- Limits. Larger requests are refused early, before they take time or memory from other requests.

@@ -15,7 +15,7 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataReque
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument
+from keras_bert.server.errors import MAX_BYTES, ServingError, internal_error, invalid_argument
 from keras_bert.server.model import from_array, to_arrays
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.requests import Requests
@@ -62,7 +62,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
                 raise
             except Exception as error:
                 _log.exception("%s failed", details.method)
-                await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+                await context.abort(grpc.StatusCode.INTERNAL, internal_error(error).message)
 
         # Handlers are named tuples, although grpc's types do not show it.
         return handler._replace(request_deserializer=None, **{kind: answer})  # pyright: ignore[reportAttributeAccessIssue]
@@ -99,14 +99,18 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
 
 
 def new_server(
-    models: Models, predictor: Predictor, requests: Requests
+    models: Models, predictor: Predictor, requests: Requests, most_connections: int, timeout: float
 ) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     """Makes a server with all services, which is not started, and returns it with its health service."""
+    milliseconds = min(2**31 - 1, int(1000 * timeout) + 1)
     server = grpc.aio.server(
         interceptors=[_Interceptor(requests)],
         options=[
             ("grpc.max_receive_message_length", MAX_BYTES),
             ("grpc.max_send_message_length", -1),
+            ("grpc.max_allowed_incoming_connections", most_connections),
+            ("grpc.server_handshake_timeout_ms", min(milliseconds, 120_000)),
+            ("grpc.max_connection_idle_ms", milliseconds),
             ("grpc.so_reuseport", 0),  # otherwise a second server on this port would take half of the requests
         ],
     )

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 import grpc
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from keras_bert.server import rest, vector_clients
-from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument, not_found, too_large
+from keras_bert.server.connections import Connections
+from keras_bert.server.errors import MAX_BYTES, ServingError, internal_error, invalid_argument, not_found, too_large
 from keras_bert.server.json_arrays import TOO_LARGE, parse_json, to_body
 from keras_bert.server.predicting import Answer, Predictor
 from keras_bert.server.requests import Requests
@@ -63,22 +65,49 @@ _ROUTES = (
 )
 
 
+# What is told to those who ask for something else.
+_URLS = "POST /v1/embeddings, POST /v1/rerank, GET /v1/models, GET /v1/models/NAME, POST /v1/models/NAME:predict"
+# TF Serving's URLs, of which not all are answered; those of others have OpenAI's form of errors.
+_TF_SERVING = "/v1/models/[^/:]+(:|/versions/|/labels/|/metadata).*"
+
+
 def _find_route(http: web.Request) -> tuple[_Route, re.Match[str]] | tuple[None, None]:
+    """Finds what answers a URL, with or without a query string, which says nothing here, and a slash at the end."""
+    method = "GET" if http.method == "HEAD" else http.method
     for route in _ROUTES:
-        if http.method == route.http_method and (match := re.fullmatch(route.url, http.raw_path, re.IGNORECASE)):
+        if method == route.http_method and (match := re.fullmatch(route.url, _path(http), re.IGNORECASE)):
             return route, match
     return None, None
+
+
+def _path(http: web.Request) -> str:
+    return http.rel_url.raw_path.rstrip("/")
+
+
+def _is_tf_servings(http: web.Request) -> bool:
+    return re.fullmatch(_TF_SERVING, _path(http), re.IGNORECASE) is not None
 
 
 class HttpService:
     """Answers each request within its time limit."""
 
-    def __init__(self, models: Models, predictor: Predictor, requests: Requests) -> None:
+    def __init__(self, models: Models, predictor: Predictor, requests: Requests, connections: Connections) -> None:
         self._models = models
         self._predictor = predictor
         self._requests = requests
+        self._connections = connections
         # One thread only, so that parsing large bodies takes at most half of Python's time.
         self._thread = ThreadPoolExecutor(1, "json")
+
+    @web.middleware
+    async def respond(
+        self, http: web.Request, handler: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> web.StreamResponse:
+        with self._connections.busy(http.protocol):
+            response = await handler(http)
+            if self._requests.is_stopping:
+                response.force_close()
+            return await self._connections.send(http, response)
 
     async def health(self, http: web.Request) -> web.Response:
         is_stopping = self._requests.is_stopping
@@ -89,25 +118,25 @@ class HttpService:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def handle(self, http: web.Request) -> web.Response:
-        # Without a write buffer, a finished response is a sent one, which is not lost if the process ends.
-        if http.transport is not None:
-            http.transport.set_write_buffer_limits(0)
         route, match = _find_route(http)
-        name, protocol = ("unknown", rest) if route is None else (route.answer.__name__, route.protocol)
+        if route is None:
+            name, protocol = "unknown", rest if _is_tf_servings(http) else vector_clients
+        else:
+            name, protocol = route.answer.__name__, route.protocol
         try:
             return await self._requests.answer("http", name, lambda: self._answer(http, route, match))
         except ServingError as failure:
             error = failure
         except Exception as failure:
             _log.exception("%s %s failed", http.method, http.path)
-            error = ServingError(grpc.StatusCode.INTERNAL, f"{type(failure).__name__}: {failure}")
+            error = internal_error(failure)
         http_status = error.http_status or _HTTP_STATUS.get(error.code, 500)
         return _json(to_body(protocol.error_document(error, http_status)), http_status)
 
     async def _answer(self, http: web.Request, route: _Route | None, match: re.Match[str] | None) -> web.Response:
         if route is None or match is None:
-            error = invalid_argument if http.raw_path.lower().startswith("/v1/") else not_found
-            raise error(f"no such URL: {http.method} {http.raw_path}")
+            message = f"no such URL: {http.method} {http.rel_url.raw_path:.200}"
+            raise invalid_argument(message) if _is_tf_servings(http) else not_found(f"{message}; there are {_URLS}")
         size, document = await self._read(http) if http.method == "POST" else (0, {})
         answer = route.answer(self._models, match, document)
         if isinstance(answer, dict):
@@ -122,11 +151,13 @@ class HttpService:
     async def _read(self, http: web.Request) -> tuple[int, dict[str, Any]]:
         """Reads a JSON object, and the number of bytes that it may have."""
         try:
-            body = await http.read()
+            body = await (http.read() if http.content.is_eof() else self._requests.arrived(http.read()))
         except web.HTTPRequestEntityTooLarge:
             raise too_large(TOO_LARGE) from None
         except web.RequestPayloadError as error:
             raise invalid_argument(f"the body cannot be read: {error}") from None
+        except OSError:
+            raise ServingError(grpc.StatusCode.CANCELLED, "the client left before its body arrived") from None
         encoding = http.headers.get("Content-Encoding", "identity").lower()
         size = len(body) if encoding == "identity" else MAX_BYTES
         return size, await self._call(size, parse_json, body, encoding)
@@ -141,12 +172,26 @@ def _json(body: bytes, http_status: int = 200) -> web.Response:
     return web.Response(body=body, status=http_status, content_type="application/json")
 
 
-def new_runner(service: HttpService, drain_seconds: float) -> web.AppRunner:
-    """Makes an HTTP server, which is not started. When it stops, it waits up to `drain_seconds` for answers."""
-    application = web.Application(client_max_size=MAX_BYTES)
-    application.router.add_get("/health", service.health)
+async def _expect(http: web.Request) -> None:
+    """Answers the header Expect, as aiohttp does, but for one that is not UTF-8, too."""
+    if http.headers.get("Expect", "").lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text="the header Expect may be 100-continue")
+    await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    http.writer.output_size = 0
+
+
+def _is_no_clients_fault(record: logging.LogRecord) -> bool:
+    """Checks whether what aiohttp logs is another error than bytes that are not HTTP, which are answered with 400."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def new_runner(service: HttpService) -> web.AppRunner:
+    """Makes an HTTP server, which is not started. When it stops, answers have been sent, or were waited for."""
+    application = web.Application(client_max_size=MAX_BYTES, middlewares=[service.respond])
+    logging.getLogger("aiohttp.server").addFilter(_is_no_clients_fault)
+    application.router.add_get("/health{slash:/?}", service.health, expect_handler=_expect)
     for url in ("/metrics", "/monitoring/prometheus/metrics"):
-        application.router.add_get(url, service.metrics)
-    application.router.add_route("*", "/{path:.*}", service.handle)
+        application.router.add_get(url + "{slash:/?}", service.metrics, expect_handler=_expect)
+    application.router.add_route("*", "/{path:.*}", service.handle, expect_handler=_expect)
     # No auto_decompress, because aiohttp would continue to decompress a refused body.
-    return web.AppRunner(application, access_log=None, shutdown_timeout=drain_seconds, auto_decompress=False)
+    return web.AppRunner(application, access_log=None, shutdown_timeout=1, auto_decompress=False)

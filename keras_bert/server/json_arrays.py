@@ -43,7 +43,7 @@ def parse_json(body: bytes, encoding: str) -> dict[str, Any]:
             f"the body has more than {MAX_JSON_VALUES} commas and opening brackets; send several requests, or use gRPC"
         )
     try:
-        document = json.loads(body.decode())
+        document = json.loads(body.decode("utf-8-sig"))  # Windows's clients begin with a byte order mark
     except (ValueError, RecursionError) as error:  # also for bytes that are not UTF-8, and for very long numbers
         raise invalid_argument(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):

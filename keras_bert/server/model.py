@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
@@ -22,13 +23,22 @@ from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from keras_bert.processors import check_graph
-from keras_bert.server.errors import MAX_BYTES, MAX_ROWS, ServingError, failed_precondition, invalid_argument
+from keras_bert.server.errors import (
+    MAX_BYTES,
+    MAX_ROWS,
+    ServingError,
+    failed_precondition,
+    invalid_argument,
+    without_directories,
+)
 
 _log = logging.getLogger(__name__)
 
 # The kinds of signatures that Predict can call.
 _METHODS = frozenset(f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
 DEFAULT = "serving_default"
+TOKEN_COUNT = "with_token_count"  # of export_serving, for vector clients
+_LONG_TEXT = b"a " * 2**16  # longer than any model reads
 
 Arrays = dict[str, np.ndarray]  # strings are arrays of bytes objects
 
@@ -181,6 +191,7 @@ class Model:
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name  # in requests
+        self.most_tokens: int | None = None
         threads = max(1, (os.cpu_count() or 1) // RUNS_AT_A_TIME)
         if "TF_NUM_INTRAOP_THREADS" in os.environ:
             threads = 0  # TensorFlow reads the variable
@@ -225,11 +236,20 @@ class Model:
         try:
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
-            raise ServingError(_STATUS_CODES[error.error_code], _first_line(error.message)) from None
+            message = without_directories(_first_line(error.message))
+            raise ServingError(_STATUS_CODES[error.error_code], message) from None
         finally:
             self._free_threads.put(thread)
         types = {name: spec.dtype.as_numpy_dtype for name, spec in signature.outputs.items()}
         return {name: np.asarray(value, types[name]) for name, value in outputs.items()}  # scalars are not arrays yet
+
+    def measure(self) -> None:
+        """Counts the most tokens that a reranker reads of a pair: one that has fewer was not truncated."""
+        signature = self.signatures.get(TOKEN_COUNT)
+        if signature is not None and "text_pair" in signature.inputs:
+            inputs = {name: np.array([_LONG_TEXT], object) for name in signature.inputs}
+            with contextlib.suppress(ServingError):  # another program's signature
+                self.most_tokens = int(self.run(signature, inputs)["token_count"][0])
 
     def close(self) -> None:
         self._session.close()

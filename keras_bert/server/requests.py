@@ -23,6 +23,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)  # bounds of a histogram
+_SECONDS_TO_ARRIVE = 5  # of a body whose request was accepted before the server stopped
 _LABELS = ("protocol", "method", "model")
 
 
@@ -46,6 +47,7 @@ class Requests:
         self._are_logged = are_logged
         self._running = 0
         self.is_stopping = False
+        self._are_bodies_late = asyncio.Event()
         self.answered = 0  # predictions without an error
         self._metrics = registry = CollectorRegistry()
         self._codes = Counter(
@@ -95,9 +97,22 @@ class Requests:
     def add_batch(self, model: str, rows: int) -> None:
         self._rows.labels(model).observe(rows)
 
+    async def arrived(self, body: Awaitable[T]) -> T:
+        """Awaits the body of a request. Raises ServingError if the server stops and it still does not arrive."""
+        arriving, late = asyncio.ensure_future(body), asyncio.ensure_future(self._are_bodies_late.wait())
+        try:
+            await asyncio.wait({arriving, late}, return_when=asyncio.FIRST_COMPLETED)
+            if not arriving.done():
+                raise ServingError(grpc.StatusCode.UNAVAILABLE, "the server is stopping, and the body has not arrived")
+            return arriving.result()
+        finally:
+            arriving.cancel()
+            late.cancel()
+
     async def stop(self) -> None:
         """Refuses new requests, and waits until those in progress are answered."""
         self.is_stopping = True
+        asyncio.get_running_loop().call_later(_SECONDS_TO_ARRIVE, self._are_bodies_late.set)
         while self._running:
             await asyncio.sleep(0.05)
 
@@ -113,5 +128,9 @@ class Requests:
 
     def metrics(self, accept: str) -> tuple[bytes, str]:
         """Writes the metrics in a format of the client's header Accept, and returns them with their Content-Type."""
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+            content_type.encode("ascii")  # it repeats the client's version
+        except (TypeError, ValueError):  # a version that is no number
+            encode, content_type = choose_encoder("")
         return encode(self._metrics), content_type

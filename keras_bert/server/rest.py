@@ -12,6 +12,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
+from keras_bert.server import vector_clients
 from keras_bert.server.errors import ServingError, invalid_argument
 from keras_bert.server.json_arrays import abbreviate, is_bytes, to_array, to_lists
 from keras_bert.server.model import Arrays, Model, Signature, check_rows
@@ -26,8 +27,11 @@ def error_document(error: ServingError, http_status: int) -> dict[str, Any]:
 
 
 def status(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
+    """Answers with TF Serving's status; of a whole model, also with what OpenAI's clients retrieve."""
     spec = _model_spec(match)
-    return _to_dict(models.find(spec).status(spec))
+    versions = models.find(spec)
+    is_whole = not (match["version"] or match["label"])
+    return _to_dict(versions.status(spec)) | (vector_clients.model_entry(versions) if is_whole else {})
 
 
 def metadata(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:

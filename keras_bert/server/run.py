@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
 import signal
 import socket
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import tensorflow as tf
-from aiohttp import web
 
 from keras_bert.server import grpc_service, http_service
+from keras_bert.server.connections import Connections, most_connections
 from keras_bert.server.predicting import Batcher, Predictor
 from keras_bert.server.requests import Requests
 from keras_bert.server.versions import Models
@@ -25,6 +26,9 @@ from keras_bert.server.versions import Models
 # A gRPC server cancels calls that arrive while it stops. Before that, it answers new calls with UNAVAILABLE for this
 # long, so that their clients turn to another server.
 _SECONDS_TO_REFUSE = 0.5
+
+# A stop takes at most the time limit of a request and this.
+_GRACE_SECONDS = 5
 
 _log = logging.getLogger(__name__)
 
@@ -57,33 +61,37 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     requests = Requests(models, settings.timeout, settings.log_requests)
     batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue, requests.add_batch)
     predictor = Predictor(batcher, settings.max_batch)
-    drain_seconds = settings.timeout + 5  # by then every request has its answer or its timeout
-    rpc_server, health = grpc_service.new_server(models, predictor, requests)
-    http_server = http_service.new_runner(http_service.HttpService(models, predictor, requests), drain_seconds)
+    most_http, most_rpc = most_connections()
+    connections = Connections(most_http, settings.timeout)
+    rpc_server, health = grpc_service.new_server(models, predictor, requests, most_rpc, settings.timeout)
+    http_server = http_service.new_runner(http_service.HttpService(models, predictor, requests, connections))
     # Binds the ports before the slow load of the model, so that a port in use is an error at once.
     port = _bind(rpc_server, settings.host, settings.port)
     rest_socket = _bind_socket(settings.host, settings.rest_port)
     try:
         served = [f"{each.name} version {await each.load_first()}" for each in models.by_name.values()]
         await http_server.setup()
-        site = web.SockSite(http_server, rest_socket)
-        await site.start()
+        assert http_server.server is not None  # after `setup`
+        serving = [asyncio.ensure_future(connections.accept(rest_socket, http_server.server))]
         await rpc_server.start()
         rest_port = rest_socket.getsockname()[1]
-        stopped = _stop_signal()
+        stopped = _stop_signal(settings.timeout + _GRACE_SECONDS)
         announce(f"Serving {', '.join(served)} at {settings.host}: gRPC port {port}, REST port {rest_port}")
-        watch = asyncio.gather(*(each.watch() for each in models.by_name.values()))
+        serving.append(asyncio.ensure_future(connections.close_idle(http_server.server)))
+        serving += [asyncio.ensure_future(each.watch()) for each in models.by_name.values()]
         await stopped.wait()
         _log.info("stopping: accepted requests are answered first")
-        watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watch
+        for each in serving:
+            each.cancel()
+        await asyncio.wait(serving)
+        rest_socket.close()
         await health.enter_graceful_shutdown()
-        await site.stop()
+        end = time.monotonic() + settings.timeout  # by then every request has its answer or its timeout
         await requests.stop()
+        await connections.finish(end - time.monotonic())
         await http_server.cleanup()
         await asyncio.sleep(_SECONDS_TO_REFUSE)
-        await rpc_server.stop(drain_seconds)
+        await rpc_server.stop(_SECONDS_TO_REFUSE)  # which ends watches of the health, and requests still on their way
     finally:
         await http_server.cleanup()
         await rpc_server.stop(0)
@@ -114,8 +122,8 @@ def _cannot_listen(host: str, port: int, reason: str) -> OSError:
     return OSError(f"cannot listen on {host}, port {port}: {reason}")
 
 
-def _stop_signal() -> asyncio.Event:
-    """Makes an event that the first SIGTERM or SIGINT sets; the second ends the process."""
+def _stop_signal(seconds: float) -> asyncio.Event:
+    """Makes an event that the first SIGTERM or SIGINT sets; the second ends the process, and so do `seconds`."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -123,8 +131,16 @@ def _stop_signal() -> asyncio.Event:
         if stopped.is_set():
             os._exit(128 + number)
         stopped.set()
+        end = threading.Timer(seconds, _end, [number, seconds])
+        end.daemon = True
+        end.start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:  # it is ignored under nohup
             loop.add_signal_handler(number, stop, number)
     return stopped
+
+
+def _end(number: int, seconds: float) -> None:
+    _log.error("the stop takes longer than %.3g seconds, perhaps for a model that is being loaded: ended", seconds)
+    os._exit(128 + number)

@@ -7,6 +7,7 @@ https://huggingface.github.io/text-embeddings-inference (TEI)
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,11 +18,11 @@ from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument
 from keras_bert.server.json_arrays import abbreviate, to_bytes, to_lists
-from keras_bert.server.model import Arrays, Model, Signature, check_rows
+from keras_bert.server.model import TOKEN_COUNT, Arrays, Model, Signature, check_rows
 from keras_bert.server.predicting import Answer, Prediction
-from keras_bert.server.versions import Models
+from keras_bert.server.versions import Models, Versions
 
-_SIGNATURE = "with_token_count"  # of export_serving
+_MAX_LEVELS = 100  # of documents that are returned; Python writes JSON recursively
 
 
 class _Ability(NamedTuple):
@@ -32,9 +33,9 @@ class _Ability(NamedTuple):
     task: str
 
     def signature(self, model: Model) -> Signature | None:
-        found = model.signatures.get(_SIGNATURE)
-        has_it = found is not None and tuple(found.inputs) == self.inputs and self.output in found.outputs
-        return found if has_it else None
+        found = model.signatures.get(TOKEN_COUNT)
+        has_it = found is not None and tuple(found.inputs) == self.inputs
+        return found if has_it and {self.output, "token_count"} <= found.outputs.keys() else None
 
 
 _EMBEDS = _Ability(("text",), "embedding", "sentence encoder")
@@ -44,17 +45,20 @@ _RERANKS = _Ability(("text", "text_pair"), "score", "reranker")
 def error_document(error: ServingError, http_status: int) -> dict[str, Any]:
     """Makes OpenAI's form of an error."""
     kind = "invalid_request_error" if http_status < 500 else "server_error"
-    code = "model_not_found" if error.code == grpc.StatusCode.NOT_FOUND else error.code.name.lower()
+    code = "model_not_found" if http_status == 404 and error.field == "model" else error.code.name.lower()
     return {"error": {"message": error.message, "type": kind, "param": error.field, "code": code}}
 
 
 def models(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-    served = [(name, each.current) for name, each in models.by_name.items() if each.current is not None]
-    entries = [
-        {"id": name, "object": "model", "created": int(version.since), "owned_by": "keras_bert"}
-        for name, version in served
-    ]
-    return {"object": "list", "data": entries}
+    return {"object": "list", "data": [entry for each in models.by_name.values() if (entry := model_entry(each))]}
+
+
+def model_entry(versions: Versions) -> dict[str, Any]:
+    """Describes a model in OpenAI's form; empty if none of its versions is served."""
+    if versions.current is None:
+        return {}
+    created = int(versions.current.since)
+    return {"id": versions.name, "object": "model", "created": created, "owned_by": "keras_bert"}
 
 
 def embeddings(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
@@ -77,14 +81,14 @@ def _find_model(models: Models, document: dict[str, Any], ability: _Ability) -> 
         (name,) = names
     if not isinstance(name, str):
         raise invalid_argument(f"model is {abbreviate(name)}, not a string", field="model")
-    return ModelSpec(name=name)
+    return ModelSpec(name=models.named(name).name)
 
 
 def _signature(model: Model, ability: _Ability) -> Signature:
     signature = ability.signature(model)
     if signature is None:
         raise invalid_argument(
-            f"{model.name} is no {ability.task}, or an old export of one: it has no signature {_SIGNATURE} from "
+            f"{model.name} is no {ability.task}, or an old export of one: it has no signature {TOKEN_COUNT} from "
             f"{' and '.join(ability.inputs)} to {ability.output} and token_count, as export_serving writes it",
             field="model",
         )
@@ -95,6 +99,7 @@ _EXPECTED = {str: "a string", list: "a list", int: "a whole number", bool: "true
 _EMBEDDINGS = {"model": str, "input": (str, list), "encoding_format": str, "dimensions": int, "user": str}
 _RERANK = {"model": str, "query": str, "documents": list, "top_n": int, "return_documents": bool}
 _TEI = {"model": str, "query": str, "texts": list, "return_text": bool, "raw_scores": bool, "truncate": bool}
+_TEI |= {"truncation_direction": str}
 
 
 def _wrong(field: str, value: object, expected: str) -> ServingError:
@@ -131,6 +136,31 @@ def _texts(field: str, values: list[Any]) -> np.ndarray:
     return np.array([to_bytes(value) for value in values], object)
 
 
+def _check_returnable(documents: list[Any]) -> None:
+    """Raises ServingError for documents that an answer in JSON cannot hold: NaN, or many levels."""
+    values, levels = documents, 0
+    while values:
+        levels += 1
+        if levels > _MAX_LEVELS:
+            raise invalid_argument(f"documents have over {_MAX_LEVELS} levels of lists and objects", field="documents")
+        for each in values:
+            if isinstance(each, float) and not math.isfinite(each):
+                raise _wrong("documents", each, "numbers that an answer in JSON can return")
+            if isinstance(each, str):
+                to_bytes(each)
+        inner = [[*each, *each.values()] if isinstance(each, dict) else each for each in values]
+        values = [each for values in inner if isinstance(values, list) for each in values]
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Returns a model's answer. Raises ServingError if it has NaN or infinity, which JSON does not know."""
+    finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if not finite.all():
+        message = f"the model's answer to text {int(np.argmin(finite))} is not finite"
+        raise ServingError(grpc.StatusCode.INTERNAL, message)
+    return values
+
+
 def _usage(outputs: Arrays) -> dict[str, int]:
     tokens = int(outputs["token_count"].sum())
     return {"prompt_tokens": tokens, "total_tokens": tokens}
@@ -149,7 +179,7 @@ def _parse_embeddings(model: Model, document: dict[str, Any]) -> Prediction:
         raise _wrong("dimensions", size, f"{known} (export_serving(dimensions=...) adds sizes that the model has)")
 
     def to_document(outputs: Arrays) -> dict[str, Any]:
-        vectors = outputs[output]
+        vectors = _finite(outputs[output])
         if encoding == "base64":
             values = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
         else:
@@ -170,8 +200,13 @@ def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
         raise _wrong("top_n", top, "1 or more")
     if fields.get("raw_scores"):
         raise _wrong("raw_scores", True, "false: the model has one kind of score")
-    if fields.get("truncate") is False:
+    most = model.most_tokens if fields.get("truncate") is False else None
+    if fields.get("truncate") is False and most is None:
         raise _wrong("truncate", False, "true: the model truncates long texts")
+    if fields.get("return_documents"):
+        _check_returnable(documents)
+    if (direction := fields.get("truncation_direction")) and direction.lower() != "right":
+        raise _wrong("truncation_direction", direction, "Right: the model keeps the beginning of long texts")
     texts = [each["text"] if isinstance(each, dict) and "text" in each else each for each in documents]
     query = _texts("query", [fields["query"]])
     if len(query[0]) * len(texts) > MAX_BYTES:
@@ -179,7 +214,14 @@ def _parse_rerank(model: Model, document: dict[str, Any]) -> Prediction:
     pairs = {"text": np.repeat(query, len(texts)), "text_pair": _texts(name, texts)}
 
     def to_document(outputs: Arrays) -> Any:
-        scores = to_lists(outputs["score"])
+        longest = int(outputs["token_count"].argmax())
+        if most is not None and outputs["token_count"][longest] >= most:
+            raise invalid_argument(
+                f"{name}[{longest}] and the query fill the {most} tokens that the model reads, so they may be longer; "
+                "truncate: true lets the model cut them",
+                field="truncate",
+            )
+        scores = to_lists(_finite(outputs["score"]))
         order = outputs.get("logit", outputs["score"])  # old exports have scores only, of which high ones are equal
         best = np.argsort(-order, kind="stable")[:top].tolist()
         results = [{"index": index, score: scores[index]} for index in best]

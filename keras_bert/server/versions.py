@@ -17,7 +17,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server import check_versions, complete_versions
-from keras_bert.server.errors import ServingError, invalid_argument, not_found
+from keras_bert.server.errors import ServingError, invalid_argument, not_found, without_directories
 from keras_bert.server.model import Model, replay_warmup
 
 POLL_SECONDS = 1.0
@@ -70,12 +70,17 @@ class Versions:
     async def watch(self) -> None:
         """Looks every second for the highest version, and swaps to it: a new one, or a lower one if the old is gone."""
         old_listings: dict[int, _Listing] = {}
+        last_error = ""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             try:
                 old_listings = await self._load_highest(old_listings)
-            except Exception:
-                _log.exception("%s could not be read; the loaded version stays", self._directory)
+                error = ""
+            except Exception as failure:
+                error = str(failure) or type(failure).__name__
+            if error and error != last_error:
+                _log.error("%s cannot be read; the loaded version stays: %s", self._directory, error)
+            last_error = error
 
     async def close(self) -> None:
         """Unloads all versions after their requests are answered."""
@@ -91,8 +96,8 @@ class Versions:
         requested, version = self._requested_version(spec), self.current
         if version is None or requested not in (None, version.number):
             if requested is None:
-                raise not_found(f"no version of the model {self.name} is served")
-            raise not_found(f"version {requested} of the model {self.name} is not served")
+                raise not_found(f"no version of the model {self.name} is served", field="model")
+            raise not_found(f"version {requested} of the model {self.name} is not served", field="model")
         version.users += 1
         try:
             yield version
@@ -159,11 +164,11 @@ class Versions:
         except Exception as error:
             status.phase = "END"
             first_line = str(error).partition("\n")[0] or type(error).__name__
-            is_serving_error = isinstance(error, ServingError)
-            status.error = error if is_serving_error else ServingError(grpc.StatusCode.INTERNAL, first_line)
+            code = error.code if isinstance(error, ServingError) else grpc.StatusCode.INTERNAL
+            status.error = ServingError(code, without_directories(first_line, path))
             self._failed_listings[number] = listing
             note = f"; version {self.current.number} stays" if self.current else ""
-            _log.error("%s version %d: not loaded: %s%s", self.name, number, status.error, note)
+            _log.error("%s version %d: not loaded: %s%s", self.name, number, first_line, note)
             return
         self._failed_listings.pop(number, None)
         old_version, self.current = self.current, LoadedVersion(number, model)
@@ -196,11 +201,15 @@ class Models:
 
     def find(self, spec: ModelSpec) -> Versions:
         """Finds the model of a request. Raises ServingError if it is not served."""
-        if not spec.name:
-            raise invalid_argument("the request names no model")
-        if spec.name not in self.by_name:
-            raise not_found(f"no model {spec.name}; {', '.join(self.by_name)} is served", field="model")
-        return self.by_name[spec.name]
+        return self.named(spec.name)
+
+    def named(self, name: str) -> Versions:
+        """Finds a model by its name. Raises ServingError if it is not served."""
+        if not name:
+            raise invalid_argument("the request names no model", field="model")
+        if name not in self.by_name:
+            raise not_found(f"no model {name}; {', '.join(self.by_name)} is served", field="model")
+        return self.by_name[name]
 
     async def close(self) -> None:
         for versions in self.by_name.values():
@@ -211,6 +220,7 @@ def _load_and_warm_up(path: Path, name: str) -> Model:
     model = Model(path, name)
     try:
         count = replay_warmup(model, path)
+        model.measure()
     except BaseException:
         model.close()
         raise

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,6 +37,36 @@ def test_help_does_not_wait_for_tensorflow():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Usage: ") > len(main.commands) + 10
+
+
+CLOSED, FULL = "Error: standard output is closed\n", "Error: output: No space left on device\n"
+NO_INPUT = "Error: nothing to read; give texts as arguments, in --file FILE, or through a pipe\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "error"),
+    [
+        ("--version >&-", 1, CLOSED),
+        ("--help > /dev/full", 1, FULL),
+        ("inspect nothing-there 2>&-", 2, ""),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in [
+                ("inspect . >&-", 1, CLOSED),
+                ("vocab a.txt --size 11 --output vocabulary >&-", 0, ""),
+                ("inspect . > /dev/full", 1, FULL),
+                ("inspect . 2>&-", 0, ""),
+                ("inspect nothing-there 2> /dev/full", 2, ""),
+                ("tokenize --file - <&-", 2, NO_INPUT),
+            ]
+        ),
+    ],
+)
+def test_standard_streams_that_are_closed_or_full(command, code, error, tmp_path):
+    (tmp_path / "a.txt").write_text("a cat")
+    command = f"{shlex.quote(sys.executable)} -m keras_bert.cli {command}"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, error)
 
 
 def test_a_command_that_runs_batches_side_by_side_gives_an_operation_one_thread(monkeypatch):

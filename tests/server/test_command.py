@@ -55,7 +55,17 @@ def test_names_of_several_models(tmp_path, monkeypatch):
         (directory / "1").mkdir(parents=True)
         (directory / "1" / "saved_model.pb").touch()
     invoke("serve", first, second)
-    assert asked == [{"first": first, "second": second}]
+    assert asked.pop() == {"first": first, "second": second}
+    (tmp_path / "link").symlink_to(first)
+    monkeypatch.chdir(first)
+    parent = f"{second}/../first"
+    for given, name in ((tmp_path / "link", "link"), (".", "first"), (parent, "first"), (f"{second}/", "second")):
+        invoke("serve", given)
+        assert [*asked.pop()] == [name]
+    nameless = tmp_path / "\udcff"
+    nameless.symlink_to(first)
+    for arguments in ((nameless,), (first, "--model-name", "\udcff")):
+        assert "--model-name" in invoke("serve", *arguments, exit_code=2).stderr
     assert "--model-name" in invoke("serve", first, second, "--model-name", "bert", exit_code=2).stderr
     assert "the same name" in invoke("serve", first, other, exit_code=2).stderr
 
@@ -79,6 +89,13 @@ def test_nothing_to_serve(tmp_path, toy_model):
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / "saved_model.pb").write_bytes(b"not a model")
     assert fails(tmp_path, *free).startswith(f"{tmp_path} has no version that can be loaded. version 2: ")
+
+
+def test_a_trained_model_is_to_be_exported_first(small_preset):
+    message = fails(small_preset)
+    assert message.startswith(f"{small_preset} is a trained model, ")
+    assert f"export it first: keras-bert export serving --preset {small_preset} " in message
+    assert message.endswith(" --output serving; then: keras-bert serve serving")
 
 
 @pytest.mark.parametrize("option", ["--port", "--rest-port"])

@@ -1,5 +1,11 @@
 """What happens to requests that are too many, or that take too long."""
 
+import contextlib
+import http.client
+import io
+import logging
+import os
+import resource
 import signal
 import socket
 import time
@@ -8,11 +14,27 @@ import grpc
 import numpy as np
 import pytest
 
+from keras_bert.server import connections as module
+from keras_bert.server import logs, run
+
 from .servers import HANGS, at_once, output, wait_until
 
 pytestmark = pytest.mark.timing
 
 FOREVER = {"rounds": np.array([100_000_000], np.int32)}
+
+
+@contextlib.contextmanager
+def one_more_file():
+    """All that may be opened in this block."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def codes(results):
@@ -54,6 +76,108 @@ def test_a_body_that_does_not_arrive(start, toy_versions):
     with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
         connection.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert connection.makefile("rb").readline() == b"HTTP/1.1 504 Gateway Timeout\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nX: ", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET"])
+def test_a_connection_without_a_whole_request_is_closed(start, toy_versions, sent):
+    server = start(toy_versions, timeout=0.5)
+    with socket.create_connection(("127.0.0.1", server.rest_port), HANGS) as connection:
+        connection.sendall(sent)
+        answer = connection.makefile("rb").read()  # to the end of the connection
+    assert answer.startswith(b"HTTP/1.1 200" if sent.count(b"\r\n\r\n") else b"")
+    with socket.create_connection(("127.0.0.1", server.port), HANGS) as connection:
+        connection.sendall(sent)
+        connection.makefile("rb").read()
+
+
+@pytest.fixture
+def connections(monkeypatch):
+    """Those of the server that is started: room for three, and as many over gRPC."""
+    made = []
+    monkeypatch.setattr(run, "most_connections", lambda: (3, 3))
+    monkeypatch.setattr(module, "_SECONDS_TO_BEGIN", 0.1)
+    monkeypatch.setattr(run, "Connections", lambda *settings: made.append(module.Connections(*settings)) or made[-1])
+    return made
+
+
+def test_idle_connections_give_way_and_those_with_requests_do_not(connections, start, toy_versions):
+    server = start(toy_versions, timeout=HANGS)
+    idle = [socket.create_connection(("127.0.0.1", server.rest_port)) for _ in range(5)]
+    for each in idle:
+        each.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\n")
+    uploads = [socket.create_connection(("127.0.0.1", server.rest_port)) for _ in range(2)]
+    body = b'{"instances": [1]}'
+    for each in uploads:
+        each.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\n\r\n")
+    for _ in range(2):
+        assert server.post(":predict", {"instances": [1]}).status_code == 200
+    for each in uploads:
+        each.sendall(body)
+        assert each.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
+    for each in idle + uploads:
+        each.close()
+
+
+def test_a_client_that_does_not_read_its_answer_is_left(connections, start, toy_versions):
+    server = start(toy_versions)
+    connections[0]._seconds = 0.3
+    body = b'{"signature_name": "text", "inputs": [' + b'"%s", ' % (b"x" * 1000) * 7999 + b'"x"]}'
+    with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+        head = b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+        connection.sendall(head + body)
+        wait_until(lambda: connections[0]._busy)
+        wait_until(lambda: not connections[0]._busy)
+        with connection.makefile("rb") as answer:
+            headers = http.client.parse_headers(answer) if answer.readline() == b"HTTP/1.1 200 OK\r\n" else {}
+            assert 0 < len(answer.read()) < int(headers["Content-Length"])
+
+
+def test_a_process_without_files_left_accepts_connections_again(start, toy_versions):
+    server = start(toy_versions)
+    with one_more_file(), socket.create_connection(("127.0.0.1", server.rest_port)):
+        wait_until(lambda: any(line.startswith("cannot accept connections: ") for line in server.log))
+    assert server.post(":predict", {"instances": [1]}).status_code == 200
+    assert sum(line.startswith("cannot accept connections: ") for line in server.log) < 10
+
+
+NO_HTTP = [
+    b"\x16\x03\x01\x02\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n",
+    b"GET http://[ HTTP/1.1\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("sent", NO_HTTP)
+def test_what_is_not_http_is_refused_and_not_logged(server, caplog, sent):
+    with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+        connection.sendall(sent)
+        assert connection.makefile("rb").readline().startswith(b"HTTP/1.0 400 ")
+    assert not caplog.records
+
+
+def test_a_log_leaves_out_what_it_repeats_and_says_so(monkeypatch):
+    stream, now = io.StringIO(), 1000.0
+    log, handler = logging.Logger("log"), logging.StreamHandler(stream)
+    handler.addFilter(logs.Repetitions())
+    log.addHandler(handler)
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+
+    def warn(number):
+        log.warning("cannot %d", number)
+        log.info("request")
+
+    for number in range(8):
+        warn(number)
+    log.error("other")
+    now += 61
+    warn(8)
+    assert stream.getvalue().count("request\n") == 9
+    assert stream.getvalue().replace("request\n", "").splitlines() == [
+        *(f"cannot {number}" for number in range(4)),
+        "cannot 4 (more like it are left out for a minute)",
+        "other",
+        "cannot 8 (3 like it were left out)",
+    ]
 
 
 @pytest.mark.slow

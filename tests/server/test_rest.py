@@ -6,14 +6,17 @@ import json
 import math
 import socket
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
 
 from keras_bert.server import json_arrays
+from keras_bert.server.errors import without_directories
 
-from .servers import HANGS, at_once
+from ..support.messages import assert_names
+from .servers import HANGS, at_once, wait_until
 
 pytestmark = pytest.mark.timing
 
@@ -178,7 +181,6 @@ def test_requests_to_predict_that_are_wrong(server, body, expected):
 @pytest.mark.parametrize(
     ("method", "path", "status", "expected"),
     [
-        ("POST", "/v1/models", 400, "no such URL: POST /v1/models"),
         ("POST", "/v1/models/toy:run", 400, "no such URL: POST /v1/models/toy:run"),
         ("PUT", "/v1/models/toy:predict", 400, "no such URL: PUT /v1/models/toy:predict"),
         ("POST", "/v1/models/toy/versions/x:predict", 400, "no such URL: POST /v1/models/toy/versions/x:predict"),
@@ -189,7 +191,6 @@ def test_requests_to_predict_that_are_wrong(server, body, expected):
         ("POST", "/v1/models/toy/labels/new:predict", 400, "no version has the label new: give a number, or none"),
         ("GET", "/v1/models/toy/versions/7", 404, "the model toy has no version 7"),
         ("GET", "/v1/models/toy/versions/7/metadata", 404, "version 7 of the model toy is not served"),
-        ("GET", "/", 404, "no such URL: GET /"),
     ],
 )
 def test_urls_that_are_wrong(server, method, path, status, expected):
@@ -199,10 +200,69 @@ def test_urls_that_are_wrong(server, method, path, status, expected):
     assert message.startswith(expected)
 
 
+OTHER_URLS = ["GET /", "POST /v1", "POST /v1/chat/completions", "POST /embeddings", "GET /v1/rerank"]
+OTHER_URLS += ["GET /v1/embeddings?a=1", "POST /v1/models", "DELETE /v1/models/toy", "POST /v1/models/toy"]
+
+
+@pytest.mark.parametrize("asked", [*OTHER_URLS, "GET /v1/models/toy/parts"])
+def test_other_urls_that_are_wrong_get_openais_error_and_those_that_exist(server, asked):
+    method, path = asked.split()
+    response = requests.request(method, server.root + path, json={"input": "a"}, timeout=HANGS)
+    error = response.json()["error"]
+    assert (response.status_code, error["type"]) == (404, "invalid_request_error")
+    assert (error["code"], error["param"]) == ("not_found", None)
+    asked = asked.partition("?")[0]
+    assert_names(error["message"], f"no such URL: {asked};", "POST /v1/embeddings", "/v1/rerank", "GET /v1/models")
+
+
+@pytest.mark.parametrize("end", ["", "/", "?api-version=2024-02-01", "/?a=b/c&d"])
+def test_urls_may_have_a_slash_and_a_query_string(server, end):
+    for path, body in (("/v1/embeddings", {"input": "1"}), ("/v1/models/toy:predict", {"instances": [1]})):
+        answer(requests.post(server.root + path + end, json=body, timeout=HANGS))
+    for path in ("/v1/models", "/v1/models/toy", "/v1/models/toy/metadata", "/health", "/metrics"):
+        response = requests.get(server.root + path + end, timeout=HANGS)
+        assert (response.status_code, len(response.content)) == (200, int(response.headers["Content-Length"]))
+        head = requests.head(server.root + path + end, timeout=HANGS)
+        assert (head.status_code, head.content) == (200, b"")
+        assert path == "/metrics" or head.headers["Content-Length"] == response.headers["Content-Length"]
+
+
+def test_what_clients_expect(server):
+    body = b'{"instances": [1]}'
+    for expect, status in ((b"100-continue", b"100"), (b"\xff", b"417"), (b"", b"200")):
+        with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+            head = b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\nExpect: %s\r\n\r\n"
+            connection.sendall(head % expect + body)
+            assert connection.makefile("rb").readline().split()[1] == status
+
+
+def test_a_byte_order_mark_before_json(server):
+    assert answer(server.post(":predict", b'\xef\xbb\xbf{"instances": [1]}')) == {"predictions": [2.0]}
+
+
+def test_where_the_servers_files_are_is_not_told():
+    for message, told in (
+        ("no file at: /srv/models/toy/2/{a|b}", "no file at: {a|b}"),
+        ("/srv/my models/toy/2/variables/x: no file", "variables/x: no file"),
+        ("OSError: [Errno 2] no file: '/tmp/a/b.txt'", "OSError: [Errno 2] no file: 'b.txt'"),
+        ("no such URL: GET http://host/v1/a; node a/b/c, 1/2", "no such URL: GET http://host/v1/a; node a/b/c, 1/2"),
+    ):
+        assert without_directories(message, Path("/srv/my models/toy/2")) == told
+
+
+@pytest.mark.parametrize("accept", ["text/plain; version=x", "application/openmetrics-text; version=1.0.0.\xff", "a/b"])
+def test_metrics_for_clients_that_accept_what_there_is_not(server, accept):
+    response = requests.get(f"{server.root}/metrics", headers={"Accept": accept.encode("latin-1")}, timeout=HANGS)
+    assert (response.status_code, response.headers["Content-Type"][:26]) == (200, "text/plain; version=0.0.4;")
+
+
 def test_status_and_metadata(server):
     status = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    for path in ("", "/versions/1"):
-        assert answer(requests.get(server.url + path, timeout=HANGS)) == {"model_version_status": [status]}
+    found = answer(requests.get(f"{server.url}/versions/1", timeout=HANGS))
+    assert found == {"model_version_status": [status]}
+    whole = answer(requests.get(server.url, timeout=HANGS))
+    assert whole.pop("created") > 0
+    assert whole == found | {"id": "toy", "object": "model", "owned_by": "keras_bert"}  # for OpenAI's clients
     for path in ("/metadata", "/versions/1/metadata"):
         found = answer(requests.get(server.url + path, timeout=HANGS))
         assert found["model_spec"] == {"name": "toy", "version": "1", "signature_name": ""}
@@ -234,9 +294,13 @@ def test_too_large(server):
     assert answer(server.post(":predict", b'{"instances": [1]}' + b" " * (16 * 2**20 - 18)))
 
 
-def test_a_client_that_hangs_up(server):
+def test_a_client_that_hangs_up(start, toy_versions):
+    server = start(toy_versions)
     for linger in (struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)):  # with a reset, and without
         with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             connection.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
     assert answer(server.post(":predict", {"instances": [1]}))
+    told = 'requests_total{code="CANCELLED",method="predict",model="",protocol="http"} 2.0'
+    wait_until(lambda: told in requests.get(f"{server.root}/metrics", timeout=HANGS).text)
+    assert not [line for line in server.log if "failed" in line]

@@ -1,11 +1,18 @@
 """The end of a server: what was accepted is answered."""
 
+import asyncio
+import os
+import signal
 import socket
 import time
 
 import numpy as np
 import pytest
 import requests
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from keras_bert.server import requests as requests_module
+from keras_bert.server import run
 
 from .servers import HANGS, at_once, output
 
@@ -48,6 +55,33 @@ def test_a_body_on_its_way_is_waited_for(start, toy_versions):
         time.sleep(0.3)
         connection.sendall(body[5:])
         assert connection.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
+
+
+def test_what_does_not_come_or_does_not_end_does_not_hold_the_stop(start, toy_versions, monkeypatch):
+    monkeypatch.setattr(requests_module, "_SECONDS_TO_ARRIVE", 0.5)
+    server = start(toy_versions, timeout=HANGS)
+    watch = health_pb2_grpc.HealthStub(server.channel).Watch(health_pb2.HealthCheckRequest())
+    next(watch)
+    with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+        connection.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        time.sleep(0.3)
+        server.stop()
+        assert connection.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+        server.wait()
+
+
+def test_a_stop_that_takes_too_long_ends_with_the_process(monkeypatch):
+    codes = []
+    monkeypatch.setattr(run.os, "_exit", codes.append)
+
+    async def stop_without_end():
+        assert not run._stop_signal(0.1).is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not codes:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(stop_without_end())
+    assert codes == [128 + signal.SIGTERM]
 
 
 @pytest.mark.slow

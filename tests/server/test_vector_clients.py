@@ -1,6 +1,8 @@
 """Vector clients: OpenAI's, Cohere's and others get from one server what the models answer in Python."""
 
 import base64
+import functools
+import json
 
 import numpy as np
 import pytest
@@ -9,9 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder
 from keras_bert.saved_model import export_serving
+from keras_bert.server import vector_clients
+from keras_bert.server.errors import ServingError
+from keras_bert.server.model import Model
 
 from ..support import small
-from ..support.messages import assert_names
+from ..support.messages import assert_names, error_names
 from .servers import HANGS, Thread, at_once
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.filterwarnings("ignore:texts truncated")]
@@ -50,7 +55,7 @@ def vectors(models):
 
 
 def post(server, path, body):
-    return requests.post(server.root + path, json=body, timeout=HANGS)
+    return requests.post(server.root + path, json.dumps(body), timeout=HANGS)  # `json=` would refuse NaN
 
 
 def error(response):
@@ -94,6 +99,11 @@ def test_openai_gets_one_text_and_fewer_dimensions(openai_client, vectors):
 def test_openai_lists_models_and_raises_its_errors(openai_client):
     openai = pytest.importorskip("openai")
     assert sorted(each.id for each in openai_client.models.list()) == ["ranks", "topics", "vectors"]
+    assert openai_client.models.retrieve("ranks").id == "ranks"
+    with pytest.raises(openai.NotFoundError, match="no such URL: POST /v1/completions; there are POST /v1/embeddings"):
+        openai_client.completions.create(model="vectors", prompt="a")
+    versioned = openai_client.with_options(default_query={"api-version": "2024-02-01"})
+    assert len(versioned.embeddings.create(model="vectors", input="a").data) == 1
     with pytest.raises(openai.NotFoundError) as caught:
         openai_client.embeddings.create(model="others", input="a")
     assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
@@ -161,13 +171,16 @@ def test_forms_of_reranking(server, models, ranked, path):
     assert [each["document"] for each in answer["results"]] == [{"text": PASSAGES[index]} for index, _ in ranked]
     read = tokens_read(models["ranks"], [QUERY] * len(PASSAGES), PASSAGES)
     assert (answer["model"], answer["usage"]["total_tokens"]) == ("ranks", read)
-    results = post(server, path, {"query": QUERY, "texts": PASSAGES, "return_text": True, "truncate": True}).json()
+    settings = {"return_text": True, "truncate": False, "truncation_direction": "Right", "raw_scores": False}
+    results = post(server, path, {"query": QUERY, "texts": PASSAGES, **settings}).json()
     assert as_ranked(results, "score") == ranked
     assert [each["text"] for each in results] == [PASSAGES[index] for index, _ in ranked]
 
 
 EMBED, RANK = {"model": "vectors", "input": "a"}, {"query": "a", "documents": ["b"]}
 TEI = {"query": "a", "texts": ["b"]}
+RETURN, NAN = RANK | {"return_documents": True}, float("nan")
+DEEP = functools.reduce(lambda inner, _: [inner], range(150), [])
 
 
 @pytest.mark.parametrize(
@@ -187,6 +200,7 @@ TEI = {"query": "a", "texts": ["b"]}
         ("embeddings", EMBED | {"dimensions": True}, 400, "dimensions", ["true", "a whole number"]),
         ("embeddings", EMBED | {"model": 1}, 400, "model", ["1", "string"]),
         ("embeddings", EMBED | {"model": "others"}, 404, "model", ["others", "vectors", "ranks", "topics"]),
+        ("embeddings", EMBED | {"model": "\ud800"}, 404, "model", ["no model", "vectors"]),
         ("embeddings", EMBED | {"model": "topics"}, 400, "model", ["topics", "sentence encoder", "with_token_count"]),
         ("embeddings", EMBED | {"model": "ranks"}, 400, "model", ["ranks", "sentence encoder"]),
         ("embeddings", EMBED | {"input_type": "query"}, 400, "input_type", ["not supported", "dimensions"]),
@@ -195,10 +209,20 @@ TEI = {"query": "a", "texts": ["b"]}
         ("rerank", {"query": "a"}, 400, "documents", ["documents"]),
         ("rerank", RANK | {"query": ["a"]}, 400, "query", ["a list", "a string"]),
         ("rerank", RANK | {"documents": [{"title": "b"}]}, 400, "documents[0]", ["an object", "a string"]),
+        ("rerank", RETURN | {"documents": [{"text": "b", "x": [NAN]}]}, 400, "documents", ["NaN"]),
+        ("rerank", RETURN | {"documents": [{"text": "b", "x": DEEP}]}, 400, "documents", ["100 levels"]),
+        ("rerank", RETURN | {"documents": [{"text": "b", "\ud800": 1}]}, 400, None, ["surrogate"]),
         ("rerank", RANK | {"top_n": 0}, 400, "top_n", ["0", "1 or more"]),
         ("rerank", RANK | {"query": "a" * 2**18, "documents": ["b"] * 65}, 400, "query", ["65", "16777216"]),
         ("rerank", TEI | {"raw_scores": True}, 400, "raw_scores", ["true", "false"]),
-        ("rerank", TEI | {"truncate": False}, 400, "truncate", ["false", "true"]),
+        (
+            "rerank",
+            TEI | {"truncate": False, "texts": ["b", "b " * 99]},
+            400,
+            "truncate",
+            ["texts[1]", "truncate: true"],
+        ),
+        ("rerank", TEI | {"truncation_direction": "Left"}, 400, "truncation_direction", ["Left", "Right"]),
         ("rerank", TEI | {"top_n": 1}, 400, "top_n", ["return_text"]),
     ],
 )
@@ -212,6 +236,14 @@ def test_a_request_without_a_model_gets_the_only_one_that_can_answer(server, toy
     assert len(post(server, "/v1/embeddings", {"input": "a"}).json()["data"]) == 1
     _, fields = error(post(start(toy_versions), "/rerank", TEI))
     assert_names(fields["message"], "names no model", "there is no reranker")
+
+
+def test_answers_that_json_cannot_hold_are_errors(toy_model):
+    model = Model(toy_model, "toy")
+    prediction = vector_clients._parse_embeddings(model, {"input": ["1", "2"]})
+    model.close()
+    with error_names(ServingError, "text 1", "not finite"):
+        prediction.to_document({"embedding": np.array([[1.0], [np.nan]]), "token_count": np.array([1, 1])})
 
 
 def test_nothing_that_is_too_long_or_too_late_is_answered(start, toy_versions):

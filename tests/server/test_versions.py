@@ -104,6 +104,20 @@ def test_a_version_is_not_loaded_while_its_files_change(versions, models):
     assert asyncio.run(look()) == [[], [], [2]]
 
 
+def test_a_directory_that_is_gone_is_logged_once_and_watched_for(start, versions, models, caplog):
+    server = start(versions)
+    versions.rename(versions.parent / "elsewhere")
+    wait_until(lambda: any("cannot be read" in line for line in server.log))
+    time.sleep(6 * LOOK)
+    (line,) = [line for line in server.log if "cannot be read" in line]
+    assert line.startswith(f"{versions} cannot be read; the loaded version stays: ")
+    assert not any(record.exc_info for record in caplog.records)
+    assert output(server.predict(x=ONE), "y") == 1
+    (versions.parent / "elsewhere").rename(versions)
+    add(versions, models[2], 2)
+    server.wait_for(v2="AVAILABLE")
+
+
 def test_a_new_version_takes_over(start, versions, models):
     server = start(versions)
     assert "version 1 " in server.ready
@@ -185,6 +199,7 @@ def test_what_does_not_load_is_reported_and_the_old_goes_on(start, versions, mod
         (status,) = requests.get(f"{server.url}/versions/2", timeout=HANGS).json()["model_version_status"]
         assert status["status"]["error_code"] != "OK"
         assert "variables" in status["status"]["error_message"]
+        assert str(versions) not in status["status"]["error_message"]
         wait_until(lambda: any("version 2: not loaded: " in line and "version 1 stays" in line for line in server.log))
         time.sleep(6 * LOOK)  # a few looks at the directory, in which nothing has changed
         # Once the copy is complete, it loads.
@@ -231,6 +246,7 @@ def test_warm_up(start, versions, models, tmp_path):
         wait_until(lambda number=number: server.states().get(number) == "END")
         (status,) = requests.get(f"{server.url}/versions/{number}", timeout=HANGS).json()["model_version_status"]
         assert message in status["status"]["error_message"]
+        assert str(versions) not in status["status"]["error_message"]
     assert output(server.predict(x=ONE), "y") == 1
 
 
