@@ -97,7 +97,7 @@ def check_range(name: str, ids: Tensor, limit: int, what: str) -> None:
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertEncoder(KeepsFrozen, keras.Model):
+class BertEncoder(KeepsFrozen):
     """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
 
     Use it for hidden states, or inside a model of your own; the models in `keras_bert.tasks` add a head. The

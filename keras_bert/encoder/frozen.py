@@ -12,7 +12,7 @@ import keras
 from keras_bert import undocumented
 
 
-class KeepsFrozen:
+class KeepsFrozen(keras.Model):
     """A model that freezes all its layers if it is made with `trainable=False`, and whose configuration holds `frozen`.
 
     `frozen` has the paths of the layers that are not trainable. Without it, all are as the model.
@@ -29,16 +29,16 @@ class KeepsFrozen:
                 self.trainable = True  # Keras ignores a flag that it has
                 self.trainable = False
 
-        make_and_freeze.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]  # which Keras reads
+        vars(make_and_freeze)["__signature__"] = inspect.signature(make)  # which Keras reads
         cls.__init__ = make_and_freeze
 
-    def get_config(self: Any) -> dict[str, Any]:
+    def get_config(self) -> dict[str, Any]:
         layers = _layers_by_path(self)
         frozen = [path for path, layer in layers.items() if not layer.trainable]
         is_needed = frozen if self.trainable else len(frozen) < len(layers)
         return {**super().get_config(), **({"frozen": frozen} if is_needed else {})}
 
-    def freeze(self: Any, frozen: Sequence[str] | None) -> Any:
+    def freeze(self, frozen: Sequence[str] | None) -> Any:
         """Makes the layers at the paths of a configuration not trainable, and all others trainable; None: no change."""
         if frozen is None:
             return self

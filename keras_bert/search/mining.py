@@ -242,4 +242,4 @@ def _logits(reranker: BertReranker, queries: list[str], texts: list[list[str]]) 
     """Computes the logits of the texts of each query."""
     repeated = [query for query, query_texts in zip(queries, texts, strict=True) for _ in query_texts]
     logits = reranker.answers((repeated, [text for query_texts in texts for text in query_texts]))
-    return np.split(np.float32(logits), np.cumsum([len(query_texts) for query_texts in texts])[:-1])
+    return np.split(np.asarray(logits, np.float32), np.cumsum([len(query_texts) for query_texts in texts])[:-1])

@@ -72,7 +72,7 @@ class RowSettings(NamedTuple):
 T = TypeVar("T", bound="Storable")
 
 
-class Storable(KeepsFrozen, LowPrecision, keras.Model):
+class Storable(LowPrecision, KeepsFrozen):
     """A model with an encoder that reads and writes presets, checkpoints for other programs, and Keras's configuration.
 
     What its files hold is data: the attributes of the class, and the value `formats.saved.Saved`.

@@ -102,8 +102,8 @@ class Kind(Generic[A]):
     def targets(self, labels: Labels | None) -> Targets:
         """Converts labels to targets. Arrays of targets and tensors are only checked; datasets stay as they are."""
         labels = self.plain(labels)
-        if isinstance(labels, tf.Tensor) and hasattr(labels, "numpy"):
-            self._check_tensor(labels.numpy())
+        if isinstance(labels, tf.Tensor) and (read := getattr(labels, "numpy", None)):  # not in a graph
+            self._check_tensor(read())
         is_done = labels is None or tf.is_tensor(labels) or isinstance(labels, tf.data.Dataset)
         return labels if is_done else self._targets(labels)
 

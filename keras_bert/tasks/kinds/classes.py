@@ -136,8 +136,10 @@ class Classes(OfTexts[LabelAnswer]):
 
     def _targets(self, labels: Labels) -> np.ndarray:
         if len(labels) and np.ndim(labels[0]):  # soft labels, for another loss; or a column of indices
-            is_array = isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"
-            rows = labels if is_array else as_float32(labels, "rows of labels")
+            if isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf":
+                rows = labels
+            else:
+                rows = as_float32(labels, "rows of labels")
             if rows.shape[1:] == (1,):
                 self._targets(rows[:, 0])  # raises
             else:
@@ -300,7 +302,7 @@ class Several(OfTexts[list[LabelAnswer]]):
     def score(self, answers: Sequence[list[LabelAnswer]], labels: Labels | None) -> Score:
         """Measures `micro_f1` and others; 0.5 is a yes. The error of an answer is its number of wrong labels."""
         predicted = self.targets([[each["label"] for each in answer] for answer in answers])
-        columns = tuple(_is_yes(each).astype(int) for each in (self.targets(labels), predicted))
+        columns = _is_yes(self.targets(labels)).astype(int), _is_yes(predicted).astype(int)
         scores = metrics.f1(*columns, "micro")
         return Score(
             {"micro_f1": scores.pop("micro_f1"), **scores, **metrics.accuracy(*columns)},
