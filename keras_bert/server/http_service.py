@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from keras_bert.server import rest, vector_clients
 from keras_bert.server.connections import Connections
@@ -100,14 +101,12 @@ class HttpService:
         self._thread = ThreadPoolExecutor(1, "json")
 
     @web.middleware
-    async def respond(
-        self, http: web.Request, handler: Callable[[web.Request], Awaitable[web.Response]]
-    ) -> web.StreamResponse:
-        with self._connections.busy(http.protocol):
-            response = await handler(http)
+    async def respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self._connections.busy(request.protocol):
+            response = await handler(request)
             if self._requests.is_stopping:
                 response.force_close()
-            return await self._connections.send(http, response)
+            return await self._connections.send(request, response)
 
     async def health(self, http: web.Request) -> web.Response:
         is_stopping = self._requests.is_stopping

@@ -34,8 +34,9 @@ class _Ability(NamedTuple):
 
     def signature(self, model: Model) -> Signature | None:
         found = model.signatures.get(TOKEN_COUNT)
-        has_it = found is not None and tuple(found.inputs) == self.inputs
-        return found if has_it and {self.output, "token_count"} <= found.outputs.keys() else None
+        if found is None or tuple(found.inputs) != self.inputs:
+            return None
+        return found if {self.output, "token_count"} <= found.outputs.keys() else None
 
 
 _EMBEDS = _Ability(("text",), "embedding", "sentence encoder")
