@@ -60,8 +60,8 @@ _ROUTES = (
     _Route("POST", rf"{rest.MODEL_URL}:(?P<verb>classify|regress|predict)", rest.predict, rest),
     _Route("GET", rest.MODEL_URL, rest.status, rest),
     _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest),
-    _Route("GET", "/v1/models", vector_clients.models, vector_clients),
-    _Route("POST", "/v1/embeddings", vector_clients.embeddings, vector_clients),
+    _Route("GET", "/v1/models|/openai(/v1)?/models", vector_clients.models, vector_clients),
+    _Route("POST", vector_clients.EMBEDDINGS_URL, vector_clients.embeddings, vector_clients),
     _Route("POST", "(/v[12])?/rerank", vector_clients.rerank, vector_clients),
 )
 
