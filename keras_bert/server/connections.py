@@ -17,7 +17,7 @@ _FILES_TO_SPARE = 24  # for new versions of models
 _MOST = 65_536
 _BACKLOG = 128  # connections that wait in the kernel
 _SECONDS_TO_BEGIN = 1.0  # a connection that is younger does not make room for others
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.02
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Connections:
             self._busy -= 1
             self._idle[connection] = time.monotonic()
 
-    async def send(self, http: web.Request, response: web.Response) -> web.Response:
+    async def send(self, http: web.Request, response: web.StreamResponse) -> web.StreamResponse:
         """Sends a response, as long as the client goes on reading it. Returns it for aiohttp."""
         sending = asyncio.ensure_future(_send(http, response))
         unsent = None
@@ -110,7 +110,7 @@ class Connections:
             await asyncio.sleep(0.05)
 
 
-async def _send(http: web.Request, response: web.Response) -> None:
+async def _send(http: web.Request, response: web.StreamResponse) -> None:
     if http.transport is not None:
         # Without a write buffer, a finished response is a sent one, which is not lost if the process ends.
         http.transport.set_write_buffer_limits(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from keras_bert.server import rest, vector_clients
 from keras_bert.server.connections import Connections
@@ -59,8 +60,8 @@ _ROUTES = (
     _Route("POST", rf"{rest.MODEL_URL}:(?P<verb>classify|regress|predict)", rest.predict, rest),
     _Route("GET", rest.MODEL_URL, rest.status, rest),
     _Route("GET", f"{rest.MODEL_URL}/metadata", rest.metadata, rest),
-    _Route("GET", "/v1/models", vector_clients.models, vector_clients),
-    _Route("POST", "/v1/embeddings", vector_clients.embeddings, vector_clients),
+    _Route("GET", "/v1/models|/openai(/v1)?/models", vector_clients.models, vector_clients),
+    _Route("POST", vector_clients.EMBEDDINGS_URL, vector_clients.embeddings, vector_clients),
     _Route("POST", "(/v[12])?/rerank", vector_clients.rerank, vector_clients),
 )
 
@@ -100,14 +101,12 @@ class HttpService:
         self._thread = ThreadPoolExecutor(1, "json")
 
     @web.middleware
-    async def respond(
-        self, http: web.Request, handler: Callable[[web.Request], Awaitable[web.Response]]
-    ) -> web.StreamResponse:
-        with self._connections.busy(http.protocol):
-            response = await handler(http)
+    async def respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self._connections.busy(request.protocol):
+            response = await handler(request)
             if self._requests.is_stopping:
                 response.force_close()
-            return await self._connections.send(http, response)
+            return await self._connections.send(request, response)
 
     async def health(self, http: web.Request) -> web.Response:
         is_stopping = self._requests.is_stopping

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import grpc
 import numpy as np
@@ -22,6 +23,8 @@ from keras_bert.server.model import TOKEN_COUNT, Arrays, Model, Signature, check
 from keras_bert.server.predicting import Answer, Prediction
 from keras_bert.server.versions import Models, Versions
 
+# OpenAI's, and those of Azure's clients, which may name the model there.
+EMBEDDINGS_URL = "(?:/openai)?/v1/embeddings|(?:/openai|/v1)/deployments/(?P<model>[^/]+)/embeddings"
 _MAX_LEVELS = 100  # of documents that are returned; Python writes JSON recursively
 
 
@@ -34,8 +37,9 @@ class _Ability(NamedTuple):
 
     def signature(self, model: Model) -> Signature | None:
         found = model.signatures.get(TOKEN_COUNT)
-        has_it = found is not None and tuple(found.inputs) == self.inputs
-        return found if has_it and {self.output, "token_count"} <= found.outputs.keys() else None
+        if found is None or tuple(found.inputs) != self.inputs:
+            return None
+        return found if {self.output, "token_count"} <= found.outputs.keys() else None
 
 
 _EMBEDS = _Ability(("text",), "embedding", "sentence encoder")
@@ -62,7 +66,8 @@ def model_entry(versions: Versions) -> dict[str, Any]:
 
 
 def embeddings(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:
-    return _find_model(models, document, _EMBEDS), _parse_embeddings
+    named = {"model": unquote(match["model"])} if match["model"] else document
+    return _find_model(models, named, _EMBEDS), _parse_embeddings
 
 
 def rerank(models: Models, match: re.Match[str], document: dict[str, Any]) -> Answer:

@@ -217,7 +217,8 @@ def test_other_urls_that_are_wrong_get_openais_error_and_those_that_exist(server
 
 @pytest.mark.parametrize("end", ["", "/", "?api-version=2024-02-01", "/?a=b/c&d"])
 def test_urls_may_have_a_slash_and_a_query_string(server, end):
-    for path, body in (("/v1/embeddings", {"input": "1"}), ("/v1/models/toy:predict", {"instances": [1]})):
+    urls = {f"{path}/embeddings": {"input": "1"} for path in ("/v1", "/openai/v1", "/openai/deployments/toy")}
+    for path, body in (*urls.items(), ("/v1/models/toy:predict", {"instances": [1]})):
         answer(requests.post(server.root + path + end, json=body, timeout=HANGS))
     for path in ("/v1/models", "/v1/models/toy", "/v1/models/toy/metadata", "/health", "/metrics"):
         response = requests.get(server.root + path + end, timeout=HANGS)

@@ -97,13 +97,22 @@ def test_openai_gets_one_text_and_fewer_dimensions(openai_client, vectors):
 
 
 def test_openai_lists_models_and_raises_its_errors(openai_client):
-    openai = pytest.importorskip("openai")
+    openai, root = pytest.importorskip("openai"), str(openai_client.base_url).removesuffix("/v1/")
     assert sorted(each.id for each in openai_client.models.list()) == ["ranks", "topics", "vectors"]
     assert openai_client.models.retrieve("ranks").id == "ranks"
     with pytest.raises(openai.NotFoundError, match="no such URL: POST /v1/completions; there are POST /v1/embeddings"):
         openai_client.completions.create(model="vectors", prompt="a")
     versioned = openai_client.with_options(default_query={"api-version": "2024-02-01"})
     assert len(versioned.embeddings.create(model="vectors", input="a").data) == 1
+    azure = {"api_key": "none is needed", "api_version": "2024-02-01", "max_retries": 0}
+    for place in (
+        {"base_url": str(openai_client.base_url)},
+        {"azure_endpoint": root},
+        {"azure_endpoint": root, "azure_deployment": "vectors"},
+    ):
+        client = openai.AzureOpenAI(**place, **azure)
+        assert len(client.embeddings.create(model="vectors", input="a").data) == 1
+        assert len(client.models.list().data) == 3
     with pytest.raises(openai.NotFoundError) as caught:
         openai_client.embeddings.create(model="others", input="a")
     assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
