@@ -47,8 +47,8 @@ _OLD_FORMAT = 2  # had other meanings and words, and no digest
 _OLD_SCHEMA = (_SCHEMA[0].replace(", digest", ""), *_SCHEMA[1:])
 _SETTINGS = "SELECT preset, model, text_column, stored, width, version FROM settings"
 _WORDS = b""  # the column of words
-# Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Myanmar, Khmer, Tai Le, Tai Lue, Tham, Tai Viet. As
-# in a BERT, a character is a word. It has the marks on it.
+# Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Myanmar, Khmer, and those of other Tai languages.
+# As in a BERT, a character, with the marks on it, is a word.
 _UNSPACED = (
     r"\u3040-\u9fff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
@@ -147,7 +147,7 @@ class Database:
         for select in _DIGESTED:
             found = self.execute(select)
             while block := found.fetchmany(TEXTS_AT_A_TIME):
-                digest.update(ascii(block).encode())
+                digest.update("".join(map(ascii, block)).encode())  # of the same bytes for any number at a time
         return digest.digest()
 
     # -- Vectors, by the keys of their texts.

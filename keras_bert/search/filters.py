@@ -88,7 +88,7 @@ def _read_number(text: str) -> bytes | None:
 
 
 def _rounded(number: Decimal) -> Decimal:
-    """Rounds a number with a fraction to float64, as readers of JSON and Parquet do, unless that gives 0 or infinity."""
+    """Rounds a number with a fraction to float64, as readers of JSON do, unless that gives 0 or infinity."""
     if number == number.to_integral_value():
         return number
     rounded = Decimal(repr(float(number)))

@@ -141,8 +141,8 @@ class TextIndex:
 
         Raises:
             TypeError: a query is not a str, or `where` not a dict.
-            ValueError: `top_k` is less than 1, a query is blank, no row has a column of `where`, or a range has limits of
-                another kind than the cells, such as 2025 for dates.
+            ValueError: `top_k` is less than 1, a query is blank, no row has a column of `where`, or a range has limits
+                of another kind than the cells, such as 2025 for dates.
 
         Warns:
             UserWarning: the number of queries that were truncated to the model's maximum length.
