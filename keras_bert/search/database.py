@@ -8,6 +8,7 @@ import functools
 import hashlib
 import itertools
 import json
+import marshal
 import os
 import re
 import sqlite3
@@ -54,7 +55,7 @@ _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
 )
 _Term = tuple[str | bytes, filters.Meaning, str]  # column, value, text
-_DIGESTED = (
+_DIGESTED = (  # what the digest is of, in this order
     _SETTINGS,
     "SELECT id, key, vector, words FROM rows ORDER BY id",
     "SELECT * FROM postings ORDER BY column, value, text, first",
@@ -147,7 +148,8 @@ class Database:
         for select in _DIGESTED:
             found = self.execute(select)
             while block := found.fetchmany(TEXTS_AT_A_TIME):
-                digest.update("".join(map(ascii, block)).encode())  # of the same bytes for any number at a time
+                parts = map(marshal.dumps, block, itertools.repeat(0))  # the format 0: the same in each Python
+                digest.update(b"".join(parts))
         return digest.digest()
 
     # -- Vectors, by the keys of their texts.
