@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import glob
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,19 +135,25 @@ def _written_whole(prefix: Path) -> Iterator[str]:
     """Yields a temporary prefix for a checkpoint. Its files then move to `prefix`; after an error they are deleted."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}.tmp")
+    _remove_all(unfinished)  # such as a link that whoever made the directory left there
     try:
         yield str(unfinished)
         data_endings = [
-            path.name.removeprefix(unfinished.name) for path in prefix.parent.glob(f"{unfinished.name}.data-*")
+            path.name.removeprefix(unfinished.name)
+            for path in prefix.parent.glob(f"{glob.escape(unfinished.name)}.data-*")
         ]
         for ending in (*data_endings, ".index"):  # the index last: without it, there is no checkpoint
             os.replace(f"{unfinished}{ending}", f"{prefix}{ending}")
-        for data in prefix.parent.glob(f"{prefix.name}.data-*"):
+        for data in prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"):
             if data.name.removeprefix(prefix.name) not in data_endings:
                 data.unlink()  # from an earlier checkpoint with another number of files
     finally:
-        for leftover in prefix.parent.glob(f"{unfinished.name}*"):
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        _remove_all(unfinished)
+
+
+def _remove_all(prefix: Path) -> None:
+    for path in prefix.parent.glob(f"{glob.escape(prefix.name)}*"):
+        files.remove(path)
 
 
 # -- TensorFlow 2 checkpoints by the names of variables. The keys in the files are object paths.

@@ -376,10 +376,8 @@ def writing(path: Path | None) -> Iterator[Database]:
     Without a path, the file is temporary.
     """
     count = "SELECT count(*) FROM sqlite_master"
-    if path and path.is_symlink():
-        raise OSError(
-            errno.ELOOP, "is a link, which is not written through; remove it, or choose another directory", path
-        )
+    if path:
+        files.refuse_link(path)  # SQLite follows this one only
     with _connected(path, "mode=rwc") as database:
         if not database.execute(count).fetchone()[0]:
             database.execute("PRAGMA page_size = 16384")  # holds several vectors

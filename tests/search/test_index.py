@@ -401,6 +401,21 @@ def test_two_writers_where_the_file_system_has_no_locks(
     assert len(list(directory.glob("*.faiss"))) == 1
 
 
+@pytest.mark.parametrize("name", [".lock", database.NAME, f"{database.NAME}-wal", f"{database.NAME}-journal"])
+def test_an_index_is_not_changed_through_links(films, tmp_path, name):
+    """Whoever made its directory may have made them."""
+    mine, link = tmp_path / "mine", films[1] / name
+    if name == database.NAME:
+        shutil.move(link, mine)
+    else:
+        mine.write_text("precious")
+    content = mine.read_bytes()
+    link.symlink_to(mine)
+    with error_names(OSError, films[1]):
+        remove_rows(films[1], {"id": "3"})
+    assert mine.read_bytes() == content
+
+
 def test_a_path_that_is_not_utf8(tmp_path, small_preset, sentences, corpus):
     directory = tmp_path / os.fsdecode(b"M\xfcnchen")
     build_index(corpus, directory, small_preset)
