@@ -1,5 +1,6 @@
 """Files and directories: written whole or not at all."""
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -114,10 +115,9 @@ def test_nothing_is_written_through_links_in_a_directory(tmp_path, write, links)
     for name in links:
         (theirs / name).parent.mkdir(parents=True, exist_ok=True)
         (theirs / name.rstrip("/")).symlink_to(mine if name.endswith("/") else mine / "config.json")
-    try:
+    is_refused = links[0].endswith("/") and write is not _write_checkpoint
+    with error_names(OSError, theirs, "is a link", "remove it") if is_refused else contextlib.nullcontext():
         write(theirs)
-    except OSError as error:
-        assert "is a link" in str(error)
     assert sorted(path.name for path in mine.iterdir()) == ["0.npz", "config.json", "state.safetensors"]
     assert {path.read_text() for path in mine.iterdir()} == {"precious"}
 
