@@ -51,6 +51,17 @@ def find(directory: Path, *names: str, advice: str = "") -> Path:
     raise missing_error(directory, *names, advice=advice)
 
 
+def check_is_file(path: str | Path) -> None:
+    """Raises FileNotFoundError if there is no file, and ValueError for what is no file to read more than once."""
+    if Path(path).is_file():
+        return
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a directory; expected a file")
+    raise ValueError(f"{path} is a pipe or a device, but the file is read more than once; write it into a file first")
+
+
 def missing_error(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
     """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"

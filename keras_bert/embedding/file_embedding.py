@@ -293,8 +293,7 @@ def _check_sources(sources: Sequence[Path]) -> Sequence[Path]:
     if not sources:
         raise ValueError("there are no files to embed")
     for path in sources:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
+        files.check_is_file(path)
     return sources
 
 
