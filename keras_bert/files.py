@@ -62,6 +62,26 @@ def check_is_file(path: str | Path) -> None:
     raise ValueError(f"{path} is a pipe or a device, but the file is read more than once; write it into a file first")
 
 
+# Of a library that could not open or read a file, whatever the file holds.
+_OF_THE_SYSTEM = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+_OF_TENSORFLOW = ("ResourceExhaustedError", "PermissionDeniedError")
+
+
+def raise_if_not_of_content(path: str | Path, error: Exception) -> None:
+    """Raises a library's error anew if its cause is the system, the memory or the path, not what the file holds.
+
+    Call it first where any error of a library would be called a damage of the file.
+    """
+    if type(error) is MemoryError or type(error).__name__ in _OF_TENSORFLOW:
+        raise error
+    if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+        raise error
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the path {str(path)!a} is not UTF-8, and the library that reads it needs that") from error
+
+
 def missing_error(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
     """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"

@@ -49,6 +49,7 @@ class TensorFlowFile:
         except Exception as error:
             for each in self.path.parent.glob(f"{self.path.stem}.data-*"):
                 files.refuse_pointer(each)
+            files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
     def read_string(self, name: str) -> bytes:
@@ -57,6 +58,7 @@ class TensorFlowFile:
         try:
             return self._index.read_string(name)
         except (KeyError, OSError) as error:
+            files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
     def _check_values(self) -> None:
