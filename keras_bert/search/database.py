@@ -295,14 +295,14 @@ class Database:
             raise missing_column_error("the index", column, [each for (each,) in columns if each != _WORDS])
         if not isinstance(values, Mapping):
             return self._find_ids(column, filters.alternatives(values))
-        kind, *condition = filters.limits_of(column, values)
+        kind, condition, limits = filters.limits_of(column, values)
         parts = {each: f"FROM postings WHERE column = ? AND {which}" for each, which in filters.KINDS.items()}
         present = [each for each in parts if self.execute(f"SELECT 1 {parts[each]} LIMIT 1", (column,)).fetchone()]
         if present != [kind]:
             count = "SELECT coalesce(sum(length(rows)) / 4, 0)"
             counts = {each: self.execute(f"{count} {parts[each]}", (column,)).fetchone()[0] for each in parts}
             filters.check_comparable(column, values, kind, counts)
-        return self._find_ids(column, [condition])
+        return self._find_ids(column, [(condition, limits)])
 
     def ids_of_word(self, word: str) -> np.ndarray:
         """Finds the rows whose texts have a word: their ids, once for each occurrence."""
