@@ -51,6 +51,37 @@ def find(directory: Path, *names: str, advice: str = "") -> Path:
     raise missing_error(directory, *names, advice=advice)
 
 
+def check_is_file(path: str | Path) -> None:
+    """Raises FileNotFoundError if there is no file, and ValueError for what is no file to read more than once."""
+    if Path(path).is_file():
+        return
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a directory; expected a file")
+    raise ValueError(f"{path} is a pipe or a device, but the file is read more than once; write it into a file first")
+
+
+# Of a library that could not open or read a file, whatever the file holds.
+_OF_THE_SYSTEM = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+_OF_TENSORFLOW = ("ResourceExhaustedError", "PermissionDeniedError")
+
+
+def raise_if_not_of_content(path: str | Path, error: Exception) -> None:
+    """Raises a library's error anew if its cause is the system, the memory or the path, not what the file holds.
+
+    Call it first where any error of a library would be called a damage of the file.
+    """
+    if type(error) is MemoryError or type(error).__name__ in _OF_TENSORFLOW:
+        raise error
+    if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+        raise error
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the path {str(path)!a} is not UTF-8, and the library that reads it needs that") from error
+
+
 def missing_error(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
     """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
@@ -332,9 +363,22 @@ def written_whole(path: Path) -> Iterator[Path]:
         os.replace(unfinished, path)
 
 
+def refuse_link(path: Path) -> None:
+    """Raises OSError if a path is a link: whoever made its directory could lead what is written there elsewhere."""
+    if path.is_symlink():
+        raise OSError(
+            errno.ELOOP, f"{path.name} is a link, and nothing is written through it; remove it", str(path.parent)
+        )
+
+
 def write_texts(directory: str | Path, texts: Mapping[str, str | bytes]) -> None:
-    """Writes texts (in UTF-8) or bytes, by file name, into `directory`, which is created if missing."""
+    """Writes texts (in UTF-8) or bytes, by file name, into `directory`, which is created if missing.
+
+    Raises OSError if a folder inside of it is a link.
+    """
     for name, text in texts.items():
+        for folder in Path(name).parents[:-1]:
+            refuse_link(Path(directory) / folder)
         with written_whole(Path(directory) / name) as unfinished:
             unfinished.write_bytes(text.encode() if isinstance(text, str) else text)
 
@@ -350,7 +394,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     path = path.absolute()
     for leftover in _find_leftovers(path, "old"):
         if path.exists():
-            _remove(leftover)
+            remove(leftover)
         else:
             os.rename(leftover, path)
     replaced = _temporary_path(path, "old")
@@ -381,7 +425,7 @@ def only_writer(directory: Path) -> Iterator[None]:
     every process enter.
     """
     path = directory / ".lock"
-    with _folder(directory), _errors_naming(directory, path), path.open("wb") as lock:
+    with _folder(directory), _errors_naming(directory, path), open(path, "ab", opener=_open_no_link) as lock:
         _lock(lock, directory)
         with _removed_afterwards(path):
             yield
@@ -390,7 +434,7 @@ def only_writer(directory: Path) -> Iterator[None]:
 def remove_temporary() -> None:
     """Removes this process's temporary files and directories, before an exit that skips `finally` blocks."""
     for path in list(_temporary):
-        _remove(path)
+        remove(path)
     _remove_if_empty(_new_folders)
 
 
@@ -400,7 +444,7 @@ def remove_leftovers(directory: Path, names: Collection[str] = ()) -> None:
         path = temporary.with_name(temporary.name[1:].removesuffix(".tmp").rpartition(".")[0])
         is_known = path.is_file() or str(path.relative_to(directory)) in names
         if is_known and temporary in _find_leftovers(path, "tmp"):
-            _remove(temporary)
+            remove(temporary)
 
 
 def _temporary_path(path: Path, ending: str) -> Path:
@@ -411,7 +455,7 @@ def _temporary_path(path: Path, ending: str) -> Path:
 def _unfinished(path: Path, ending: str) -> Iterator[Path]:
     """Yields a temporary path for `path`, and removes it afterwards; those of killed processes are removed first."""
     for leftover in _find_leftovers(path, ending):
-        _remove(leftover)
+        remove(leftover)
     unfinished = _temporary_path(path, ending)
     with _folder(path.parent), _removed_afterwards(unfinished), _errors_naming(path, unfinished):
         yield unfinished
@@ -426,6 +470,12 @@ def _find_leftovers(path: Path, ending: str) -> list[Path]:
         if number.isdecimal() and (is_own or not Path("/proc", number).exists()):
             leftovers.append(temporary)
     return leftovers
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Opens a file for `open`, as an opener. Raises OSError for a link, or a pipe, which would wait for a reader."""
+    refuse_link(Path(path))
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def _lock(file: BinaryIO, directory: Path) -> None:
@@ -474,12 +524,13 @@ def _removed_afterwards(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _remove(path)
+        remove(path)
         _temporary.discard(path)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
+def remove(path: Path) -> None:
+    """Removes a file, a link or a whole directory, if it is there."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

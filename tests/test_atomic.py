@@ -1,14 +1,19 @@
 """Files and directories: written whole or not at all."""
 
+import contextlib
 import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keras_bert import files
+from keras_bert.embedding.file_embedding import VectorStore
+from keras_bert.formats.tensorflow_file import write_tensorflow
+from keras_bert.training.run import Run, save_state
 
 from .support.messages import error_names
 
@@ -54,6 +59,67 @@ def test_one_process_writes_at_a_time(tmp_path):
         with pytest.raises(BlockingIOError), files.only_writer(directory):
             pass
     assert [path.name for path in directory.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("target", ["file", "pipe", "nothing"])
+def test_a_lock_that_leads_elsewhere_is_refused(tmp_path, target):
+    """Whoever made the directory may have made it: neither is the target emptied, nor is a pipe waited for."""
+    mine, lock = tmp_path / "mine", tmp_path / "theirs/.lock"
+    mine.write_text("precious")
+    lock.parent.mkdir()
+    os.mkfifo(lock) if target == "pipe" else lock.symlink_to(mine if target == "file" else tmp_path / "new")
+    with error_names(OSError, lock.parent), files.only_writer(lock.parent):
+        pass
+    assert mine.read_text() == "precious"
+    assert not (tmp_path / "new").exists()
+    lock.unlink()
+    os.link(mine, lock)  # another name of the same file
+    with files.only_writer(lock.parent):
+        pass
+    assert mine.read_text() == "precious"
+
+
+def _write_ours(directory):
+    files.write_texts(directory, {"config.json": "{}", "1_Pooling/config.json": "{}"})
+
+
+def _write_checkpoint(directory):
+    write_tensorflow(directory / "bert", {"a": np.zeros(3, "f4")}.items())
+
+
+def _write_run(directory):
+    run = Run.into(directory / "run", overwrite=False)
+    save_state(run.directory / "state.safetensors", [], {})
+
+
+@pytest.mark.parametrize(
+    ("write", "links"),
+    [
+        (_write_ours, ["config.json", f".config.json.{os.getpid()}.tmp"]),
+        (_write_ours, ["1_Pooling/"]),
+        (_write_ours, ["1_Pooling/config.json", f"1_Pooling/.config.json.{os.getpid()}.tmp"]),
+        (_write_run, ["run/training/"]),
+        (_write_run, ["run/training/logs/", "run/training/records/"]),
+        (_write_run, ["run/training/state.safetensors"]),
+        (_write_checkpoint, [f".bert.{os.getpid()}.tmp.index", f".bert.{os.getpid()}.tmp.data-00000-of-00001"]),
+        (_write_checkpoint, [f".bert.{os.getpid()}.tmp.folder/"]),
+        (lambda directory: VectorStore(directory / "vectors").write(0, np.zeros([1, 1]), 0), ["vectors/"]),
+    ],
+)  # fmt: skip
+def test_nothing_is_written_through_links_in_a_directory(tmp_path, write, links):
+    """A link to a file is replaced; where one leads to a directory, it is refused. What they lead to stays as it is."""
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    mine.mkdir()
+    for name in ("config.json", "state.safetensors", "0.npz"):
+        (mine / name).write_text("precious")
+    for name in links:
+        (theirs / name).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / name.rstrip("/")).symlink_to(mine if name.endswith("/") else mine / "config.json")
+    is_refused = write is _write_run or (links[0].endswith("/") and write is not _write_checkpoint)
+    with error_names(OSError, theirs, "is a link", "remove it") if is_refused else contextlib.nullcontext():
+        write(theirs)
+    assert sorted(path.name for path in mine.iterdir()) == ["0.npz", "config.json", "state.safetensors"]
+    assert {path.read_text() for path in mine.iterdir()} == {"precious"}
 
 
 def test_where_there_can_be_no_lock():

@@ -1,11 +1,18 @@
 """Small files: found and read, with errors that name them."""
 
+import errno
+import os
+
+import h5py
 import numpy as np
 import pytest
 
 from keras_bert import files
-from keras_bert.formats.tensorflow_file import TensorFlowFile
+from keras_bert.data import read_squad
+from keras_bert.data.table_formats import open_parquet
+from keras_bert.formats.tensorflow_file import TensorFlowFile, write_tensorflow
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors
+from keras_bert.runtimes.runtime import opening
 from keras_bert.text import SentencePieceTokenizer
 
 from .support.messages import error_names
@@ -115,3 +122,72 @@ def test_numbers_that_json_has_otherwise():
     assert files.to_json_line({"scores": (0.5, float("nan"))}) == '{"scores": [0.5, null]}'
     values, shape = {"size": 384.0, "rate": 1.0, "more": 2.0}, {"size": (int, None), "rate": float}
     assert repr(files.with_whole_numbers(values, shape)) == "{'size': 384, 'rate': 1.0, 'more': 2.0}"
+
+
+def _read_h5(path):
+    with h5py.File(path / "a.h5", "w") as file:
+        file["a"] = np.zeros(3, "f4")
+    yield
+    H5File(path / "a.h5")
+
+
+def _read_checkpoint(path):
+    write_tensorflow(path / "bert", {"a": np.zeros(3, "f4")}.items())
+    yield
+    TensorFlowFile(path / "bert.index").read("a")
+
+
+def _read_saved_model(path):
+    from keras_bert.saved_model import reusable
+
+    files.write_texts(path, {"saved_model.pb": b"", "variables/variables.index": b""})
+    yield
+    reusable.load(str(path))
+
+
+def _read_parquet(path):
+    (path / "a.parquet").write_bytes(b"PAR1")
+    yield
+    open_parquet(path / "a.parquet").__enter__()
+
+
+READERS = {  # the call of a library, and what makes it
+    "h5py.File": _read_h5,
+    "tensorflow.train.load_checkpoint": _read_checkpoint,
+    "tensorflow.saved_model.load": _read_saved_model,
+    "pyarrow.parquet.ParquetFile": _read_parquet,
+}
+
+
+@pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "denied"), OSError(errno.EMFILE, "x"), MemoryError()])
+@pytest.mark.parametrize("library", READERS)
+def test_what_the_system_refuses_is_no_damage(tmp_path, monkeypatch, library, error):
+    pytest.importorskip(library.partition(".")[0])
+
+    def fail(*_, **__):
+        raise error
+
+    read = READERS[library](tmp_path)
+    next(read)
+    monkeypatch.setattr(library, fail)
+    with pytest.raises(type(error)) as raised:
+        next(read)
+    assert raised.value is error
+
+
+def test_a_path_that_is_not_utf8_is_no_damage(tmp_path):
+    path = tmp_path / os.fsdecode(b"M\xfcnchen")
+    path.mkdir()
+    read = _read_checkpoint(tmp_path)
+    next(read)
+    for each in tmp_path.glob("bert.*"):
+        each.rename(path / each.name)
+    with error_names(ValueError, "M\\udcfcnchen", "not UTF-8"):
+        TensorFlowFile(path / "bert.index").read("a")
+    with error_names(ValueError, "M\\udcfcnchen", "not UTF-8"), opening(path / "model.onnx", "ONNX Runtime"):
+        raise RuntimeError("no such file")
+
+
+def test_what_is_no_path_is_not_in_another_format():
+    with pytest.raises(TypeError, match="int"):
+        read_squad(5)

@@ -148,6 +148,8 @@ def filter_of(_: click.Context, option: click.Parameter, conditions: tuple[str, 
     """Parses repeated COLUMN=VALUE, COLUMN>=VALUE and so on into a filter of rows, as a callback of click."""
     columns: dict[str, Any] = {}
     for each in conditions:
+        if any("\ud800" <= character <= "\udfff" for character in each):  # Python turns other bytes to surrogates
+            raise Misuse(f"{option.opts[0]} {each!a} is not UTF-8, as the texts of an index are")
         if not (match := _CONDITION.fullmatch(each)):
             raise Misuse(f"{option.opts[0]} {each}: expected COLUMN=VALUE, such as language=en, or 'year>=2025'")
         column, sign, value = match.groups()

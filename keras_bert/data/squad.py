@@ -39,9 +39,10 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> Examples:
         >>> read_squad(path).labels
         [(Answer(text='Ada', start=0),)]
     """
+    table = _open_table(path)
+    content = _read_content(path) if table is None else None
     try:
-        table = _open_table(path)
-        question_rows = list(_list_questions(_read_content(path)) if table is None else _read_rows(table))
+        question_rows = list(_list_questions(content) if table is None else _read_rows(table))
     except (LookupError, TypeError) as error:
         raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
     if not question_rows:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from keras_bert.data.examples import parse_json_object
 from keras_bert.data.workbook_process import read_workbook
 from keras_bert.extras import import_extra
-from keras_bert.files import open_bytes, read_lines
+from keras_bert.files import open_bytes, raise_if_not_of_content, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -178,8 +178,9 @@ def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
         ):
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
+        if isinstance(error, FileNotFoundError):
             raise
+        raise_if_not_of_content(path, error)
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
 
 

@@ -25,6 +25,7 @@ from keras_bert.data.table_formats import (
     number_lines,
     recognise_delimiter,
 )
+from keras_bert.files import check_is_file
 
 Column: TypeAlias = str | int  # by name, or by number from 1, also as a str of digits
 R = TypeVar("R", bound=Row)
@@ -269,8 +270,7 @@ def text_rows(
 
 def check_corpus(path: str | Path, text_column: str, *, must_be_table: bool = False) -> None:
     """Checks that a file is a corpus with a column of texts, as `read_corpus` does, up to the first text."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    check_is_file(path)
     if must_be_table:
         known_format(path, None)
     if format_of(path) is not None:
@@ -299,8 +299,7 @@ def text_in(value: object, name: str) -> str:
 
 def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = False) -> list[CorpusRow]:
     """Reads a corpus: a table, as `read_table` does; any other file has one text per line. Skips its blank lines."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    check_is_file(path)
     if format_of(path) is not None:
         numbered_rows = text_rows(path, [text_column], skip_bad=skip_bad)
         return [CorpusRow(number, row, row[text_column]) for number, row in numbered_rows]

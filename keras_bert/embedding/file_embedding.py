@@ -227,6 +227,7 @@ class VectorStore:
         return (vectors, truncated) if len(vectors) == rows else None
 
     def write(self, chunk: int, vectors: np.ndarray, truncated: int) -> None:
+        files.refuse_link(self.directory)
         content = io.BytesIO()  # not the file itself: NumPy's error for a full disk gives no reason
         np.savez(content, vectors=vectors, truncated=truncated)
         files.write_texts(self.directory, {f"{chunk}.npz": content.getvalue()})
@@ -292,8 +293,7 @@ def _check_sources(sources: Sequence[Path]) -> Sequence[Path]:
     if not sources:
         raise ValueError("there are no files to embed")
     for path in sources:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
+        files.check_is_file(path)
     return sources
 
 

@@ -190,6 +190,8 @@ def write(
     """Writes the files by which `SentenceTransformer(directory)` computes the same vectors. Returns their names."""
     kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
+    for path in paths[1:]:
+        files.refuse_link(directory / path)
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for i, (path, kind) in enumerate(zip(paths, kinds, strict=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import glob
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +49,7 @@ class TensorFlowFile:
         except Exception as error:
             for each in self.path.parent.glob(f"{self.path.stem}.data-*"):
                 files.refuse_pointer(each)
+            files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
     def read_string(self, name: str) -> bytes:
@@ -57,6 +58,7 @@ class TensorFlowFile:
         try:
             return self._index.read_string(name)
         except (KeyError, OSError) as error:
+            files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
     def _check_values(self) -> None:
@@ -135,19 +137,25 @@ def _written_whole(prefix: Path) -> Iterator[str]:
     """Yields a temporary prefix for a checkpoint. Its files then move to `prefix`; after an error they are deleted."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}.tmp")
+    _remove_all(unfinished)  # such as a link that whoever made the directory left there
     try:
         yield str(unfinished)
         data_endings = [
-            path.name.removeprefix(unfinished.name) for path in prefix.parent.glob(f"{unfinished.name}.data-*")
+            path.name.removeprefix(unfinished.name)
+            for path in prefix.parent.glob(f"{glob.escape(unfinished.name)}.data-*")
         ]
         for ending in (*data_endings, ".index"):  # the index last: without it, there is no checkpoint
             os.replace(f"{unfinished}{ending}", f"{prefix}{ending}")
-        for data in prefix.parent.glob(f"{prefix.name}.data-*"):
+        for data in prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"):
             if data.name.removeprefix(prefix.name) not in data_endings:
                 data.unlink()  # from an earlier checkpoint with another number of files
     finally:
-        for leftover in prefix.parent.glob(f"{unfinished.name}*"):
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        _remove_all(unfinished)
+
+
+def _remove_all(prefix: Path) -> None:
+    for path in prefix.parent.glob(f"{glob.escape(prefix.name)}*"):
+        files.remove(path)
 
 
 # -- TensorFlow 2 checkpoints by the names of variables. The keys in the files are object paths.

@@ -80,6 +80,7 @@ class SafetensorsFile:
 
 def open_safetensors(path: Path) -> SafetensorsFile:
     """Opens a safetensors file for reading. Raises ValueError if it is truncated or has another format."""
+    path.open("rb").close()  # raises: to the library, each file that it cannot open is missing
     try:
         file = safe_open(path, framework="numpy")
     except SafetensorError as error:
@@ -130,6 +131,7 @@ def write_checked(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mappin
 
 def read_checked(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Reads the arrays and texts of `write_checked`, or raises ValueError if a bit is damaged."""
+    path.open("rb").close()  # raises, as above
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = dict(file.metadata() or {})
@@ -180,6 +182,7 @@ class H5File:
             self._file = h5py.File(path, "r")
             problem = self._file.visit_links(self._add)
         except Exception as error:  # the type of h5py's error depends on the damage
+            files.raise_if_not_of_content(path, error)
             raise ValueError(
                 f"{path} ({self.size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
             ) from None
@@ -227,6 +230,7 @@ class H5File:
             # A list may refer to one text a million times.
             value = attributes[name] if name in attributes and attributes.get_id(name).shape == () else None
         except Exception as error:
+            files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
         if value is None:
             return None
@@ -239,6 +243,7 @@ class H5File:
         try:
             return self._arrays[name][()]
         except Exception as error:
+            files.raise_if_not_of_content(self.path, error)
             raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
 
     def close(self) -> None:
@@ -300,6 +305,7 @@ class TorchFile:
         except pickle.UnpicklingError as error:
             raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
         except Exception as error:  # the type of torch's error depends on the damage
+            files.raise_if_not_of_content(path, error)
             size = path.stat().st_size
             raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
         if not isinstance(self._tensors, dict) or not all(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from keras_bert import files
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -45,5 +47,6 @@ def opening(path: Path, program: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        files.raise_if_not_of_content(path, error)
         reason = [line.strip() for line in str(error).splitlines() if line.strip()][-1:]
         raise ValueError(f"{path} is damaged, or {program} cannot run it: {''.join(reason)}") from None

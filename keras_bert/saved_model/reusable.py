@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
-from keras_bert import undocumented
+from keras_bert import files, undocumented
 from keras_bert.extras import import_extra
 from keras_bert.formats import recognition
 from keras_bert.formats.saved_model import MODEL
@@ -140,6 +140,12 @@ def load(directory: str, variables: Mapping[str, tf.Variable] | None = None) -> 
             return undocumented.load_with_variables(directory, variables)
     except Exception as error:
         # TensorFlow raises any kind of exception here, even KeyError and AssertionError.
+        files.raise_if_not_of_content(directory, error)
+        if "Op type not registered" in str(error):
+            raise ValueError(
+                f"{directory} needs an operation that is not loaded; import the package that has it, such as "
+                f"tensorflow_text: {error}"
+            ) from error
         raise ValueError(f"{directory} cannot be loaded, and may be damaged: {error}") from error
 
 

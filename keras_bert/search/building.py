@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
+import sqlite3
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from keras_bert import files
 from keras_bert.choices import STORED
 from keras_bert.counted import counted
+from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding.file_embedding import compute_digest
-from keras_bert.search import database, neighbours
+from keras_bert.search import database, filters, neighbours
 from keras_bert.search.database import Database, Row, Settings
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import encoder_of
@@ -81,18 +85,27 @@ def build_index(
     if not corpus_rows:
         raise ValueError(f"{corpus} has no texts")
     _check_ids(corpus, corpus_rows, id_column)
+    preset_handle = str(Path(preset).absolute() if Path(preset).is_dir() else preset)  # for any working directory
+    check_characters(preset_handle, f"the path of the model, {preset_handle!a},")
     rows = {row.key: row for row in (Row.of(each, text_column) for each in corpus_rows)}
-    with contextlib.suppress(FileNotFoundError), database.reading(directory):  # raises before the model is loaded
-        pass
+    with contextlib.suppress(FileNotFoundError), database.reading(directory, may_be_old=True):
+        pass  # raises before the model is loaded
     from keras_bert.tasks import BertSentenceEncoder
 
     model = BertSentenceEncoder.to_compare(preset)
     digest, encode = compute_digest(model), encoder_of(model, "document", batch_tokens)
+    counts = Counter(encoded=0, truncated=0)
     with files.only_writer(directory), database.writing(directory / database.NAME) as index:
-        old = index.settings()
-        _check_settings(old, directory, str(preset), digest, text_column if add else None, stored)
-        old_ids = dict(index.execute("SELECT key, id FROM rows"))
-        new = [row for key, row in rows.items() if key not in old_ids]
+        while True:  # until a transaction begins in which all texts have vectors, whatever another process changes
+            index.execute("BEGIN IMMEDIATE")
+            old, old_ids = index.settings(), index.row_ids()
+            _check_settings(old, directory, str(preset), digest, text_column if add else None, stored)
+            new = [row for key, row in rows.items() if key not in old_ids]
+            texts = {database.compute_key(digest, row.text): row.text for row in new}
+            if index.has_vectors(texts):
+                break
+            index.execute("ROLLBACK")
+            counts.update(index.encode(texts, encode, progress))
         leaving = [] if add else [number for key, number in old_ids.items() if key not in rows]
         if leaving:
             warnings.warn(
@@ -102,11 +115,8 @@ def build_index(
             )
         if add and id_column and old_ids:
             leaving = index.choose({id_column: [row.columns(text_column)[id_column] for row in new]}).tolist()
-        texts = {database.compute_key(digest, row.text): row.text for row in new}
-        counts = index.encode(texts, encode, progress)
         stored = stored or (old.stored if old else "float32")
-        handle = str(Path(preset).absolute() if Path(preset).is_dir() else preset)  # for any working directory
-        settings = Settings(handle, digest, text_column, stored, model.vector_size)
+        settings = Settings(preset_handle, digest, text_column, stored, model.vector_size)
         _change(index, directory, settings, leaving, new)
         return {"texts": len(index), **counts}
 
@@ -123,7 +133,8 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
 
     Raises:
         FileNotFoundError: there is no index.
-        ValueError: the index is damaged, no row has such a column, or no row would be left.
+        TypeError: `where` is not a dict.
+        ValueError: as for `TextIndex.search`; or the index is damaged, or no row would be left.
         BlockingIOError: another process is writing into the directory.
 
     Example:
@@ -136,9 +147,10 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
     """
     neighbours.import_faiss()  # raises
     directory = Path(directory)
-    with database.reading(directory):  # raises before the directory is locked
-        pass
+    with database.reading(directory, may_be_old=True):
+        pass  # raises before the directory is locked
     with files.only_writer(directory), database.writing(directory / database.NAME) as index:
+        index.execute("BEGIN IMMEDIATE")
         settings = index.settings()
         assert settings is not None  # `reading` raises without settings
         leaving = index.choose(where).tolist()
@@ -149,9 +161,8 @@ def remove_rows(directory: str | Path, where: Mapping[str, object]) -> int:
 
 
 def _change(index: Database, directory: Path, settings: Settings, leaving: list[int], new: list[Row]) -> None:
-    """Makes a change, in one transaction: a search reads the new rows, with their nearest neighbours, from now on."""
+    """Ends a transaction with a change: a search reads the new rows, with their nearest neighbours, from now on."""
     old = index.settings()
-    index.execute("BEGIN IMMEDIATE")
     if old:
         index.remove(leaving, old.text_column)
     index.add(new, settings)
@@ -164,19 +175,29 @@ def _change(index: Database, directory: Path, settings: Settings, leaving: list[
         neighbours.make_neighbours(index, settings, base).write(directory, settings.version)
     index.write_settings(settings)
     index.execute("COMMIT")
-    neighbours.remove_other_versions(directory, settings.version)
+    with contextlib.suppress(sqlite3.OperationalError):  # another process writes, and will remove them
+        index.execute("BEGIN IMMEDIATE")
+        if now := index.settings():
+            neighbours.remove_other_versions(directory, now.version)
+        index.execute("ROLLBACK")
 
 
 def _check_ids(corpus: str | Path, rows: Iterable[CorpusRow], column: str | None) -> None:
-    """Raises ValueError if a row has no id in this column, or that of another row."""
-    lines: dict[str, int] = {}
+    """Raises ValueError if a row has no id in this column, or one that equals that of another row in a filter."""
+    lines: dict[filters.Meaning, dict[str, int]] = {}  # of texts with the same meaning, "" for a value that is no text
     if column is None:
         return
     for row in rows:
-        if (value := row.columns.get(column)) is None:
+        value = row.columns.get(column)
+        value = value if isinstance(value, str) else json.loads(files.to_json_line(value))
+        means, text = filters.term(value)
+        if means == b"":
             raise ValueError(f"{corpus}, line {row.line}: no {column!r}; each row needs an id")
-        if (first := lines.setdefault(str(value), row.line)) != row.line:
+        same = lines.setdefault(means, {})
+        first = min(same.values(), default=0) if not text else same.get(text) or same.get("")
+        if first:
             raise ValueError(f"{corpus} has {column} {value!r} twice, in lines {first} and {row.line}")
+        same[text] = row.line
 
 
 def _check_settings(

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import itertools
 import json
+import marshal
 import os
 import re
 import sqlite3
@@ -22,6 +23,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.choices import STORED
+from keras_bert.data.examples import check_characters
 from keras_bert.data.tables import CorpusRow, missing_column_error
 from keras_bert.progress import progress_bar
 from keras_bert.search import filters
@@ -29,21 +31,35 @@ from keras_bert.search import filters
 NAME = "index.db"
 TEXTS_AT_A_TIME = 2048  # texts to encode before their vectors are written: the most that an interruption loses
 _ROWS_AT_A_TIME = 50_000  # rows whose postings are in memory
-_APPLICATION, _FORMAT = 0x4B426978, 2
+_APPLICATION, _FORMAT = 0x4B426978, 3
 # A posting lists the ids of rows, int32, whose cell in a column means a value. If that is no text, but the cell is one,
 # `text` has it, else "". The words of a text are values of the column x'', and list a row once for each occurrence.
 # It takes the place of SQLite's full-text search: the SQLite that TensorFlow brings, and which Python uses in its place
-# if TensorFlow was imported first, lacks that.
+# if TensorFlow was imported first, lacks that. The digest is that of all else but the vectors, which have checksums,
+# and the texts and cells of rows, for which their keys stand.
 _SCHEMA = (
-    "CREATE TABLE settings (preset, model, text_column, stored, width, version)",
+    "CREATE TABLE settings (preset, model, text_column, stored, width, version, digest)",
     "CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB, vector BLOB, checksum INTEGER)",
     "CREATE TABLE rows (id INTEGER PRIMARY KEY, key BLOB, vector INTEGER, words INTEGER, text TEXT, cells TEXT)",
     "CREATE TABLE postings (column, value, text, first INTEGER, rows BLOB, PRIMARY KEY (column, value, text, first)) "
     "WITHOUT ROWID",
 )
+_OLD_FORMAT = 2  # had other meanings and words, and no digest
+_OLD_SCHEMA = (_SCHEMA[0].replace(", digest", ""), *_SCHEMA[1:])
+_SETTINGS = "SELECT preset, model, text_column, stored, width, version FROM settings"
 _WORDS = b""  # the column of words
-_WORD = re.compile(r"[\u3040-\u9fff]|[^\W\u3040-\u9fff]+")  # as in a BERT, a Chinese or Japanese character is one
+# Scripts without spaces between words: Chinese, Japanese, Thai, Lao, Myanmar, Khmer, and those of other Tai languages.
+# As in a BERT, a character, with the marks on it, is a word.
+_UNSPACED = (
+    r"\u3040-\u9fff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
+)
 _Term = tuple[str | bytes, filters.Meaning, str]  # column, value, text
+_DIGESTED = (  # what the digest is of, in this order
+    _SETTINGS,
+    "SELECT id, key, vector, words FROM rows ORDER BY id",
+    "SELECT * FROM postings ORDER BY column, value, text, first",
+)
 
 
 class Settings(NamedTuple):
@@ -81,7 +97,21 @@ def compute_key(*parts: str) -> bytes:
 
 
 def find_words(text: str) -> list[str]:
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    """Splits a text into words, without case, with their combining marks."""
+    word, ignored = _word_patterns()
+    text = unicodedata.normalize("NFKC", text).replace("İ", "i").casefold()  # by itself, it would become i and a dot
+    return word.findall(unicodedata.normalize("NFKC", ignored.sub("", text)))
+
+
+@functools.cache
+def _word_patterns() -> tuple[re.Pattern, re.Pattern]:
+    """Compiles the patterns of words, and of what is left out of them, such as soft hyphens and joiners."""
+    characters = [chr(number) for number in (*range(0x20000), *range(0xE0000, 0xE0200))]
+    marks = "".join(each for each in characters if unicodedata.category(each)[0] == "M")
+    formats = "".join(each for each in characters if unicodedata.category(each) == "Cf" and each != "\u200b")  # a space
+    letter = rf"(?:[^\W{_UNSPACED}]|\d)"
+    word = rf"(?!\d)(?=\w)[{_UNSPACED}][{marks}]*|{letter}(?:{letter}|[{marks}])*"
+    return re.compile(word), re.compile(f"[{formats}\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 class Database:
@@ -92,7 +122,7 @@ class Database:
 
     def settings(self) -> Settings | None:
         """Reads the settings; None if no build has been completed."""
-        if (row := self.execute("SELECT * FROM settings").fetchone()) is None:
+        if (row := self.execute(_SETTINGS).fetchone()) is None:
             return None
         kinds = (str, str, str, str, int, int)
         if not all(map(isinstance, row, kinds)) or Settings(*row).stored not in STORED:
@@ -100,8 +130,27 @@ class Database:
         return Settings(*row)
 
     def write_settings(self, settings: Settings) -> None:
+        """Writes the settings, after all other changes: with the digest of what they make."""
         self.execute("DELETE FROM settings")
-        self.execute("INSERT INTO settings VALUES (?, ?, ?, ?, ?, ?)", settings)
+        self.execute("INSERT INTO settings VALUES (?, ?, ?, ?, ?, ?, NULL)", settings)
+        self.execute("UPDATE settings SET digest = ?", (self._compute_digest(),))
+
+    def check(self) -> None:
+        """Raises ValueError if a page, or anything that the digest stands for, has changed."""
+        if (problem := self.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise damaged_error(self.path, problem)
+        digests = self.execute("SELECT digest FROM settings").fetchall()  # none before a build is complete
+        if digests and digests != [(self._compute_digest(),)]:
+            raise damaged_error(self.path, "its rows or settings have changed")
+
+    def _compute_digest(self) -> bytes:
+        digest = hashlib.blake2b(digest_size=16)
+        for select in _DIGESTED:
+            found = self.execute(select)
+            while block := found.fetchmany(TEXTS_AT_A_TIME):
+                parts = map(marshal.dumps, block, itertools.repeat(0))  # the format 0: the same in each Python
+                digest.update(b"".join(parts))
+        return digest.digest()
 
     # -- Vectors, by the keys of their texts.
 
@@ -140,6 +189,10 @@ class Database:
         while entries := found.fetchmany(TEXTS_AT_A_TIME):
             yield self._join(entries, width)
 
+    def has_vectors(self, keys: Iterable[bytes]) -> bool:
+        """Checks whether all these texts have vectors."""
+        return self._vector_ids().keys() >= set(keys)
+
     def _vector_ids(self) -> dict[bytes, int]:
         return dict(self.execute("SELECT key, id FROM vectors"))
 
@@ -165,6 +218,10 @@ class Database:
             raise damaged_error(self.path, "a row has changed") from None
         return ids, words
 
+    def row_ids(self) -> dict[bytes, int]:
+        """Reads the ids of all rows by their keys."""
+        return dict(self.execute("SELECT key, id FROM rows"))
+
     def row(self, number: int) -> Row:
         """Reads the row with this id."""
         found = self.execute("SELECT key, text, cells FROM rows WHERE id = ?", (number,)).fetchone()
@@ -179,14 +236,34 @@ class Database:
         (last,) = self.execute("SELECT coalesce(max(id), 0) FROM rows").fetchone()
         numbered = enumerate(rows, start=last + 1)
         while block := dict(itertools.islice(numbered, _ROWS_AT_A_TIME)):
-            postings, words = _make_postings(block, settings.text_column)
+            words = self._add_postings(block, settings.text_column)
             entries = (
                 (number, row.key, vectors[compute_key(settings.model, row.text)], words[number], *row)
                 for number, row in block.items()
             )
             self.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", entries)
-            parts = ((*term, numbers[0], _to_bytes(numbers)) for term, numbers in postings.items())
-            self.executemany("INSERT INTO postings VALUES (?, ?, ?, ?, ?)", parts)
+
+    def _add_postings(self, rows: Mapping[int, Row], text_column: str) -> dict[int, int]:
+        """Adds the postings of rows by id, and returns the numbers of their words."""
+        postings, words = _make_postings(rows, text_column)
+        parts = ((*term, numbers[0], _to_bytes(numbers)) for term, numbers in postings.items())
+        self.executemany("INSERT INTO postings VALUES (?, ?, ?, ?, ?)", parts)
+        return words
+
+    def upgrade(self) -> None:
+        """Rewrites an index of the old format, in the transaction that is open; no text is encoded."""
+        settings = self.settings()
+        for name, statement in (("settings", _SCHEMA[0]), ("postings", _SCHEMA[-1])):
+            self.execute(f"DROP TABLE {name}")
+            self.execute(statement)
+        self.execute(f"PRAGMA user_version = {_FORMAT}")
+        if settings is None:
+            return
+        ids = iter(self.row_ids().values())
+        while block := {number: self.row(number) for number in itertools.islice(ids, _ROWS_AT_A_TIME)}:
+            words = self._add_postings(block, settings.text_column)
+            self.executemany("UPDATE rows SET words = ? WHERE id = ?", ((words[each], each) for each in block))
+        self.write_settings(settings)
 
     def remove(self, ids: Iterable[int], text_column: str) -> None:
         """Removes the rows with these ids."""
@@ -202,15 +279,30 @@ class Database:
 
     def choose(self, where: Mapping[str, object]) -> np.ndarray:
         """Finds the rows that match a filter, and returns their ids, rising."""
+        if not isinstance(where, Mapping):
+            raise TypeError(
+                f"where is {where!r:.60}; expected a dict of columns and their values, such as {{'id': '7'}}"
+            )
         if not where:
             raise ValueError("where is empty; expected a column and its value, such as {'id': '7'}")
-        chosen = []
-        for name, values in where.items():
-            if not self.execute("SELECT 1 FROM postings WHERE column = ? LIMIT 1", (name,)).fetchone():
-                columns = self.execute("SELECT DISTINCT column FROM postings ORDER BY column")
-                raise missing_column_error("the index", name, [column for (column,) in columns if column != _WORDS])
-            chosen.append(np.unique(self._find_ids(name, filters.conditions(name, values))))
-        return functools.reduce(np.intersect1d, chosen)
+        return functools.reduce(np.intersect1d, [np.unique(self._find(name, where[name])) for name in where])
+
+    def _find(self, column: str, values: object) -> np.ndarray:
+        """Finds the ids of the rows whose cell in a column equals a value, or is in a range."""
+        is_name = isinstance(column, str) and check_characters(column, f"the column {column!a}") == column
+        if not is_name or not self.execute("SELECT 1 FROM postings WHERE column = ? LIMIT 1", (column,)).fetchone():
+            columns = self.execute("SELECT DISTINCT column FROM postings ORDER BY column")
+            raise missing_column_error("the index", column, [each for (each,) in columns if each != _WORDS])
+        if not isinstance(values, Mapping):
+            return self._find_ids(column, filters.alternatives(values))
+        kind, condition, limits = filters.limits_of(column, values)
+        parts = {each: f"FROM postings WHERE column = ? AND {which}" for each, which in filters.KINDS.items()}
+        present = [each for each in parts if self.execute(f"SELECT 1 {parts[each]} LIMIT 1", (column,)).fetchone()]
+        if present != [kind]:
+            count = "SELECT coalesce(sum(length(rows)) / 4, 0)"
+            counts = {each: self.execute(f"{count} {parts[each]}", (column,)).fetchone()[0] for each in parts}
+            filters.check_comparable(column, values, kind, counts)
+        return self._find_ids(column, [(condition, limits)])
 
     def ids_of_word(self, word: str) -> np.ndarray:
         """Finds the rows whose texts have a word: their ids, once for each occurrence."""
@@ -219,9 +311,9 @@ class Database:
     def _find_ids(self, column: str | bytes, conditions: Iterable[tuple[str, list[Any]]]) -> np.ndarray:
         select = "SELECT rows FROM postings WHERE column = ? AND"
         found = (self.execute(f"{select} {condition}", [column, *values]) for condition, values in conditions)
-        return self._read_ids(content for contents in found for (content,) in contents)
+        return self._read_ids([content for contents in found for (content,) in contents])
 
-    def _read_ids(self, contents: Iterable[bytes]) -> np.ndarray:
+    def _read_ids(self, contents: list[bytes]) -> np.ndarray:
         try:
             return np.frombuffer(b"".join(contents), "<i4")
         except (TypeError, ValueError):
@@ -236,9 +328,7 @@ def _make_postings(rows: Mapping[int, Row], text_column: str) -> tuple[dict[_Ter
         terms: list[_Term] = [(_WORDS, word, "") for word in find_words(row.text)]
         words[number] = len(terms)
         for column, cell in row.columns(text_column).items():
-            meaning = filters.meaning(cell)
-            is_exact = isinstance(cell, str) and not isinstance(meaning, str)
-            terms.append((column, meaning, cell if is_exact else ""))
+            terms.append((column, *filters.term(cell)))
         for term in terms:
             postings.setdefault(term, []).append(number)
     return postings, words
@@ -252,10 +342,11 @@ def _to_bytes(ids: Sequence[int] | np.ndarray) -> bytes:
 
 
 @contextlib.contextmanager
-def reading(directory: Path, whole: bool = False) -> Iterator[tuple[Database, Settings]]:
-    """Opens an index for a block, which sees one state of it; `whole` checks each page of the file.
+def reading(directory: Path, whole: bool = False, may_be_old: bool = False) -> Iterator[tuple[Database, Settings]]:
+    """Opens an index for a block, which sees one state of it; `whole` checks each page of the file, and its digest.
 
-    Raises FileNotFoundError if there is no complete index, and ValueError if it is damaged or something else.
+    Raises FileNotFoundError if there is no complete index, and ValueError if it is damaged or something else, or of the
+    old format, which `writing` upgrades.
     """
     path, missing = directory / NAME, f"{directory} holds no complete {NAME}; index a corpus there, to the end"
     if not path.is_file():
@@ -266,7 +357,13 @@ def reading(directory: Path, whole: bool = False) -> Iterator[tuple[Database, Se
         database.execute("BEGIN")
         if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise FileNotFoundError(missing)
-        _check(database, whole)
+        if _is_old(database) and not may_be_old:
+            raise ValueError(
+                f"{path} is an index of an older version; index the corpus again in {directory} to upgrade it: its "
+                "vectors are kept, and no text is encoded twice"
+            )
+        if whole:
+            database.check()
         if (settings := database.settings()) is None:
             raise FileNotFoundError(missing)
         yield database, settings
@@ -278,43 +375,55 @@ def writing(path: Path | None) -> Iterator[Database]:
 
     Without a path, the file is temporary.
     """
+    count = "SELECT count(*) FROM sqlite_master"
+    if path:
+        files.refuse_link(path)  # SQLite follows this one only
     with _connected(path, "mode=rwc") as database:
-        if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if not database.execute(count).fetchone()[0]:
             database.execute("PRAGMA page_size = 16384")  # holds several vectors
             database.execute("PRAGMA journal_mode = WAL")
-            marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
-            for statement in ("BEGIN", *_SCHEMA, *marks, "COMMIT"):
-                database.execute(statement)
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA cache_size = -100000")
-        _check(database, whole=True)
+        database.execute("BEGIN IMMEDIATE")
+        if not database.execute(count).fetchone()[0]:
+            marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_FORMAT}"
+            for statement in (*_SCHEMA, *marks):
+                database.execute(statement)
+        elif _is_old(database):
+            database.upgrade()
+        database.check()
+        database.execute("COMMIT")
         yield database
 
 
 @contextlib.contextmanager
 def _connected(path: Path | None, mode: str) -> Iterator[Database]:
     try:
-        uri = f"file:{quote(str(path.absolute())) if path else ''}?{mode}"
+        uri = f"file:{quote(os.fsencode(path.absolute())) if path else ''}?{mode}"
         with contextlib.closing(sqlite3.connect(uri, timeout=60, isolation_level=None, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             yield Database(connection, path or Path())
     except sqlite3.OperationalError as error:
+        if str(error).startswith("Could not decode"):  # a text that is not UTF-8
+            raise damaged_error(path or Path(), error) from error
         raise OSError(errno.EIO, f"SQLite {sqlite3.sqlite_version}: {error}", str(path)) from error
     except sqlite3.DatabaseError as error:
+        if type(error) not in (sqlite3.DatabaseError, sqlite3.IntegrityError):  # of the caller, such as a bad argument
+            raise
         raise damaged_error(path or Path(), error) from error
 
 
-def _check(database: Database, whole: bool) -> None:
-    """Raises ValueError if a file is not an index of this format, or, checking the `whole` file, is damaged."""
+def _is_old(database: Database) -> bool:
+    """Checks whether an index has the old format. Raises ValueError if a file is no index, or has another format."""
     marks = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
     if marks[0] != _APPLICATION:
         raise ValueError(f"{database.path} is a database of another program; choose another directory")
+    is_old = marks[1] == _OLD_FORMAT
     parts = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    if marks[1] != _FORMAT or {sql for (sql,) in parts} != set(_SCHEMA):
+    if marks[1] not in (_FORMAT, _OLD_FORMAT) or {sql for (sql,) in parts} != set(_OLD_SCHEMA if is_old else _SCHEMA):
         raise ValueError(f"{database.path} is an index of another version, or was changed; index the corpus again")
-    if whole and (problem := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        raise damaged_error(database.path, problem)
+    return is_old
 
 
 def damaged_error(path: Path, problem: object) -> ValueError:

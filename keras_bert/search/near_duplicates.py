@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 
 from keras_bert.data.tables import CorpusRow, read_corpus
 from keras_bert.embedding.vector_files import VECTOR
+from keras_bert.files import parse_json
 from keras_bert.search import neighbours
 from keras_bert.search.neighbours import Neighbours, similar_pairs
 
@@ -131,7 +131,7 @@ def _read_vectors(rows: list[CorpusRow], corpus: str | Path) -> np.ndarray:
             raise ValueError(f"{place} has no {VECTOR!r}; write the vectors with `embed`, or leave vectors out")
         value = row.columns[VECTOR]
         try:
-            vector = np.asarray(json.loads(value) if isinstance(value, str) else value, np.float32)
+            vector = np.asarray(parse_json(value) if isinstance(value, str) else value, np.float32)
         except (TypeError, ValueError):
             raise ValueError(f"{place}: {VECTOR} is {value!r:.60}; expected a list of numbers") from None
         if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():

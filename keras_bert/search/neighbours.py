@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -98,18 +98,20 @@ class Neighbours:
         with files.written_whole(directory / _NAME.format(version)) as path:
             with open(path, "wb") as file:  # Faiss's own errors give no reason
                 faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
-            checksum = _compute_checksum(path)
-            with open(path, "ab") as file:
-                file.write(checksum.to_bytes(4, "little"))
+            with open(path, "r+b") as file:
+                file.write(_compute_checksum(file).to_bytes(4, "little"))
 
     @classmethod
     def open(cls, directory: Path, settings: Settings, mapped: bool = True) -> Neighbours | None:
         """Opens the file of a version, if it is there; if `mapped`, vectors are read on demand and cannot be added."""
-        faiss, path = import_faiss(), directory / _NAME.format(settings.version)
+        faiss = import_faiss()
         try:
-            if _compute_checksum(path) != _WITH_CHECKSUM:
-                return None
-            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0)
+            with open(directory / _NAME.format(settings.version), "rb") as file:
+                if _compute_checksum(file) != _WITH_CHECKSUM:
+                    return None
+                file.seek(0)
+                name = f"/dev/fd/{file.fileno()}"  # Faiss takes no path that is not UTF-8
+                index = faiss.read_index(name, faiss.IO_FLAG_MMAP_IFC if mapped else 0)
         except (OSError, RuntimeError):  # missing, or a writer has just removed it
             return None
         return cls(index) if index.d == settings.width else None
@@ -152,12 +154,11 @@ def _compute_extremes(blocks: Iterable[np.ndarray], width: int) -> np.ndarray:
     return extremes
 
 
-def _compute_checksum(path: Path) -> int:
-    """Computes the CRC-32 of a file, at one or two gigabytes per second."""
+def _compute_checksum(file: BinaryIO) -> int:
+    """Computes the CRC-32 of a file, up to its end, at one or two gigabytes per second."""
     checksum = 0
-    with open(path, "rb") as file:
-        while part := file.read(_READ_BYTES):
-            checksum = zlib.crc32(part, checksum)
+    while part := file.read(_READ_BYTES):
+        checksum = zlib.crc32(part, checksum)
     return checksum
 
 

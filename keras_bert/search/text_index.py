@@ -127,9 +127,10 @@ class TextIndex:
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
             where: a filter, by column: `{"language": "en", "year": {">=": 2025}, "id": [7, 8]}` finds only rows with
                 this language, a year from 2025 on, and one of these ids. A list (or range, set, array) holds
-                alternatives; a range has `>=`, `>`, `<=` and `<`. A number, a date, True or False is like its text: 7
-                is 7.0 and "7". Dates and times without a zone are UTC. The rows that remain are compared one by one, so
-                use filters that leave up to some 100,000 rows.
+                alternatives; a range has `>=`, `>`, `<=` and `<`, and compares numbers with numbers, dates with dates,
+                and texts with texts. A number, a date, True or False is like its text: 7 is 7.0, "7" and "7e0". Dates
+                and times without a zone are UTC. The rows that remain are compared one by one, so use filters that
+                leave up to some 100,000 rows.
             hybrid: also find texts with words of the query, such as names and numbers of parts (BM25). Texts
                 that either ranking puts first come first: the order is by the sum of 1 / (60 + rank).
 
@@ -139,8 +140,9 @@ class TextIndex:
             `score`, which then determines the order. For many queries, a list of such lists.
 
         Raises:
-            TypeError: a query is not a str.
-            ValueError: `top_k` is less than 1, a query is blank, or no row has a column of `where`.
+            TypeError: a query is not a str, or `where` not a dict.
+            ValueError: `top_k` is less than 1, a query is blank, no row has a column of `where`, or a range has limits
+                of another kind than the cells, such as 2025 for dates.
 
         Warns:
             UserWarning: the number of queries that were truncated to the model's maximum length.

@@ -87,6 +87,8 @@ class Run:
         self._loss: list[np.ndarray] = []
         self._best_weights: list[np.ndarray] = []
         self._is_finished = False
+        for path in self.directory.glob("*") if self.directory else ():
+            files.refuse_link(path)
 
     # -- The output directory of a run of files: a model with its report, and in `training/` the state
 
@@ -102,6 +104,7 @@ class Run:
     ) -> Run:
         """Makes a run whose model is saved in `output`, where `overwrite` lets `clear` remove an old run or model."""
         path = Path(output)
+        files.refuse_link(path / files.RUN)
         run = cls(path / files.RUN)
         run.output, run._overwrite, run._describe, run._log = path, overwrite, describe, log
         if has_preset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -94,7 +95,13 @@ def find_occurrences(word: str, paragraphs: Iterable[str], labels: Sequence[str]
         for paragraph, label in zip(paragraphs, each_label, strict=True)
         for sentence in sentences(paragraph)
         for match in pattern.finditer(sentence)
+        if not (_is_mark(sentence[: match.start()][-1:]) or _is_mark(sentence[match.end() :][:1]))
     ]
+
+
+def _is_mark(character: str) -> bool:
+    """Checks for a combining mark, which to `re` is no part of a word."""
+    return character != "" and unicodedata.category(character).startswith("M")
 
 
 def find_senses(

@@ -79,6 +79,9 @@ def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
     assert "no column 'Lang'; its columns are 'id', 'lang', 'text'; did you mean 'lang'?" in fails(
         "search", "films", "good", "--where", "Lang=de", small=False
     )
+    for command in (("search", "films", "good", "--where"), ("index", "--output", "films", "--remove")):
+        message = fails(*command, "lang=d\udcfc", small=False)
+        assert message == f"{command[-1]} 'lang=d\\udcfc' is not UTF-8, as the texts of an index are"
     assert "--where lang: expected COLUMN=VALUE" in fails("search", "films", "good", "--where", "lang", small=False)
     (folder / "more.jsonl").write_text('{"id": 3, "text": "a good film", "lang": "en"}\n')
     added = run("index", "more.jsonl", "--output", "films", "--add", "--id-column", "id")

@@ -8,7 +8,8 @@ import tracemalloc
 import pytest
 
 from keras_bert.data import Examples, read_table
-from keras_bert.data.tables import read_corpus, read_rows, text_rows
+from keras_bert.data.tables import check_corpus, read_corpus, read_rows, text_rows
+from keras_bert.embedding import embed_files
 
 from ..support.messages import error_names, warning_names
 
@@ -96,13 +97,35 @@ def test_blank_rows_at_the_end_are_not_rows(write):
         read_table(write("b.csv", "text,label\n,\none,a\n"), label_column="label")
 
 
+def embed_one(path):
+    return embed_files([path], "output", "none")
+
+
+@pytest.mark.parametrize("read", [read_corpus, lambda path: check_corpus(path, "text"), embed_one])
+@pytest.mark.parametrize(
+    ("place", "error", "words"),
+    [
+        ("pipe", ValueError, ["pipe", "more than once", "into a file"]),
+        ("pipe.csv", ValueError, ["pipe", "more than once", "into a file"]),
+        ("/dev/null", ValueError, ["device", "more than once", "into a file"]),
+        ("folder", ValueError, ["folder", "directory", "expected a file"]),
+        ("none", FileNotFoundError, ["there is no file", "none"]),
+    ],
+)
+def test_what_is_no_file_is_said(tmp_path, read, place, error, words):
+    """Before it is read: nobody writes into the pipes."""
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder").mkdir()
+    with error_names(error, *words):
+        read(tmp_path / place)
+
+
 def test_a_pipe_is_refused_before_it_is_read(tmp_path):
     """What is looked at first would be lost: a pipe is read only once."""
     os.mkfifo(tmp_path / "a.csv")
     with error_names(ValueError, "a.csv", "pipe", "file"):
         read_table(tmp_path / "a.csv")
-    with error_names(FileNotFoundError, "a.csv", "no file"):
-        read_corpus(tmp_path / "a.csv")
 
 
 def test_rows_without_a_header_have_the_width_of_most(write):

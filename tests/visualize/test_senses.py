@@ -72,6 +72,8 @@ def test_whole_words_only():
     found = find_occurrences("bank", text)
     assert [each.sentence[each.start : each.end] for each in found] == ["bank", "BANK", "bank"]
     assert len(find_occurrences("c++", ["I like C++ and c."])) == 1
+    assert len(find_occurrences("दि", ["दिन दि."])) == len(find_occurrences("न", ["दिन न."])) == 1
+    assert len(find_occurrences("cafe", ["a cafe, a cafe\u0301"])) == 1
 
 
 @pytest.mark.parametrize(
