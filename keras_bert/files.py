@@ -415,9 +415,20 @@ def _find_leftovers(path: Path, ending: str) -> list[Path]:
     for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.{ending}"):
         number = temporary.name.removeprefix(f".{path.name}.").removesuffix(f".{ending}")
         is_own = number == str(os.getpid()) and temporary not in _temporary  # containers reuse process ids
-        if number.isdecimal() and (is_own or not Path("/proc", number).exists()):
+        if number.isdecimal() and (is_own or not _is_process(int(number))):
             leftovers.append(temporary)
     return leftovers
+
+
+def _is_process(number: int) -> bool:
+    """Whether a process lives. Not every system has /proc."""
+    try:
+        os.kill(number, 0)  # sends nothing
+    except (ProcessLookupError, OverflowError):  # or a number that no process has
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
 
 
 def _lock(file: BinaryIO, directory: Path) -> None:
