@@ -73,6 +73,13 @@ def refuse_pointer(path: str | Path) -> None:
         )
 
 
+def leads_outside(path: Path, directory: Path) -> bool:
+    """Whether a path in a directory leads out of it by a link. Of the Hub's cache, whose files are links, it may."""
+    home = Path(os.path.realpath(directory))
+    allowed = [home, home.parent.parent / "blobs"] if home.parent.name == "snapshots" else [home]
+    return not any(map(Path(os.path.realpath(path)).is_relative_to, allowed))
+
+
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
     """Opens a file to read, and decompresses gzip. Raises ValueError for a Git LFS pointer or damaged gzip."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -335,12 +334,7 @@ def _shard_path(index: Path, name: str) -> Path:
     if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
         raise ValueError(f"{index} names the shard {name!r}; a shard must be a file beside its index, without a path")
     path = index.parent / name
-    home = Path(os.path.realpath(index.parent))
-    allowed = [home]
-    if home.parent.name == "snapshots":
-        # The cache of the Hugging Face Hub: the files of a snapshot are links to blobs.
-        allowed.append(home.parent.parent / "blobs")
-    if path.is_symlink() and Path(os.path.realpath(path)).parent not in allowed:
+    if files.leads_outside(path, index.parent):
         raise ValueError(f"{index} names the shard {name}, which is a link to a file outside of its directory")
     if not path.is_file():
         raise FileNotFoundError(f"{index} names the shard {name}, which is missing; fetch it as well")
