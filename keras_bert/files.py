@@ -15,6 +15,7 @@ import os
 import re
 import reprlib
 import shutil
+import stat
 import sys
 import tempfile
 import zlib
@@ -22,6 +23,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+
+from keras_bert.counted import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,16 +56,32 @@ def find(directory: Path, *names: str, advice: str = "") -> Path:
 
 def missing_error(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
     """Makes the error for a directory without any of `names`, which lists the directory's files and says what to do."""
-    present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
+    paths = sorted(directory.iterdir(), key=lambda path: (path.name not in names, path.name))
+    present = listed([f"{path.name} (not a file)" if path.name in names else path.name for path in paths])
     advice = advice and f"; {advice}"
-    return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}{advice}")
+    return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present or 'nothing'}{advice}")
 
 
-def refuse_pointer(path: str | Path) -> None:
-    """Raises ValueError if a file is a Git LFS pointer, as in a clone without its large files."""
-    if not Path(path).is_file():
-        return
-    with Path(path).open("rb") as file:
+MOST_BYTES = 2**28  # of a file that is read whole; the largest tokenizers have some 40 megabytes
+MOST_GRAPH_BYTES = 2**31  # of a protocol buffer, of which its library reads no more
+
+
+def check_regular(path: str | Path, most: int | None = None) -> None:
+    """Checks a file before anything opens it, which may wait for a pipe or read a device for ever.
+
+    Raises OSError if there is no such file; ValueError if it is a pipe or a device, or has more than `most` bytes.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise ValueError(f"{path} is {'a pipe' if stat.S_ISFIFO(status.st_mode) else 'a device'}, not a file")
+    if most is not None and status.st_size > most:
+        raise ValueError(f"{path} has {status.st_size:,} bytes, more than such a file can have, {most:,}")
+
+
+def check_file(path: str | Path, most: int | None = None) -> None:
+    """Raises as `check_regular`, or ValueError if it is a Git LFS pointer, as in a clone without its large files."""
+    check_regular(path, most)
+    with open(path, "rb") as file:
         pointer = file.read(1000)
     if pointer.startswith(POINTER):
         size = re.search(rb"^size (\d+)$", pointer, re.MULTILINE)
@@ -71,6 +90,12 @@ def refuse_pointer(path: str | Path) -> None:
             f"{path} is a Git LFS pointer, not the file itself{size_note}; fetch it: run `git lfs pull` in the clone, "
             "or download the file"
         )
+
+
+def read_whole(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """Reads a model's file, after `check_file`."""
+    check_file(path, most)
+    return Path(path).read_bytes()
 
 
 def leads_outside(path: Path, directory: Path) -> bool:
@@ -83,7 +108,8 @@ def leads_outside(path: Path, directory: Path) -> bool:
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[io.BufferedIOBase]:
     """Opens a file to read, and decompresses gzip. Raises ValueError for a Git LFS pointer or damaged gzip."""
-    refuse_pointer(path)
+    if Path(path).is_file():  # a user's own texts may come from a pipe
+        check_file(path)
     with open(path, "rb") as file:
         if not file.peek(2).startswith(_GZIP):
             yield file
@@ -104,8 +130,7 @@ def read_text(path: str | Path, may_be_compressed: bool = False) -> str:
         with open_bytes(path) as file:
             raw = file.read()
     else:
-        refuse_pointer(path)
-        raw = Path(path).read_bytes()
+        raw = read_whole(path)
     text = _decode(raw, path)
     if not text.strip():
         raise ValueError(f"{path} is empty")
@@ -184,13 +209,13 @@ def read_json(path: Path, shape: JsonShape = dict) -> Any:
 
 
 def load_json(path: Path) -> Any:
-    """Reads a JSON file of any shape. Raises ValueError for a Git LFS pointer, or what is not JSON in UTF-8."""
+    """Reads a JSON file of any shape. Raises as `check_file`, or ValueError for what is not JSON in UTF-8."""
+    content = read_whole(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = content.decode()
         value = parse_json(text)
         _refuse_lone_surrogates(text)
     except ValueError as error:  # bad JSON, or bad UTF-8
-        refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     return value
 
@@ -328,7 +353,7 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
     """Raises FileExistsError if `directory` has one of the files `names` and `overwrite` is False."""
     existing = [name for name in names if (Path(directory) / name).exists()]
     if existing and not overwrite:
-        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite to replace")
+        raise FileExistsError(f"{directory} already has {listed(existing)}; pass overwrite to replace")
 
 
 @contextmanager

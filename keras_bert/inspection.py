@@ -458,7 +458,7 @@ def _contents(found: Inspection) -> None:
 
 
 def _keras(found: Inspection) -> None:
-    limit = 10 * found.path.stat().st_size + 2**20  # a small file may hold gigabytes of zeros
+    limit = min(10 * found.path.stat().st_size + 2**20, files.MOST_BYTES)  # a small file may hold gigabytes of zeros
     try:
         with zipfile.ZipFile(found.path) as archive:
             texts = [archive.open(name).read(limit).decode() for name in ("config.json", "metadata.json")]

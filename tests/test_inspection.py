@@ -4,6 +4,7 @@ import functools
 import gzip
 import io
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -214,6 +215,14 @@ def file(content):
     return lambda path: path.write_bytes(content)
 
 
+def pipe(name):
+    def write(path):
+        path.mkdir()
+        os.mkfifo(path / name)
+
+    return write
+
+
 def archive(path):
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w") as written:
@@ -308,6 +317,8 @@ ROWS = {
     "flax": (directory(config_DOT_json=CONFIG, flax_model_DOT_msgpack=b"\x81"), None, ["from_flax=True"]),
     "gguf": (directory(model_DOT_gguf=b"GGUF"), None, ["llama.cpp"]),
     "pointers": (directory(config_DOT_json=CONFIG, model_DOT_safetensors=POINTER), None, ["git lfs pull"]),
+    "pipe": (pipe("config.json"), None, ["config.json (not a file)"]),
+    "pipes": (pipe("saved_model.pb"), None, ["saved_model.pb is a pipe"]),
     "empty": (directory(), None, ["an empty directory"]),
     "models": (
         directory(a__config_DOT_json=CONFIG, b__model_DOT_onnx=b""),

@@ -33,7 +33,7 @@ class Look:
     @cached_property
     def config(self) -> dict[str, object]:
         try:
-            values = json.loads((self.path / "config.json").read_bytes())
+            values = json.loads(files.read_whole(self.path / "config.json"))
         except (OSError, ValueError, RecursionError):
             return {}
         return values if isinstance(values, dict) else {}

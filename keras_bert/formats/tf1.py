@@ -132,7 +132,7 @@ def open_file(preset: PresetFiles) -> TensorFlowFile | None:
     directory = preset.directory
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
-        state = (directory / "checkpoint").read_text(errors="replace")
+        state = files.read_whole(directory / "checkpoint").decode(errors="replace")
         latest = re.search(r'^model_checkpoint_path: "([^"/\\]+)"', state, re.MULTILINE)
         indexes = [index for index in indexes if latest and index.stem == latest[1]] or indexes
     if len(indexes) > 1:

@@ -110,7 +110,7 @@ class Neighbours:
             if _compute_checksum(path) != _WITH_CHECKSUM:
                 return None
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0)
-        except (OSError, RuntimeError):  # missing, or a writer has just removed it
+        except (OSError, RuntimeError, ValueError):  # missing, no file, or a writer has just removed it
             return None
         return cls(index) if index.d == settings.width else None
 
@@ -155,6 +155,7 @@ def _compute_extremes(blocks: Iterable[np.ndarray], width: int) -> np.ndarray:
 def _compute_checksum(path: Path) -> int:
     """Computes the CRC-32 of a file, at one or two gigabytes per second."""
     checksum = 0
+    files.check_regular(path)
     with open(path, "rb") as file:
         while part := file.read(_READ_BYTES):
             checksum = zlib.crc32(part, checksum)
