@@ -18,7 +18,7 @@ from typing import Any
 
 from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.counted import counted
+from keras_bert.counted import counted, listed, visible
 from keras_bert.formats import (
     Preset,
     hugging_face,
@@ -105,12 +105,11 @@ class Inspection:
     commands: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yields a name and a text for each line that the command prints."""
-        yield "what", self.what
-        yield from self.facts.items()
-        yield "loads as", ", ".join(self.loads_as) or "nothing here"
+        """Yields a name and a text for each line that the command prints, with what files say escaped."""
+        lines = [("what", self.what), *self.facts.items(), ("loads as", ", ".join(self.loads_as) or "nothing here")]
         for name, texts in (("signature", self.signatures), ("wrong", self.wrong), ("next", self.commands)):
-            yield from ((name, text) for text in texts)
+            lines += ((name, text) for text in texts)
+        yield from ((name, visible(text, kept="")) for name, text in lines)
 
     def add_command(self, command: str, path: Path | None = None) -> None:
         self.commands.append(command.format(shlex.quote(self.handle if path in (None, self.path) else str(path))))
@@ -198,8 +197,8 @@ def _add_model(found: Inspection, preset: Preset) -> None:
     parameters = f"{sum(map(math.prod, checkpoint.shapes('encoder').values())):,} in the encoder"
     heads = ", ".join(sorted(checkpoint.heads)) or "none"
     _add_configuration(found, preset, checkpoint.config, parameters=parameters, heads=heads)
-    found.facts["missing"] = ", ".join(checkpoint.missing) or "nothing"
-    found.facts["unexpected"] = ", ".join(checkpoint.unexpected) or "nothing"
+    found.facts["missing"] = listed(checkpoint.missing) or "nothing"
+    found.facts["unexpected"] = listed(checkpoint.unexpected) or "nothing"
     if slots := [name for name in checkpoint.extras if re.search("adam_|optimizer", name, re.IGNORECASE)]:
         found.facts["optimizer"] = f"{counted(slots, 'array')} of its state, not read"
     found.wrong += checkpoint.remarks
@@ -482,11 +481,15 @@ def _add_layers(found: Inspection, config: Any, version: str) -> None:
             "it has a Lambda layer, Python code: Keras runs it with safe_mode=False; do so if you trust it"
         )
     if custom:
-        found.wrong.append(f"it needs the code of {_some(custom)}, which is not part of Keras")
+        quoted = [name if name.isidentifier() else repr(name) for name in custom]
+        found.wrong.append(f"it needs the code of {_some(quoted)}, which is not part of Keras")
     if not version.startswith("3."):
         found.wrong.append(f"Keras 2 wrote it ({version}): tf_keras, not Keras 3, loads it")
         objects = ", ".join(f"{name!r}: {name}" for name in custom)
         load = f"tf_keras.models.load_model({found.handle!r}{f', custom_objects={{{objects}}}' if custom else ''})"
+        if not all(map(str.isidentifier, custom)):  # what a file says is not code to run
+            found.wrong.append("its names of classes are no names in Python, so they are of no code that Keras wrote")
+            return
         found.commands.append("pip install tf_keras")
         found.commands.append(f'in Python: {load}.save("new", save_format="tf"); then: keras-bert inspect new')
     elif not custom and "Lambda" not in names:
@@ -532,8 +535,7 @@ def _safetensors(found: Inspection) -> None:
 
 
 def _some(names: Collection[str]) -> str:
-    listed = names if isinstance(names, list) else sorted(names)
-    return ", ".join(listed[:_MANY]) + (f" and {len(listed) - _MANY:,} more" if len(listed) > _MANY else "")
+    return listed(names if isinstance(names, list) else sorted(names), _MANY)
 
 
 # Kind of `recognition` -> what reads more of it.

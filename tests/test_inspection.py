@@ -400,6 +400,16 @@ def test_what_a_path_is(name, told):
         assert word in text, text
 
 
+def test_names_in_a_file_are_not_code_to_run(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.keras", "w") as written:
+        layer = {"class_name": "A}) or exit() #", "config": {}, "registered_name": "other>A"}
+        written.writestr("config.json", json.dumps(layer))
+        written.writestr("metadata.json", '{"keras_version": "2.15.0"}')
+    found = inspect(tmp_path / "a.keras")
+    assert found.commands == []
+    assert "no names in Python" in found.wrong[-1]
+
+
 @pytest.mark.parametrize("name", [name for name in ROWS if "." in name])
 def test_a_damaged_file_is_told_in_one_line_each(name, told, tmp_path):
     if name in told[1]:

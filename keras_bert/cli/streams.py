@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 import click
 
 from keras_bert import files
-from keras_bert.cli.terminal import Misuse, misuse, visible
+from keras_bert.cli.terminal import Misuse, misuse
+from keras_bert.counted import visible
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -8,8 +8,6 @@ import os
 import re
 import shlex
 import signal
-import sys
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import NoReturn
 import click
 
 from keras_bert import files
+from keras_bert.counted import visible
 from keras_bert.processes import KilledError
 
 
@@ -29,7 +28,7 @@ class Failure(click.ClickException):
         super().__init__(with_options(message))
 
     def format_message(self) -> str:
-        return visible(self.message)  # it may quote control characters of a file
+        return visible(self.message, kept="\t")  # it may quote a file
 
 
 class Misuse(Failure):
@@ -67,19 +66,9 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def visible(text: str) -> str:
-    """Escapes control characters, which a terminal would obey, as in JSON. Tabs and line ends stay."""
-    if text.isprintable():
-        return text
-    return "".join(
-        f"\\u{ord(each):04x}" if unicodedata.category(each) == "Cc" and each not in "\t\n" else each for each in text
-    )
-
-
 def echo(text: str, err: bool = False) -> None:
     """Prints a line of a command's own words, with names from files; `streams.write_lines` writes its results."""
-    stream = sys.stderr if err else sys.stdout
-    click.echo(visible(text) if stream.isatty() else text, err=err)
+    click.echo(visible(text, kept="\t"), err=err)
 
 
 @contextlib.contextmanager

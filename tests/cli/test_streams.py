@@ -188,7 +188,12 @@ def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a\n b", "a b"), ("\x1b[31mred\x07", r"\u001b[31mred\u0007"), ("Zürich 你好 👩‍🚀", "Zürich 你好 👩‍🚀")],
+    [
+        ("a\n b", "a b"),
+        ("\u202ebad\u2069\u200f", r"\u202ebad\u2069\u200f"),
+        ("\x1b[31mred\x07", r"\u001b[31mred\u0007"),
+        ("Zürich 你好 👩‍🚀", "Zürich 你好 👩‍🚀"),
+    ],
 )
 def test_a_terminal_obeys_no_text(text, line):
     assert streams.printable_line(text) == line
