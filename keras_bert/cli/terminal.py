@@ -9,7 +9,7 @@ import re
 import shlex
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -46,10 +46,28 @@ def misuse(*error_types: type[Exception]) -> Iterator[None]:
         raise Misuse(one_line(error)) from error
 
 
+# An argument of Python -> what messages advise with it.
+_ADVICE = {
+    "skip_bad": r", or leave them out with skip_bad",
+    "header": r"; if its first line is an example[^;]*",
+    "format": r"; choose the format [^;]*|, or read the file as tsv[^;]*",
+}
+
+
+def without_advice(message: str, arguments: Collection[str] = tuple(_ADVICE)) -> str:
+    """Leaves out what messages advise with these arguments, for a command that does not have them as options."""
+    for each in _ADVICE.keys() & arguments:
+        message = re.sub(_ADVICE[each], "", message)
+    return message
+
+
 def with_options(message: str) -> str:
     """Names the command's options in place of Python's arguments: `skip_bad` or `add=True` become --skip-bad, --add."""
     context = click.get_current_context(silent=True)
-    for parameter in context.command.params if context else ():
+    parameters = context.command.params if context else ()
+    given = {each.name for each in parameters if "tsv" in getattr(each.type, "choices", ["tsv"])}  # of tables
+    message = without_advice(message, _ADVICE.keys() - given) if context else message
+    for parameter in parameters:
         option = next((name for name in parameter.opts if name.startswith("--")), None)
         if option is not None and parameter.name is not None:
             message = re.sub(rf"\b{parameter.name}=True\b", option, message)
