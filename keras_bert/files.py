@@ -186,21 +186,6 @@ def sha256(parts: Iterable[bytes | memoryview]) -> str:
     return digest.hexdigest()
 
 
-def text_files(path: Path) -> list[Path]:
-    """Lists `path` itself, or the .txt files in a directory, by name. Raises FileNotFoundError if any is missing."""
-    if not path.is_dir():
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file {path}")
-        return [path]
-    paths = sorted(path.glob("*.txt"))
-    if not paths:
-        raise FileNotFoundError(f"the directory {path} has no .txt files")
-    for each in paths:
-        if not each.exists():
-            raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
-    return paths
-
-
 def read_json(path: Path, shape: JsonShape = dict) -> Any:
     """Reads a JSON file, and checks it by `check_json`. Raises ValueError, with the file's name, as `load_json` too."""
     value = load_json(path)

@@ -9,6 +9,7 @@ import importlib.util
 import math
 import re
 import shlex
+import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ from typing import Any
 from keras_bert import files, presets
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.counted import counted, listed, visible
+from keras_bert.data import table_formats, tables
 from keras_bert.formats import (
     Preset,
     hugging_face,
@@ -244,7 +246,7 @@ def _add_task(found: Inspection, preset: Preset) -> None:
         found.what += f", {values['architectures'][0]}"
     labels = hugging_face.labels_of(values, preset.directory / hugging_face.CONFIG)
     if labels and any(HEADS[head].has_labels for head in preset.checkpoint.heads):
-        found.facts["labels"] = _some(labels)
+        found.facts["labels"] = _some(list(map(tables.shorten, labels)))
     if present := [name for name in model_files.OWN if (preset.home / name).is_file()]:
         found.facts["files"] = ", ".join(present)
 
@@ -538,6 +540,59 @@ def _some(names: Collection[str]) -> str:
     return listed(names if isinstance(names, list) else sorted(names), _MANY)
 
 
+# -- Data.
+
+_FIRST_ROWS, _FIRST_BYTES = 200, 2**24  # of a table, which are looked at
+_TRAINED_ON = {"conll": "finetune tag", "squad": "finetune answer"}
+
+
+def _data(found: Inspection) -> None:
+    kind = table_formats.kind_of(found.path)
+    found.what = kind.title
+    if kind.is_table:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # of sheets that are not read
+            _add_table(found, table_formats.FORMATS[kind.name])
+        found.wrong += [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
+    elif kind.name in _TRAINED_ON:
+        found.add_command(f"keras-bert {_TRAINED_ON[kind.name]} --train {{}} --output new")
+    elif kind.is_text:
+        found.add_command("keras-bert index {} --output new")
+
+
+def _add_table(found: Inspection, kind: table_formats.Format) -> None:
+    """Adds the columns of a table, its first rows' number and classes, and how to index its longest texts."""
+    with files.temporary_directory() as folder:
+        path, is_whole = found.path, True
+        if kind.unit == "line":  # a few bytes of gzip may hold a line of gigabytes
+            path = folder / f"{found.path.name.removesuffix('.gz')}"
+            with files.open_bytes(found.path) as file:
+                start, is_whole = file.read(_FIRST_BYTES), not file.read(1)
+            path.write_bytes(start if is_whole else start[: start.rfind(b"\n") + 1])
+        try:
+            rows = tables.read_rows(path, first=_FIRST_ROWS)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), str(found.path))) from None
+    is_whole = is_whole and len(rows.rows) < _FIRST_ROWS
+    names, cells = rows.names or [], [row for _, row in rows.rows if not isinstance(row, str)]
+    if rows.table.delimiter:
+        found.facts["delimiter"] = repr(rows.table.delimiter)
+    found.facts |= {
+        "columns": listed(list(map(tables.shorten, names))),
+        "rows": f"{'' if is_whole else 'at least '}{len(rows.rows):,}",
+    }
+    by_name = {
+        name: [str(row.get(name) or "") if isinstance(row, dict) else row[number] for row in cells]
+        for number, name in enumerate(names)
+    }
+    if "label" in by_name:
+        found.facts["labels"] = _some({tables.shorten(each) for each in by_name["label"]})
+    column = "text" if "text" in names else max(names, key=lambda name: sum(map(len, by_name[name])), default="")
+    if column and column.isprintable():
+        quoted = shlex.quote(column).replace("{", "{{").replace("}", "}}")
+        found.add_command(f"keras-bert index {{}} --text-column {quoted} --output new")
+
+
 # Kind of `recognition` -> what reads more of it.
 _READERS: dict[str, Callable[[Inspection], None]] = {
     **dict.fromkeys(("hugging_face", "sentence_transformers", "keras_hub", "checkpoint"), _model),
@@ -550,6 +605,7 @@ _READERS: dict[str, Callable[[Inspection], None]] = {
     "configuration": _configuration,
     "tokenizer": _tokenizer,
     "directory": _contents,
+    "data": _data,
     "keras": _keras,
     "h5": _h5,
     "safetensors": _safetensors,

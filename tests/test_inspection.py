@@ -356,6 +356,16 @@ ROWS = {
     "nothing.bin": (file(b""), None, ["an empty file"]),
     "vocab.txt": (file(b"[PAD]\n"), None, ["a file of a tokenizer", ": a tokenizer without a model"]),
     "a.csv": (file(b"text,label\n"), None, ["a table"]),
+    "b.csv": (file(b"id;review;label\n1;a film;good\n"), None, ["';'", "id, review, label", "--text-column review"]),
+    "a.csv.gz": (file(gzip.compress(b"text,label\na film,good\n")), None, ["a table (CSV)", "labels      good"]),
+    "a.ndjson": (file(b'{"a {x}": "b"}\n' * 2000), None, ["JSON lines", "at least 200", "--text-column 'a {x}'"]),
+    "a.jsonl.gz": (file(gzip.compress(b'{"text": "a"}\n')), None, ["JSON lines", "rows        1"]),
+    "lines.json": (file(b'{"text": "a"}\n{"text": "b"}\n'), None, ["JSON lines", "rows        2"]),
+    "list.json": (file(b'[\n{"text": "a"}\n]\n'), None, ["a list in JSON, not JSON lines"]),
+    "squad.json": (file(b'{"data": [{"paragraphs": []}]}'), None, ["like SQuAD's", "finetune answer"]),
+    "a.conll": (file(b"cats O\n"), None, ["CoNLL", "finetune tag"]),
+    "a.txt.gz": (file(gzip.compress(b"a film\n")), None, ["text", "keras-bert index"]),
+    "a.png": (file(b"\x89PNG\r\n"), None, ["a picture"]),
 }
 
 
@@ -398,6 +408,28 @@ def test_what_a_path_is(name, told):
     assert (classes or [None])[0] == loads_as, text
     for word in words:
         assert word in text, text
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.xlsm", "renamed.bin"])
+def test_a_workbook_is_a_table(tmp_path, name):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["text", "label"], ["a film", "good"]):
+        book.active.append(row)
+    book.create_sheet("notes").append(["mine"])
+    book.save(tmp_path / name)
+    found = inspect(tmp_path / name)
+    assert (found.kind, found.what, found.facts["columns"]) == ("data", "a workbook", "text, label")
+    assert "not 'notes'" in found.wrong[0]
+
+
+@pytest.mark.parametrize("name", ["a.ods", "a.xls"])
+def test_a_damaged_workbook_is_none_the_less(tmp_path, name):
+    with zipfile.ZipFile(tmp_path / "a.ods", "w") as written:
+        written.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+    (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    found = inspect(tmp_path / name)
+    assert (found.kind, found.what) == ("data", "a workbook")
+    assert "cannot be read" in found.wrong[0]
 
 
 def test_names_in_a_file_are_not_code_to_run(tmp_path):

@@ -329,7 +329,7 @@ def precision_options(command: Callable) -> Callable:
             raise Misuse("--calibration is for --precision int8")
         with misuse(OSError):
             if calibration is not None and table_formats.format_of(calibration) is None:
-                files.read_text(calibration)
+                files.read_text(calibration, may_be_compressed=True)
         command(precision=precision, calibration=calibration, **options)
 
     return _CALIBRATION(checked)
@@ -372,7 +372,7 @@ def _read_calibration_texts(path: str, names: Mapping[str, str]) -> list[str] | 
     elif len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
     else:
-        columns = [[line for line in files.split_lines(files.read_text(path)) if line.strip()]]
+        columns = [[line for line in files.split_lines(files.read_text(path, may_be_compressed=True)) if line.strip()]]
     return tuple(columns) if len(columns) > 1 else columns[0]
 
 
