@@ -171,7 +171,7 @@ def _model(found: Inspection) -> None:
                 _add_task(found, preset)
             return
         _add_configuration(found, preset, preset.config)
-        found.what += f", {', '.join(preset.json(hugging_face.CONFIG).get('architectures') or ())}"
+        found.what += f", {listed(preset.json(hugging_face.CONFIG).get('architectures') or ())}"
         found.wrong.append("the weights are a pickle, which is not opened here; PyTorch's weights-only loader reads it")
         if _is_installed(found, "torch", "torch"):
             found.loads_as.append("BertEncoder")

@@ -152,7 +152,7 @@ def _open(file: str, stack: contextlib.ExitStack) -> io.BufferedIOBase:
     """Opens a file of texts, on a stack that closes it. Raises Misuse if it is none, such as a table."""
     try:
         with misuse():
-            table_formats.check_lines(file, "texts, one per line; of any file, `< FILE` reads each line as a text")
+            table_formats.check_lines(file, "texts, one per line (`< FILE` reads the lines of any file)")
             return stack.enter_context(files.open_bytes(file))
     except OSError as error:
         raise Misuse(f"cannot read {file}: {error.strerror}") from error

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from keras_bert.counted import listed
 from keras_bert.data.examples import parse_json_object
 from keras_bert.data.file_kinds import NO_DATA, Look
 from keras_bert.data.workbook_process import read_workbook
@@ -150,7 +151,7 @@ def _read_first_sheet(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     with closing(rows):
         sheet, *others = next(rows)
         if others:
-            names = ", ".join(map(repr, others))
+            names = listed(list(map(repr, others)))
             warnings.warn(f"{path}: only the sheet {sheet!r} is read, not {names}", stacklevel=6)
         for number, cells in enumerate(rows, start=1):
             while len(cells) > width and not cells[-1]:

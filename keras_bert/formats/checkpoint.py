@@ -17,6 +17,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.counted import listed
 from keras_bert.formats.family import FamilyTable, Names
 from keras_bert.shapes import Shape, shapes
 
@@ -144,7 +145,7 @@ class Checkpoint:
         names = self.names(part)
         expected = dict(self.shapes(part) if shapes is None else shapes)
         if expected.keys() - names.keys():
-            absent = ", ".join(sorted(expected.keys() - names.keys()))
+            absent = listed(sorted(expected.keys() - names.keys()))
             raise ValueError(f"{self.path}: a {self.config.family} in this format has no {absent}")
         self._check(names, expected)
         num_bytes = 4 * sum(map(math.prod, expected.values()))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from keras_bert.choices import LAYOUTS, check_choice
+from keras_bert.counted import listed
 from keras_bert.data.table_formats import check_lines
 from keras_bert.text.arguments import check_many
 
@@ -79,7 +80,7 @@ def check_documents(files: Sequence[str | Path], layout: str, objective: str) ->
     (whole_corpus,) = parts_of(files, part_bytes=sys.maxsize)
     if len(list(itertools.islice(documents(whole_corpus, layout), 2))) == 1:
         raise ValueError(
-            f"{', '.join(map(str, files))}: there is only one document, but next_sentence needs several; add text, "
+            f"{listed(list(map(str, files)))}: there is only one document, but next_sentence needs several; add text, "
             "separate documents by blank lines (layout 'sentences'), or use the objective 'sentence_order' or "
             "'sentences'"
         )
