@@ -317,7 +317,7 @@ ROWS = {
     "flax": (directory(config_DOT_json=CONFIG, flax_model_DOT_msgpack=b"\x81"), None, ["from_flax=True"]),
     "gguf": (directory(model_DOT_gguf=b"GGUF"), None, ["llama.cpp"]),
     "pointers": (directory(config_DOT_json=CONFIG, model_DOT_safetensors=POINTER), None, ["git lfs pull"]),
-    "pipe": (pipe("config.json"), None, ["config.json (not a file)"]),
+    "pipe": (pipe("config.json"), None, ["config.json is a pipe"]),
     "pipes": (pipe("saved_model.pb"), None, ["saved_model.pb is a pipe"]),
     "empty": (directory(), None, ["an empty directory"]),
     "models": (

@@ -135,8 +135,8 @@ def load(directory: str, variables: Mapping[str, tf.Variable] | None = None) -> 
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
         raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {contents}")
     for path in Path(directory).rglob("*"):  # of one elsewhere, such as gs://, there is none
-        if path.exists():
-            files.check_regular(path)
+        if path.exists():  # all but the variables are read whole
+            files.check_regular(path, None if path.parent.name == _VARIABLES else files.MOST_GRAPH_BYTES)
     try:
         with tf.name_scope(""):  # variables keep their names, even while a layer is built
             if not variables:

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.extras import import_extra
-from keras_bert.search.database import Database, Settings
+from keras_bert.search.database import NAME, Database, Settings
 
 # Up to this number of vectors, a query is compared with all of them, in some hundredths of a second. A larger index has
 # a graph of neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
@@ -22,6 +22,7 @@ _SEARCHED_CANDIDATES = 200  # candidates in a search of the graph
 _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 _READ_BYTES = 2**24  # bytes to read at a time
 _NAME = "neighbours-{}.faiss"
+_MOST_TIMES = 64  # of the size of the database, which holds the vectors and texts, too
 _WITH_CHECKSUM = 0x2144DF1C  # the CRC-32 of whatever ends with its CRC-32
 
 
@@ -107,6 +108,8 @@ class Neighbours:
         """Opens the file of a version, if it is there; if `mapped`, vectors are read on demand and cannot be added."""
         faiss, path = import_faiss(), directory / _NAME.format(settings.version)
         try:
+            size = sum(each.stat().st_size for each in directory.glob(f"{NAME}*"))  # with what is not merged yet
+            files.check_regular(path, _MOST_TIMES * size)
             if _compute_checksum(path) != _WITH_CHECKSUM:
                 return None
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0)
@@ -155,7 +158,6 @@ def _compute_extremes(blocks: Iterable[np.ndarray], width: int) -> np.ndarray:
 def _compute_checksum(path: Path) -> int:
     """Computes the CRC-32 of a file, at one or two gigabytes per second."""
     checksum = 0
-    files.check_regular(path)
     with open(path, "rb") as file:
         while part := file.read(_READ_BYTES):
             checksum = zlib.crc32(part, checksum)

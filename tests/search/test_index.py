@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import itertools
 import json
+import os
 import random
 import re
 import shutil
@@ -327,7 +328,14 @@ def test_a_damaged_or_foreign_index_is_refused(corpus, tmp_path, small_preset, d
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("damage", [cut_short, overwrite, lambda path: path.unlink()])
+def put_a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "damage", [cut_short, overwrite, lambda path: path.unlink(), put_a_pipe, lambda path: os.truncate(path, 40 << 30)]
+)
 def test_the_file_of_neighbours_is_made_again(corpus, tmp_path, small_preset, sentences, damage):
     build_index(corpus, tmp_path / "index", small_preset)
     (path,) = (tmp_path / "index").glob("*.faiss")
