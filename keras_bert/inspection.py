@@ -118,7 +118,7 @@ class Inspection:
 
 
 def inspect(path: str | Path) -> Inspection:
-    """Tells what a path is: a model in any format, an export, an index, a run, a tokenizer, or nothing of these.
+    """Tells what a path is: a model in any format, an export, an index, a run, a tokenizer, data, or nothing of these.
 
     Use it before you load, convert or serve what somebody left on a disk. It takes about a second, imports no
     TensorFlow, runs nothing from a file and opens no pickle. What it cannot read it names in `wrong`.

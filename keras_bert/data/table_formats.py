@@ -20,7 +20,7 @@ from keras_bert.data.examples import parse_json_object
 from keras_bert.data.file_kinds import NO_DATA, Look
 from keras_bert.data.workbook_process import read_workbook
 from keras_bert.extras import import_extra
-from keras_bert.files import MOST_BYTES, open_bytes, read_lines
+from keras_bert.files import MOST_BYTES, check_regular, open_bytes, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -341,14 +341,15 @@ def text_files(path: Path) -> list[Path]:
     if not path.is_dir():
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
-        paths = [path]
-    else:
-        paths = sorted(path.glob("*.txt"))
-        if not paths:
-            raise FileNotFoundError(f"the directory {path} has no .txt files")
+        check_lines(path)
+        return [path]
+    paths = sorted(path.glob("*.txt"))
+    if not paths:
+        raise FileNotFoundError(f"the directory {path} has no .txt files")
     for each in paths:
         if not each.exists():
             raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
+        check_regular(each)
         check_lines(each)
     return paths
 
