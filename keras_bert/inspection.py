@@ -548,7 +548,6 @@ _TRAINED_ON = {"conll": "finetune tag", "squad": "finetune answer"}
 
 def _data(found: Inspection) -> None:
     kind = table_formats.kind_of(found.path)
-    found.what = kind.title
     if kind.is_table:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")  # of sheets that are not read

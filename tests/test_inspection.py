@@ -1,5 +1,6 @@
 """What `inspect` says of each kind of path, made by the library whose it is, in a process without TensorFlow."""
 
+import bz2
 import functools
 import gzip
 import io
@@ -319,6 +320,11 @@ ROWS = {
     "pointers": (directory(config_DOT_json=CONFIG, model_DOT_safetensors=POINTER), None, ["git lfs pull"]),
     "pipe": (pipe("config.json"), None, ["config.json is a pipe"]),
     "pipes": (pipe("saved_model.pb"), None, ["saved_model.pb is a pipe"]),
+    "beir": (
+        directory(corpus_DOT_jsonl=b"{}", queries_DOT_jsonl=b"{}"),
+        None,
+        ["BEIR", "corpus.jsonl: a file of JSON lines"],
+    ),
     "empty": (directory(), None, ["an empty directory"]),
     "models": (
         directory(a__config_DOT_json=CONFIG, b__model_DOT_onnx=b""),
@@ -365,6 +371,8 @@ ROWS = {
     "squad.json": (file(b'{"data": [{"paragraphs": []}]}'), None, ["like SQuAD's", "finetune answer"]),
     "a.conll": (file(b"cats O\n"), None, ["CoNLL", "finetune tag"]),
     "a.txt.gz": (file(gzip.compress(b"a film\n")), None, ["text", "keras-bert index"]),
+    "texts.txt": (file(b"BZh, GGUF and ustar are names\n"), None, ["what        text"]),
+    "a.bz2": (file(bz2.compress(b"a film\n")), None, ["an archive"]),
     "a.png": (file(b"\x89PNG\r\n"), None, ["a picture"]),
 }
 

@@ -78,7 +78,10 @@ def begins(*beginnings: bytes) -> Callable[[Look], bool]:
 PART = "copy it to the other files of its model, and inspect their directory"
 OTHER_RUNTIME = "nothing here reads it: look for the model that it was made from, in its original format"
 _PICKLES = (b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")
-_ARCHIVES = (b"\xfd7zXZ\0", b"BZh", _ZIP, b"7z\xbc\xaf\x27\x1c", b"\x28\xb5\x2f\xfd")  # xz, bzip2, zip, 7z, zstd
+_BZIP2 = tuple(b"BZh%d1AY&SY" % level for level in range(1, 10))  # a text may begin with less of it
+_ARCHIVES = (b"\xfd7zXZ\0", *_BZIP2, _ZIP, b"7z\xbc\xaf\x27\x1c", b"\x28\xb5\x2f\xfd")  # xz, bzip2, zip, 7z, zstd
+_GGUF = tuple(b"GGUF%c" % version for version in range(1, 9))
+_TAR = (b"ustar\0", b"ustar ")
 _PICTURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 ARCHIVE = ("archive", "an archive, or a compressed file")
 UNPACK = "unpack it, and inspect what was in it"
@@ -105,11 +108,11 @@ NO_DATA = (
         lambda look: look.beginning.startswith(b"\x93NUMPY") or any(name.endswith(".npy") for name in look.zipped),
         "in Python: numpy.load(...)",
     ),
-    Kind(*ARCHIVE, lambda look: begins(*_ARCHIVES)(look) or look.beginning[257:262] == b"ustar", UNPACK),
-    Kind("other", "a model for llama.cpp (GGUF)", begins(b"GGUF"), OTHER_RUNTIME),
-    Kind("other", "a model for LiteRT", lambda look: look.beginning[4:8] == b"TFL3", OTHER_RUNTIME),
+    Kind(*ARCHIVE, lambda look: begins(*_ARCHIVES)(look) or look.beginning[257:263] in _TAR, UNPACK),
+    Kind("other", "a model for llama.cpp (GGUF)", begins(*_GGUF), OTHER_RUNTIME),
+    Kind("other", "a model for LiteRT", lambda look: look.beginning[3:8] == b"\0TFL3", OTHER_RUNTIME),
     Kind("unknown", "a picture", begins(*_PICTURES)),
     Kind("unknown", "a PDF", begins(b"%PDF-"), "export its text into a .txt"),
     Kind("unknown", "a database of SQLite", begins(b"SQLite format 3\0"), "export a table of it as .csv"),
-    Kind("unknown", "Arrow, not Parquet", begins(b"ARROW1"), "write it as Parquet"),
+    Kind("unknown", "Arrow, not Parquet", begins(b"ARROW1\0"), "write it as Parquet"),
 )

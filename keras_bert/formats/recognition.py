@@ -108,6 +108,11 @@ DIRECTORIES = (
         "copy the model's weights there",
     ),
     Kind("tokenizer", "a tokenizer without a model", _any_of(*model_files.VOCABULARIES, "assets/tokenizer/*")),
+    Kind(
+        "directory",
+        "texts, queries, and which answers which, as of BEIR",
+        _has("corpus.jsonl", "queries.jsonl"),
+    ),
     Kind("empty", "an empty directory", lambda look: not any(look.path.iterdir()), "copy the files of a model there"),
     Kind("directory", "a directory that is no model", lambda look: True),
 )
@@ -135,7 +140,8 @@ def recognize(path: Path) -> Kind:
     if not path.is_dir() and not path.is_file():  # a pipe would never end
         return Kind("special", "neither a file nor a directory", lambda look: True)
     look = Look(path)
-    return next(kind for kind in (DIRECTORIES if path.is_dir() else FILES) if kind.recognizes(look))
+    found = next(kind for kind in (DIRECTORIES if path.is_dir() else FILES) if kind.recognizes(look))
+    return found._replace(title=kind_of(path).title) if found.name == "data" else found
 
 
 def missing_error(directory: Path, *names: str, advice: str) -> FileNotFoundError:
